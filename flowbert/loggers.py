@@ -18,7 +18,6 @@ _RESULT_FILES = (
     "config.yaml",
     "metrics.csv",
     "results.json",
-    "results.safetensors",
     "report.html",
 )
 _FLUSH_EVERY = 20  # rows of metrics.csv
@@ -94,6 +93,9 @@ def log_results(loggers: Sequence[Logger], folder: Path, results: Results) -> No
         for name in _RESULT_FILES:
             if (folder / name).is_file():
                 files.add_file(str(folder / name), policy="immutable")
+        if (folder / "results.records").is_dir():
+            records = folder / "results.records"
+            files.add_dir(str(records), records.name, policy="immutable")
         model = wandb.Artifact(f"run-{run.id}-model", "model")
         model.add_dir(str(folder / "model"), policy="immutable")
         run.log_artifact(files)

@@ -1,34 +1,44 @@
-"""Registries: what a text names, whether it comes with the package or is a user's own."""
+"""Registries of classes and functions, and the texts ``name[-NUMBER][:option=value]...`` for them.
+
+Maps, poolings, losses, couplings and the like are written and read as such texts. A name is
+registered, or an import path such as ``mypackage.maps.MyMap``. A value in brackets is a text, which
+may be one of this grammar: ``flow:coupling=[mypackage.couplings.Spline:bins=8]``.
+"""
 
 import inspect
+import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
+from numbers import Integral, Real
 from typing import Any, Generic, TypeVar
 
 from flowbert.errors import UserError, choices, nearest
-from flowbert.spec import is_import_path, parse_spec, write_spec
+from flowbert.numbers import is_count, parse_integer, parse_number
 
 Registered = TypeVar("Registered", bound=Callable[..., Any])
 
 _REFUSED = ContextVar("imports refused", default=False)
 _NAME = re.compile(r"[A-Za-z]\w*(-[A-Za-z]\w*)*")
+_WORDS: dict[str, Any] = {"none": None, "true": True, "false": False}
+_UNREADABLE = re.compile(r"[,+\s]")  # they separate texts, in lists and chains
+_SEPARATORS = re.compile(r"[][:=]")
 
 
 class Registry(Generic[Registered]):
     """Classes or functions of one kind, by name and by import path.
 
-    Each registers where it stands. A text ``name[-NUMBER][:option=value]...`` is read by
-    :meth:`parse` and written by :meth:`write`; the number sets the parameter that the attribute
+    They are registered where they are defined. A text ``name[-NUMBER][:option=value]...`` is read
+    by :meth:`parse` and written by :meth:`write`; the number sets the parameter that the attribute
     ``size_parameter`` of the class names.
 
     Args:
         kind: What is registered, in words, such as ``coupling``.
-        base: The class that registered classes derive from; None for functions, too.
-        given: Parameters that the caller of :meth:`make` sets: they are no options.
+        base: Base class of the registered classes; None if functions may be registered.
+        given: Parameters that the caller of :meth:`make` sets and texts cannot.
 
     Example:
         >>> POWERS = Registry("power", given=("x",))
@@ -57,7 +67,7 @@ class Registry(Generic[Registered]):
         return iter(self._registered)
 
     def normalize(self, text: str, argument: str | None = None) -> str:
-        """The canonical text of all that mean the same, see :meth:`write`."""
+        """Rewrite a text in its canonical form, see :meth:`write`."""
         return self.write(*self.parse(text, argument))
 
     def names(self) -> list[str]:
@@ -65,11 +75,12 @@ class Registry(Generic[Registered]):
         return list(self._registered)
 
     def register(self, name: str) -> Callable[[Registered], Registered]:
-        """Decorate a class or function with the name that it is found by.
+        """Decorate a class or function to register it.
+
+        A module or notebook cell that is run again replaces its objects.
 
         Raises:
-            ValueError: If another object has the name, this object has another name, or the grammar
-                has no such name. A module or notebook cell that is run again replaces its own.
+            ValueError: If another object has the name, or the grammar does not allow it.
             TypeError: If the object is of another kind.
         """
 
@@ -78,16 +89,12 @@ class Registry(Generic[Registered]):
                 raise TypeError(
                     f"{self.kind}: received {found!r}; expected {self._kind()}"
                 )
-            path, own = import_path(found), self.name_of(found)
+            path = import_path(found)
             holder = self._registered.get(name)
             if holder is not None and import_path(holder) != path:
                 raise ValueError(
                     f"{self.kind}: received the name {name!r} for {path}; expected another, as "
                     f"{import_path(holder)} has it"
-                )
-            if own not in (name, path):
-                raise ValueError(
-                    f"{self.kind}: received the name {name!r} for {path}; expected its name {own!r}"
                 )
             if not _NAME.fullmatch(name):
                 raise ValueError(
@@ -100,23 +107,23 @@ class Registry(Generic[Registered]):
         return add
 
     def find(self, name: str, argument: str | None = None) -> Registered:
-        """The class or function of a name or an import path; its module is imported.
+        """Find a class or function by its name or import path; its module is imported.
 
         Args:
             name: A registered name, or ``package.module.Name``.
             argument: Name of the argument, for messages; None for the kind.
 
         Raises:
-            UserError: If there is none, its module cannot be imported, or it is of another kind.
+            UserError: If it is missing, its module cannot be imported, or it is of another kind.
         """
         if name in self._registered:
             return self._registered[name]
         where = argument or self.kind
-        # What a file names is called only where its class says that it is of this kind.
+        # Without a base class, any imported function would be of this kind.
         if not is_import_path(name) or (self.base is None and _REFUSED.get()):
             raise UserError(argument=where, received=name, expected=choices(self, name))
         module, _, last = name.rpartition(".")
-        content = vars(import_own(module, where))
+        content = vars(import_custom(module, where))
         if last not in content:
             raise UserError(
                 f"received {name!r}; {module} has no {last}{nearest(content, last)}",
@@ -130,7 +137,7 @@ class Registry(Generic[Registered]):
     def parse(
         self, text: str, argument: str | None = None
     ) -> tuple[Registered, dict[str, Any]]:
-        """The class or function that a text names, and the options that it gives.
+        """Find the class or function that a text names, and read its options.
 
         Args:
             text: ``name[-NUMBER][:option=value]...``.
@@ -170,12 +177,12 @@ class Registry(Generic[Registered]):
         return found, options
 
     def make(self, text: str, *, argument: str | None = None, **given: Any) -> Any:
-        """What the class or function of a text returns.
+        """Call the class or function of a text.
 
         Args:
             text: ``name[-NUMBER][:option=value]...``.
             argument: As in :meth:`find`.
-            **given: Values of the parameters that are no options.
+            **given: Values of the parameters that texts cannot set.
 
         Raises:
             UserError: As of :meth:`parse`.
@@ -195,16 +202,16 @@ class Registry(Generic[Registered]):
     def name_of(self, found: Registered) -> str:
         """The name of a class or function: the registered one, or its import path."""
         path = import_path(found)
-        for name, each in self._registered.items():
-            if import_path(each) == path:
+        for name, registered in self._registered.items():
+            if import_path(registered) == path:
                 return name
         return path
 
     def write(self, found: Registered, options: Mapping[str, Any]) -> str:
-        """The text of a class or function: options that are not the default, by their names.
+        """Write the text of a class or function, with the options that are not the default.
 
         Raises:
-            UserError: If the grammar has no text for the value of an option.
+            UserError: If the grammar cannot express the value of an option.
         """
         defaults = self.options(found)
         changed = {
@@ -240,9 +247,9 @@ def _equal(value: Any, default: Any) -> bool:
 
 @contextmanager
 def imports_refused() -> Iterator[None]:
-    """Import nothing for an import path: no code runs because a file names it.
+    """Do not import modules of import paths, so that names read from files run no code.
 
-    Whatever reads names from a file wraps this around; modules that are imported already are found.
+    Objects of modules that are imported already are found.
     """
     token = _REFUSED.set(True)
     try:
@@ -251,15 +258,15 @@ def imports_refused() -> Iterator[None]:
         _REFUSED.reset(token)
 
 
-def import_own(name: str, where: str) -> Any:
-    """Import a user's module.
+def import_custom(name: str, where: str) -> Any:
+    """Import a custom module.
 
     Args:
-        name: Its full name.
+        name: Full name of the module.
         where: Name of the argument, for messages.
 
     Raises:
-        UserError: If it cannot be imported, or was not and imports are refused.
+        UserError: If it cannot be imported, or is not imported yet and imports are refused.
     """
     if name in sys.modules:
         return sys.modules[name]
@@ -271,10 +278,146 @@ def import_own(name: str, where: str) -> Any:
         )
     try:
         return import_module(name)
-    # Whatever a user's module raises.
+    # A custom module can raise anything.
     except Exception as error:
         raise UserError(
             f"received a name in {name}, which cannot be imported "
             f"({type(error).__name__}: {error})",
             argument=where,
         ) from error
+
+
+def is_import_path(name: str) -> bool:
+    """Whether a name is written like an import path, ``package.module.Name``.
+
+    Example:
+        >>> is_import_path("mypackage.maps.MyMap"), is_import_path("whitening")
+        (True, False)
+    """
+    parts = name.split(".")
+    return len(parts) > 1 and all(part.isidentifier() for part in parts)
+
+
+def split_chain(text: str) -> list[str]:
+    """Split a chain at its plus signs.
+
+    Example:
+        >>> split_chain("whitening:shrinkage=1e+3+flow")
+        ['whitening:shrinkage=1e+3', 'flow']
+    """
+    # Not at the plus sign of a number.
+    return re.split(r"\+(?=\s*[A-Za-z])", text)
+
+
+def parse_spec(
+    text: str, known: Collection[str], argument: str
+) -> tuple[str, int | None, dict[str, Any]]:
+    """Parse ``name[-NUMBER][:option=value]...``.
+
+    Args:
+        text: The specification.
+        known: Allowed names; import paths are allowed, too.
+        argument: Name of the argument, for error messages.
+
+    Returns:
+        The name, the number after it if any, and the options in order.
+
+    Raises:
+        UserError: If the name is unknown, or an option is given twice or without a value.
+
+    Example:
+        >>> parse_spec("whitening-128:shrinkage=0.1", ["whitening"], "methods")
+        ('whitening', 128, {'shrinkage': 0.1})
+    """
+    name, *written = _split(text.strip())
+    number = None
+    if name not in known and (match := re.fullmatch(r"(.+)-([0-9]+)", name)):
+        name, number = match[1], int(match[2])
+    if name not in known and not is_import_path(name):
+        raise UserError(argument=argument, received=text, expected=choices(known, name))
+    options: dict[str, Any] = {}
+    for option in written:
+        key, equals, value = option.partition("=")
+        if not equals or key in options:
+            raise UserError(
+                argument=argument,
+                received=text,
+                expected="each option once, as name=value",
+            )
+        options[key] = _value(value)
+    return name, number, options
+
+
+def write_spec(name: str, options: Mapping[str, Any], size: str | None = None) -> str:
+    """Write the text that :func:`parse_spec` reads.
+
+    Args:
+        name: The name.
+        options: Values by option: None, true or false, finite numbers, words.
+        size: The option that is written as the number after the name.
+
+    Raises:
+        UserError: If the grammar cannot express a value, such as a list.
+
+    Example:
+        >>> write_spec("nulling", {"n": 3, "center": True}, size="n")
+        'nulling-3:center=true'
+    """
+    text = name
+    number = options.get(size) if size is not None else None
+    if is_count(number, 0, math.inf):
+        text += f"-{number}"
+        options = {key: value for key, value in options.items() if key != size}
+    for key, value in options.items():
+        written = _write_value(value)
+        if written is None:
+            raise UserError(
+                argument=key,
+                received=value,
+                expected="a number, true, false, none, or a word without spaces and : = + ,",
+            )
+        text += f":{key}={written}"
+    return text
+
+
+def _write_value(value: Any) -> str | None:
+    """The text of a value; None if :func:`_value` would not read the same value."""
+    for word, meaning in _WORDS.items():
+        if value is meaning:
+            return word
+    if isinstance(value, Integral):
+        return str(int(value))
+    if isinstance(value, Real):
+        text = repr(float(value))
+        return text if _value(text) == value else None
+    if not isinstance(value, str) or _UNREADABLE.search(value):
+        return None
+    if value and _value(value) == value and not _SEPARATORS.search(value):
+        return value
+    text = f"[{value}]"
+    return text if _split(f"{text}:next") == [text, "next"] else None
+
+
+def _split(text: str) -> list[str]:
+    """Parts between the colons outside brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += {"[": 1, "]": -1}.get(letter, 0)
+        if letter == ":" and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
+def _value(text: str) -> Any:
+    if text.startswith("[") and text.endswith("]"):
+        return text[1:-1]
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    for parse in (parse_integer, parse_number):
+        try:
+            return parse(text)
+        except ValueError:
+            continue
+    return text

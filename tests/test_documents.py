@@ -3,7 +3,6 @@
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,7 @@ from flowbert.cli.line import read_line
 from flowbert.cli.parser import Parser, make_parser
 from flowbert.data.corpus import load_corpus
 from flowbert.data.sample import sample_encoder_path
-from flowbert.encoders import EncoderOptions
-from flowbert.fitting.prepare import method_class
 from flowbert.maps import MAPS
-from flowbert.training.fit_options import FitOptions
-from flowbert.training.unused import check_given
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [
@@ -115,21 +110,14 @@ def test_python_blocks_run(
 
 @pytest.mark.parametrize("path", [*DOCUMENTS, *CONFIGS], ids=relative)
 def test_commands_are_understood(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Options, their types, and whether they have an effect; names of files are made up."""
+    """Options and their types; names of files are made up."""
     monkeypatch.chdir(ROOT)
     for command, *words in commands(path):
+        if "--resume" in words:  # names a run
+            place = words.index("--resume")
+            del words[place : place + 2]
         line = read_line(command, words)
-        parser = parser_of(command, line.method)
-        parser.read(line.words)
-        if command == "fit":
-            given = parser.read(line.words, defaults=False)
-            made = parser.instantiate_classes(given).as_dict()
-            encoder = EncoderOptions(**made.pop("encoder", {}))
-            known = {each.name for each in fields(FitOptions)} & set(made)
-            options = FitOptions(
-                encoder=encoder, **{name: made[name] for name in known}
-            )
-            check_given(options.given(), method_class(line.method).unused(options))
+        parser_of(command, line.method).read(line.words)
 
 
 @cache

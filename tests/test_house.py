@@ -3,12 +3,10 @@
 import ast
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-import flowbert
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "flowbert"
@@ -50,20 +48,6 @@ def test_nothing_runs_code_of_a_file(name: str) -> None:
         assert keywords(call).get(option) == value, place
 
 
-def test_nothing_trusts_or_unpickles() -> None:
-    modules = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
-    for file, node in NODES:
-        if isinstance(node, ast.Import):
-            assert not modules & {alias.name for alias in node.names}, file
-        if isinstance(node, ast.ImportFrom) and node.module in modules:
-            # The name of an error is all that is needed of pickle.
-            assert [alias.name for alias in node.names] == ["UnpicklingError"], file
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            assert node.func.id not in ("eval", "exec"), file
-    unsafe = {name for name in ("yaml.load", "yaml.unsafe_load") if [*called(name)]}
-    assert unsafe == set()
-
-
 # Files that parse JSON without a schema: text of their own, and lines of a table.
 OWN_JSON = (
     "data/tables.py",
@@ -78,36 +62,6 @@ def test_foreign_json_has_one_reader() -> None:
     readers = {file.split(":")[0] for file, _ in called("json.loads")}
     assert readers <= set(OWN_JSON)
     assert not [*called("json.load")]
-
-
-def reads_foreign_names(file: str) -> bool:
-    source = (PACKAGE / file).read_text(encoding="utf-8")
-    return bool(re.search(r"\b(read_json|load_tensors|read_checkpoint)\(", source))
-
-
-def takes_an_item(node: ast.AST) -> bool:
-    """Whether an expression has ``content["name"]`` or ``content.get("name")`` in it."""
-    for part in ast.walk(node):
-        if isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Constant):
-            if isinstance(part.slice.value, str):
-                return True
-        elif isinstance(part, ast.Attribute) and part.attr == "get":
-            return True
-    return False
-
-
-def test_foreign_names_become_paths_in_one_place() -> None:
-    """Where a file from elsewhere is read, no path is made of an item of what it holds."""
-    for file, node in NODES:
-        made = None
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-            made = node.right
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("Path", "open"):
-            made = node
-        if made is not None and reads_foreign_names(file):
-            assert not takes_an_item(made), f"{file}:{made.lineno}"
-    users = {place.split(":")[0] for place, _ in called("inside")}
-    assert users == {"encoders/source.py", "folders.py"}
 
 
 def names_used() -> set[str]:
@@ -131,31 +85,25 @@ def names_used() -> set[str]:
     return used
 
 
-def is_registered(node: ast.FunctionDef | ast.ClassDef) -> bool:
-    """Whether a registry finds it by name."""
-    return any(".register(" in ast.unparse(each) for each in node.decorator_list)
-
-
-def names_defined() -> Iterator[tuple[str, str]]:
-    """Functions, classes, methods and constants."""
+def definitions() -> Iterator[tuple[str, str, ast.stmt, bool]]:
+    """File, name and node of functions, classes, methods and constants; whether a method."""
     for path, tree in TREES.items():
         file = str(path.relative_to(PACKAGE))
         for node in tree.body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                if not is_registered(node):
-                    yield file, node.name
+                yield file, node.name, node, False
+                for child in node.body:
+                    if isinstance(node, ast.ClassDef) and isinstance(
+                        child, ast.FunctionDef
+                    ):
+                        yield file, child.name, child, True
             elif isinstance(node, ast.Assign | ast.AnnAssign):
                 targets = (
                     node.targets if isinstance(node, ast.Assign) else [node.target]
                 )
-                yield from (
-                    (file, each.id) for each in targets if isinstance(each, ast.Name)
-                )
-            for child in getattr(node, "body", []):
-                if isinstance(node, ast.ClassDef) and isinstance(
-                    child, ast.FunctionDef
-                ):
-                    yield file, child.name
+                for target in targets:
+                    if isinstance(target, ast.Name):
+                        yield file, target.id, node, False
 
 
 # Called by Lightning, torch, scikit-learn, argparse, the console script and users (log_prob,
@@ -171,7 +119,7 @@ def test_no_dead_code() -> None:
     used = names_used()
     dead = {
         f"{file}: {name}"
-        for file, name in names_defined()
+        for file, name, *_ in definitions()
         if name not in used and not HOOKS.fullmatch(name)
     }
     assert dead == set()
@@ -189,58 +137,21 @@ SHARED_FILES = {
 SHARED_CONSTANTS = {"_KIND": "what a file holds, as its metadata say"}
 
 
-def definitions() -> dict[str, dict[str, ast.stmt]]:
-    """Module-level functions, classes and constants: each name, by file."""
-    found: dict[str, dict[str, ast.stmt]] = {}
-    for path, tree in TREES.items():
-        file = str(path.relative_to(PACKAGE))
-        for node in tree.body:
-            names = []
-            if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                names = [node.name]
-            elif isinstance(node, ast.Assign | ast.AnnAssign):
-                targets = (
-                    node.targets if isinstance(node, ast.Assign) else [node.target]
-                )
-                names = [each.id for each in targets if isinstance(each, ast.Name)]
-            for name in names:
-                if not name.startswith("__"):
-                    found.setdefault(name, {})[file] = node
-    return found
-
-
-def stands_twice(name: str, nodes: Collection[ast.stmt]) -> bool:
-    """Whether a name of several files is one too many.
-
-    The name of a private function is for its file alone, unless two are the same function.
-    """
-    if name.startswith("_") and all(
-        isinstance(each, ast.FunctionDef) for each in nodes
-    ):
-        return len({ast.dump(each) for each in nodes}) < len(nodes)
-    return name not in SHARED_CONSTANTS and len(nodes) > 1
-
-
-def doubles() -> set[str]:
-    """Names of functions, classes, constants and files that stand for two things."""
-    names = {
-        name
-        for name, places in definitions().items()
-        if stands_twice(name, places.values())
-    }
+def test_a_name_stands_for_one_thing() -> None:
+    """The name of a private function is for its file alone."""
+    found: dict[str, list[ast.stmt]] = {}
+    for _, name, node, method in definitions():
+        if not method and not name.startswith("__"):
+            found.setdefault(name, []).append(node)
+    for name, nodes in found.items():
+        if name.startswith("_") and all(isinstance(n, ast.FunctionDef) for n in nodes):
+            copies = len({ast.dump(node) for node in nodes}) < len(nodes)
+        else:
+            copies = name not in SHARED_CONSTANTS and len(nodes) > 1
+        assert not copies, name
     rooms = [f"{path.name}.py" for path in PACKAGE.iterdir() if path.is_dir()]
     files = Counter([*rooms, *(path.name for path in SOURCES)])
-    twice = {file for file, count in files.items() if count > 1}
-    return names | (twice - SHARED_FILES.keys())
-
-
-def test_a_name_stands_for_one_thing() -> None:
-    assert doubles() == set()
-
-
-def test_the_public_names() -> None:
-    names = getattr(flowbert, "__all__", [])
-    assert all(hasattr(flowbert, name) for name in names)
+    assert {file for file, count in files.items() if count > 1} <= SHARED_FILES.keys()
 
 
 def test_no_path_of_a_machine() -> None:

@@ -41,11 +41,7 @@ def open_map(text: str) -> None:
 READERS: dict[str, Callable[[str], object]] = {
     "whitening:shrinkage={}": open_map,
     "whitening-{}": open_map,
-    "truncation-{}": open_map,
-    "flow:noise={}": open_map,
-    "learned-removal-8:penalty={}": open_map,
     "sif:a={}": make_pooling,
-    "zipf:cls={}": make_pooling,
     "1,{}": lambda text: resolve_layers(text, 12),
 }
 

@@ -25,7 +25,6 @@ from flowbert.data.sample import (
     sample_pairs,
 )
 from flowbert.io import digest_tensors
-from flowbert.training.training_settings import MAY_CHANGE
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -111,6 +110,7 @@ FIT: Table = {
     "seed": Change("1"),
     "run_dir": Change("elsewhere"),
     "ckpt_path": Refused("../given/corpus.txt"),
+    "resume": Refused("../given/flow"),
     "cache": Change("elsewhere"),
 }
 CHECKPOINT: Table = {
@@ -183,12 +183,6 @@ TEXT: Table = {
     "data.max_length": Change("5"),
     "data.pool": Change("3"),
 }
-OF_POSITIVES: Table = {
-    "data.positive": Refused("crop"),
-    "data.positive_rate": Refused("0.5"),
-    "data.mlm_path": Refused("builtin-sample"),
-    "data.hard_negatives": Refused("false"),
-}
 TRAINED_ENCODER: Table = {
     **CHECKPOINT,
     **MODEL,
@@ -207,7 +201,7 @@ METHODS: dict[str, Table] = {
         "method": Change("raw"),
         "baseline": Refused("zca"),
         "log_to": Change("tensorboard"),
-        **dict.fromkeys([*CHECKPOINT, *TRAINER], Refused("1")),
+        **dict.fromkeys(TRAINER, Refused("1")),
         "trainer.accelerator": Refused("tpu"),
         "trainer.devices": MACHINES,
         "trainer.enable_progress_bar": SHOWN,
@@ -239,14 +233,7 @@ METHODS: dict[str, Table] = {
         "model.mlm_weight": Change("0.5"),
         "model.mask_fraction": Change("0.5", "--model.mlm_weight 0.5"),
         "model.chunk_size": SPEED,
-        "data.positive": Change("crop"),
-        "data.positive_rate": Change("0.5", "--data.positive crop"),
-        "data.mlm_path": Change("../given/mlm/model/encoder", "--data.positive mlm"),
-        "data.hard_negatives": Change(
-            "false", "--data.positive entailment --corpus nli --nli ../given/few.jsonl"
-        ),
-        "data.drop_overlap": Refused("true"),
-        "data.teacher": Refused("builtin-sample"),
+        "data.positive": Change("crop:rate=0.5"),
     },
     "sbert": {
         **TRAINED_ENCODER,
@@ -257,9 +244,7 @@ METHODS: dict[str, Table] = {
         "model.objective": Change("triplet"),
         "model.margin": Change("0.1", "--model.objective triplet"),
         "model.chunk_size": SPEED,
-        **OF_POSITIVES,
         "data.drop_overlap": Refused("true"),
-        "data.teacher": Refused("builtin-sample"),
     },
     "mlm": {
         **TRAINED_ENCODER,
@@ -270,9 +255,6 @@ METHODS: dict[str, Table] = {
         ),
         "model.cosreg_weight": Change("1"),
         "model.head_only": Change("true"),
-        **OF_POSITIVES,
-        "data.drop_overlap": Refused("true"),
-        "data.teacher": Refused("builtin-sample"),
     },
     "distillation": {
         **TRAINED_ENCODER,
@@ -282,44 +264,35 @@ METHODS: dict[str, Table] = {
         "model.teacher_temperature": Change("0.5", "--model.objective listwise"),
         "model.queue_size": Change("3", "--model.objective listwise"),
         "model.chunk_size": SPEED,
-        **OF_POSITIVES,
-        "data.drop_overlap": Refused("true"),
         "data.teacher": Change("../given/mlm"),
     },
 }
-_FLOW: Table = {**FIT, **METHODS["flow"]}
 _OF_A_FIT = Exempt(CONFIGURATION)
-AFTER: Table = {
-    **_FLOW,
-    **{
-        name: Refused(effect.value)
-        for name, effect in _FLOW.items()
-        if name.startswith(("encoder.", "model.", "data."))
-        and isinstance(effect, Change)
-    },
-    **dict.fromkeys([*CHECKPOINT, *TRAINER], _OF_A_FIT),
+PREDICT: Table = {
+    **COMPUTING,
+    **dict.fromkeys(TRAINER, _OF_A_FIT),
     "trainer.accelerator": Refused("tpu"),
+    "trainer.max_epochs": Refused("2"),
     "trainer.precision": Change("64-true"),
-    "trainer.logger": Change("true"),
+    "ckpt_path": Refused("../given/corpus.txt"),
     "corpus": Refused("../given/short.txt"),
-    "nli": Refused("../given/nli.jsonl"),
-    "column": Refused("b"),
-    "max_sentences": Refused("23"),
-    "seed": Refused("1"),
-    "method": Refused("mlm"),
+    "vectors": Refused("../given/rows.npy"),
+    "run_dir": Change("elsewhere"),
+    "cache": Change("elsewhere"),
 }
-"""Of a checkpoint: what it was fitted with is refused, what only a fit uses may be said again."""
-
+AFTER: Table = {
+    **PREDICT,
+    **MEASURING,
+    "log_to": Change("tensorboard"),
+    "tasks": SOURCES["tasks"],
+    "senteval": SOURCES["senteval"],
+    "trainer.logger": Change("true"),
+}
 VALIDATE: Table = {
     **AFTER,
     "tasks": Refused("../given/pairs.csv"),  # own files have no development split
     "columns": Refused("a,b,c"),
     "score_range": Refused("[0,10]"),
-}
-
-PREDICT: Table = {
-    **AFTER,
-    **dict.fromkeys(["tasks", "senteval", "baseline", *MEASURING], _OF_A_FIT),
 }
 AFTERWARDS = {"validate": VALIDATE, "test": AFTER, "predict": PREDICT}
 COMPARE: Table = {
@@ -446,7 +419,7 @@ CASES: dict[str, tuple[str, Table]] = {
     ),
     **{
         command: (
-            f"{command} --ckpt_path ../given/flow/checkpoints/last.ckpt {EPOCH} {DATA}",
+            f"{command} ../given/flow --run_dir run",
             table,
         )
         for command, table in AFTERWARDS.items()
@@ -581,7 +554,7 @@ READERS: dict[str, Any] = {
 
 def read(path: Path) -> Any:
     """What a file says of a result; nothing of the options that made it."""
-    if ".experiments" in str(path) or ".cache" in str(path):
+    if ".records" in str(path) or ".cache" in str(path):
         return ""
     if path.name.endswith(".json") and "rows" in json.loads(path.read_text()):
         return read_rows(path)
@@ -623,7 +596,7 @@ class Lines:
                 r"[0-9a-f]{8,}|\d{6,}[.\d]*", "#", str(path.relative_to(folder))
             ): path
             for path in sorted(folder.rglob("*"))
-            if path.is_file() and ".experiments" not in str(path)
+            if path.is_file() and ".records" not in str(path)
         }
         files = {
             name: "" if "#" in name else read(path) for name, path in names.items()
@@ -714,55 +687,3 @@ def test_another_value_changes_something_or_is_refused(
     outcome = lines.outcome(changed)
     assert not outcome.refused, outcome.refused
     assert outcome.differs(before), "without effect"
-
-
-# Of what a training is made of; other options say where and how it is measured.
-_DECIDE = ("model.", "data.", "trainer.", "encoder.")
-_DECIDING = ("baseline", "corpus", "nli", "column", "max_sentences", "seed")
-
-
-def deciding_options() -> list[Any]:
-    """Options that change what a training gives, by method."""
-    pairs = []
-    for case in METHODS_WITH_A_TRAINER:
-        for name, effect in CASES[case][1].items():
-            decides = name.startswith(_DECIDE) or name in _DECIDING
-            if not isinstance(effect, Change) or not decides:
-                continue
-            if name.removeprefix("trainer.") in MAY_CHANGE:
-                continue
-            marks = [pytest.mark.slow] if is_slow(case, name) else []
-            pairs.append(pytest.param(case, name, id=f"{case}-{name}", marks=marks))
-    return pairs
-
-
-@pytest.fixture(scope="session")
-def checkpoints(given: Path) -> dict[str, str]:
-    """The last checkpoint of the fit of each method's line."""
-    made = given / "lines"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(made)
-        for method in METHODS_WITH_A_TRAINER:
-            if not (given / method).exists():
-                line = CASES[method][0].replace("../given", "..")
-                line = line.replace("--run_dir run", f"--run_dir ../{method}")
-                main([*line.split(), "--quiet"])
-    return {
-        method: f"../given/{method}/checkpoints/last.ckpt"
-        for method in METHODS_WITH_A_TRAINER
-    }
-
-
-@pytest.mark.parametrize(("case", "name"), deciding_options())
-def test_a_resumed_training_has_no_other_value(
-    case: str, name: str, lines: Lines, checkpoints: dict[str, str]
-) -> None:
-    line, table = CASES[case]
-    effect = table[name]
-    if name == "corpus":  # the same sentences in another file are the same
-        effect = Change("../given/short.txt")
-    assert isinstance(effect, Change)
-    line = with_option(with_options(line, effect.beside), name, effect.value)
-    outcome = lines.outcome(f"{line} --ckpt_path {checkpoints[case]}")
-    assert outcome.refused, f"resumed with another {name}"
-    assert not outcome.files, "written before it was refused"

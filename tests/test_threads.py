@@ -164,9 +164,9 @@ def test_what_libraries_are_told(
 
 COMMANDS: dict[str, Sequence[str]] = {
     "fit": ("--run_dir", "run"),
-    "validate": ("--ckpt_path", "given.ckpt"),
-    "test": ("--ckpt_path", "given.ckpt"),
-    "predict": ("--ckpt_path", "given.ckpt"),
+    "validate": ("given",),
+    "test": ("given",),
+    "predict": ("given",),
     "compare": ("--methods", "raw"),
     "advise": ("--corpus", "given.txt"),
     "analyze": (),

@@ -1,5 +1,6 @@
 """Small trainings of an encoder."""
 
+from inspect import signature
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from flowbert.data.sample import sample_corpus
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
 from flowbert.methods.distillation import DistillationModule, teach
-from flowbert.methods.examples import Examples, make_examples, uses
+from flowbert.methods.examples import EXAMPLES, Examples, make_examples
 from flowbert.methods.mlm import MLMModule
 from flowbert.methods.sbert import SBERTModule
 from flowbert.methods.simcse import SimCSEModule
@@ -42,18 +43,20 @@ def small_network(kind: Any, config: Any, **options: Any) -> Backbone:
     return Backbone(network, trainable().backbone.tokenizer)
 
 
-def examples(method: str = "simcse", size: int = 32, **options: Any) -> Examples:
-    positive, objective = options.get("positive"), options.get("objective")
-    used, _ = uses(method, None, positive, objective)
-    given = dict(options)
-    if "nli" in used:
-        given["nli"] = "builtin-sample"
-    if options.get("objective") == "cosine":
-        given["tasks"] = load_tasks("SAMPLE")
-    corpus = CORPUS if "corpus" in used else None
+def examples(
+    method: str = "simcse",
+    size: int = 32,
+    positive: str = "dropout",
+    objective: str = "softmax",
+) -> Examples:
+    text = {"simcse": positive, "sbert": objective}.get(method, "sentences")
+    reads = signature(EXAMPLES.parse(text)[0]).parameters
+    corpus = CORPUS if "corpus" in reads else None
+    nli = "builtin-sample" if "nli" in reads else None
+    tasks = load_tasks("SAMPLE") if "tasks" in reads else ()
+    made = make_examples(text, corpus, nli=nli, tasks=tasks).sample(size, 0)
     if method != "distillation":
-        return make_examples(method, corpus, **given).sample(size, 0)
-    made = make_examples(method, corpus, teacher="builtin-sample").sample(size, 0)
+        return made
     teacher, student = trainable(layers="first_last"), trainable()
     sentences = made.columns[0]
     return teach(made, teacher.encode(sentences), student.encode(sentences))

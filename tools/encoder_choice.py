@@ -18,7 +18,11 @@ from sklearn.covariance import LedoitWolf
 from sklearn.decomposition import PCA
 
 from flowbert import compare
-from flowbert.analysis.views import discriminability, make_views, sentences_with_views
+from flowbert.analysis.cls_token import (
+    discriminability,
+    make_views,
+    sentences_with_views,
+)
 from flowbert.arrays import Floats
 from flowbert.data.corpus import Corpus
 from flowbert.data.text_files import as_list

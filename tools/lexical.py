@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from examples.low_overlap import word_baselines
 from flowbert import compare
 from flowbert.arrays import Floats
 from flowbert.data.text_files import as_list
 from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoder
 from flowbert.experiments.estimates import Estimates
 from flowbert.tasks import AGGREGATIONS, Task, load_tasks
-from flowbert.tasks.low_overlap import word_baselines
 from flowbert.vectors import EmbeddingCache
 
 TASKS = "STS12,STS13,STS14,STS15,STS16,STSB,SICKR"

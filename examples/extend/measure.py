@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from flowbert.analysis import MEASURES, Measure, Plot, Sample
-from flowbert.analysis.spectra import spectrum
+from flowbert.analysis.isotropy import spectrum
 
 
 def draw(ax: Axes, frame: pd.DataFrame) -> None:
@@ -22,7 +22,6 @@ def draw(ax: Axes, frame: pd.DataFrame) -> None:
 class FirstDirections(Measure):
     """Share of the variance in the first ``count`` directions: columns method and share."""
 
-    columns: ClassVar = {"method": str, "share": float}
     plots: ClassVar = {
         "first-directions": Plot(draw, "First directions", "Less is more isotropic.")
     }

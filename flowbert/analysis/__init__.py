@@ -3,15 +3,11 @@
 # isort: skip_file
 # Measures register where they stand: this is their order on the page.
 from flowbert.analysis.bands import BandCosines, Bands
-from flowbert.analysis.isotropy import Isotropy
-from flowbert.analysis.random_pairs import RandomPairCosines
-from flowbert.analysis.spectra import Spectra
-from flowbert.analysis.norms import Norms
-from flowbert.analysis.sentences import Sentences
+from flowbert.analysis.isotropy import Isotropy, RandomPairCosines, Spectra
+from flowbert.analysis.sentences import Norms, Sentences
 from flowbert.analysis.gaussianity import LatentMoments, LatentNorms, Latents
 from flowbert.analysis.bits import Bits
-from flowbert.analysis.word_space import Buckets, Words
-from flowbert.analysis.anisotropy import LayerAnisotropy
+from flowbert.analysis.word_space import Buckets, LayerAnisotropy, Words
 from flowbert.analysis.neighbours import Neighbours
 from flowbert.analysis.frames import Analysis, analyze_sample
 from flowbert.analysis.drawing import Plot

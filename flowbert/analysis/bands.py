@@ -1,4 +1,4 @@
-"""Cosines of sentence pairs by bands of their gold score: what a rank correlation is made of."""
+"""Cosines of sentence pairs by bands of their gold score, with histograms."""
 
 import math
 from itertools import pairwise
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from flowbert.analysis.drawing import INK, Plot, colour_of
-from flowbert.analysis.measure import MEASURES, Measure
+from flowbert.analysis.measure import MEASURES, Measure, stack
 from flowbert.analysis.sample import Sample
 from flowbert.arrays import Floats
 
@@ -95,17 +95,6 @@ class Bands(Measure):
     pairs is their number, the quartiles are those of their cosines, NaN without pairs.
     """
 
-    columns: ClassVar = {
-        "task": str,
-        "method": str,
-        "gold_from": float,
-        "gold_to": float,
-        "pairs": int,
-        "lower_quartile": float,
-        "median": float,
-        "upper_quartile": float,
-    }
-
     def frame(self, sample: Sample) -> pd.DataFrame:
         """The bands of every task under every method."""
         return _by_task(sample, "bands")
@@ -149,16 +138,6 @@ class BandCosines(Measure):
     median is that of the band's cosines, pairs the number in the bin.
     """
 
-    columns: ClassVar = {
-        "task": str,
-        "method": str,
-        "gold_from": float,
-        "gold_to": float,
-        "median": float,
-        "cosine_from": float,
-        "cosine_to": float,
-        "pairs": int,
-    }
     plots: ClassVar = {
         "cosines": Plot(
             draw_cosines,
@@ -177,9 +156,9 @@ class BandCosines(Measure):
 
 
 def _by_task(sample: Sample, name: str) -> pd.DataFrame:
-    parts = [
-        gold_bands(gold, values)[name].assign(task=task, method=method)
+    parts = {
+        (task, method): gold_bands(gold, values)[name]
         for task, (gold, cosines) in sample.pairs.items()
         for method, values in cosines.items()
-    ]
-    return pd.concat(parts) if parts else pd.DataFrame()
+    }
+    return stack(parts, ["task", "method"])

@@ -1,4 +1,4 @@
-"""How well densities describe sentences: bits per dimension, and their plot."""
+"""Bits per dimension of held-out sentences under densities, and their plot."""
 
 import copy
 import math
@@ -109,7 +109,6 @@ def prepare_bits(frame: pd.DataFrame) -> pd.DataFrame:
 class Bits(Measure):
     """A row per density: bits per dimension of held-out vectors, see :func:`density_bits`."""
 
-    columns: ClassVar = {"density": str, "bits": float}
     note: ClassVar = (
         "Bits per dimension of held-out sentences, lower is better. Above the best Gaussian a flow "
         "is a worse density than whitening; noise makes it one."
@@ -132,7 +131,7 @@ class Bits(Measure):
         if sample.fitting is not None and sample.held_out is not None:
             for name, flow in sample.flows.items():
                 bits |= density_bits(flow, sample.fitting, sample.held_out, name)
-        return pd.DataFrame(bits.items(), columns=list(self.columns))
+        return pd.DataFrame(bits.items(), columns=["density", "bits"])
 
     @classmethod
     def tables(cls, frame: pd.DataFrame) -> list[Table]:

@@ -1,4 +1,4 @@
-"""How plots look, and how they become files; what several plots share."""
+"""Style, colours and files of plots."""
 
 import math
 import re

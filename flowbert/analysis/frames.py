@@ -12,7 +12,7 @@ from flowbert.analysis.measure import MEASURES, Measure
 from flowbert.analysis.sample import Sample
 from flowbert.data.text_files import as_list
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.io import read_json, write_json
+from flowbert.io import as_json, read_json, write_json
 from flowbert.registry import imports_refused
 
 ALL = "all"
@@ -26,7 +26,7 @@ class Analysis:
         setting: JSON values: encoder, layers, pooling and corpus as in a row of results, ``fitted``
             (sentences that the maps were fitted on), ``sentences`` (those measured), ``map``
             (``pca`` or ``umap``).
-        frames: Frames by the names of their measures, see :attr:`Measure.columns`.
+        frames: Frames by the names of their measures, see :class:`Measure`.
 
     Attributes:
         setting: As the argument.
@@ -48,22 +48,17 @@ class Analysis:
     ) -> None:
         self.setting = dict(setting)
         self.frames: dict[str, pd.DataFrame] = {}
-        order = MEASURES.names()
-        place = {name: number for number, name in enumerate(order)}
-        for name in sorted(frames, key=lambda name: place.get(name, len(order))):
-            columns = measure_of(name).columns
-            if len(frames[name]):
-                frame = frames[name][list(columns)].reset_index(drop=True)
-                frame = frame.replace([math.inf, -math.inf], math.nan)
-                self.frames[name] = frame.astype(dict(columns))
+        for name in dict.fromkeys([*MEASURES.names(), *frames]):
+            if name in frames:
+                measure_of(name)
+                frame = frames[name].replace([math.inf, -math.inf], math.nan)
+                if len(frame):
+                    self.frames[name] = frame.reset_index(drop=True)
 
     def to_json(self, path: str | Path) -> None:
         """Write a file that :meth:`from_json` reads; NaN becomes null."""
-        content: dict[str, Any] = {"setting": self.setting}
-        for name, frame in self.frames.items():
-            values = frame.astype(object).where(frame.notna(), None)
-            content[name] = values.to_dict("list")
-        write_json(path, content)
+        frames = {name: frame.to_dict("list") for name, frame in self.frames.items()}
+        write_json(path, as_json({"setting": self.setting, **frames}))
 
     @classmethod
     def from_json(cls, path: str | Path) -> Self:
@@ -77,21 +72,24 @@ class Analysis:
         content = read_json(path, {"setting": dict})
         setting = content.pop("setting")
         frames = {}
-        for name, values in content.items():
+        for name, columns in content.items():
             try:
                 measure_of(name)
             except UserError as error:
                 message = f"{path}: {name} is left out ({error})"
                 warnings.warn(message, FlowbertWarning, stacklevel=2)
                 continue
-            if not isinstance(values, dict):
-                raise UserError(f"{path}: {name} is {values!r}; expected columns")
-            frames[name] = values
-        try:
-            made = {name: pd.DataFrame(values) for name, values in frames.items()}
-            return cls(setting, made)
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise UserError(f"{path}: damaged, or no analysis ({error})") from error
+            try:
+                values = {
+                    column: [math.nan if each is None else each for each in values]
+                    for column, values in columns.items()
+                }
+                frames[name] = pd.DataFrame(values)
+            except (AttributeError, TypeError, ValueError) as error:
+                raise UserError(
+                    f"{path}: {name}: expected columns ({error})"
+                ) from error
+        return cls(setting, frames)
 
 
 def measure_of(name: str) -> type[Measure]:

@@ -1,4 +1,4 @@
-"""How Gaussian vectors are under a map, and the plots of their norms and moments."""
+"""Gaussianity of vectors under a map, with plots of their norms and moments."""
 
 import math
 from typing import TYPE_CHECKING, ClassVar
@@ -10,7 +10,6 @@ from scipy import stats
 from flowbert.analysis.drawing import INK, Plot, colour_of
 from flowbert.analysis.measure import MEASURES, Measure, by_method
 from flowbert.analysis.sample import Sample
-from flowbert.analysis.table import Table, number_table
 from flowbert.tasks.measures import Array, to_rows, varying
 
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
@@ -93,24 +92,11 @@ def norm_histogram(z: Array) -> pd.DataFrame:
 class Latents(Measure):
     """A row per method except raw, see :func:`gaussianity`."""
 
-    columns: ClassVar = {
-        "method": str,
-        "mean": float,
-        "std": float,
-        "skewness": float,
-        "excess_kurtosis": float,
-        "squared_norm": float,
-        "norm_distance": float,
-    }
+    title: ClassVar = "Latents against a standard normal distribution"
 
     def frame(self, sample: Sample) -> pd.DataFrame:
         """Every method except raw against a standard normal distribution."""
         return by_method(sample.latents, lambda z: [gaussianity(z)])
-
-    @classmethod
-    def tables(cls, frame: pd.DataFrame) -> list[Table]:
-        """The whole frame."""
-        return [number_table("Latents against a standard normal distribution", frame)]
 
 
 def draw_latent_norms(ax: "Axes", frame: pd.DataFrame) -> None:
@@ -141,13 +127,6 @@ def draw_latent_norms(ax: "Axes", frame: pd.DataFrame) -> None:
 class LatentNorms(Measure):
     """A row per method except raw and bin of a histogram, see :func:`norm_histogram`."""
 
-    columns: ClassVar = {
-        "method": str,
-        "dim": int,
-        "norm_from": float,
-        "norm_to": float,
-        "vectors": int,
-    }
     plots: ClassVar = {
         "latent-norms": Plot(
             draw_latent_norms,
@@ -181,12 +160,6 @@ def draw_latent_moments(ax: "Axes", frame: pd.DataFrame) -> None:
 class LatentMoments(Measure):
     """A row per method except raw and dimension, at most 256, evenly spaced."""
 
-    columns: ClassVar = {
-        "method": str,
-        "dimension": int,
-        "skewness": float,
-        "excess_kurtosis": float,
-    }
     plots: ClassVar = {
         "latent-moments": Plot(
             draw_latent_moments,

@@ -1,18 +1,80 @@
-"""How evenly vectors use their space: effective rank, IsoScore, partition function, hubness."""
+"""Isotropy of vectors: the spectrum, measures of it, cosines of random pairs."""
 
 import math
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 import torch
 from torch import Tensor
 
-from flowbert.analysis.hubness import hubness
+from flowbert.analysis.drawing import Plot, method_colours, short
 from flowbert.analysis.measure import MEASURES, Measure, by_method
+from flowbert.analysis.nearest import hubness
 from flowbert.analysis.sample import Sample
-from flowbert.analysis.spectra import spectrum
-from flowbert.analysis.table import Table, number_table
+from flowbert.maps import RandomPairs
 from flowbert.tasks.measures import Array, mean_cosine, to_rows, uniformity
+
+if TYPE_CHECKING:  # imported when something is drawn or encoded
+    from matplotlib.axes import Axes
+
+
+def spectrum(x: Array) -> Tensor:
+    """Eigenvalues of the covariance (divisor N) of vectors ``(N, D)``, largest first: ``(D,)``.
+
+    Example:
+        >>> spectrum(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 0.0], [0.0, 0.0]]))
+        tensor([0.5000, 0.0000], dtype=torch.float64)
+    """
+    rows = to_rows(x)
+    centred = rows - rows.mean(dim=0)
+    values: Tensor = torch.linalg.eigvalsh(centred.T @ centred / len(rows))
+    return values.flip(0).clamp_min(0)
+
+
+def draw_spectra(ax: "Axes", frame: pd.DataFrame) -> None:
+    """Share of the variance by direction on a logarithmic axis.
+
+    Args:
+        ax: Axes.
+        frame: Columns method, direction and share.
+    """
+    frame = frame[frame["share"] > 1e-12]  # less is rounding
+    colours = method_colours(frame["method"])
+    for method, rows in frame.groupby("method", sort=False):
+        label = f"{short(method)}, first {rows['share'].iloc[0]:.1%}"
+        ax.plot(rows["direction"], rows["share"], color=colours[method], label=label)
+    ax.set(xlabel="direction", ylabel="share of the variance", yscale="log")
+    ax.yaxis.set_major_formatter("{x:.0e}")  # the default writes formulas
+    ax.minorticks_off()
+
+
+@MEASURES.register("spectra")
+class Spectra(Measure):
+    """A row per method and direction, from 1, by falling variance.
+
+    eigenvalue is that of the covariance, share its share of their sum.
+    """
+
+    plots: ClassVar = {
+        "spectra": Plot(
+            draw_spectra,
+            "Spectra",
+            "Eigenvalues of the covariance as shares of their sum; a flat line is isotropic.",
+        )
+    }
+
+    def frame(self, sample: Sample) -> pd.DataFrame:
+        """The spectrum of every method."""
+        return by_method(sample.vectors, _directions)
+
+
+def _directions(x: Array) -> dict[str, Any]:
+    values = spectrum(x).cpu().numpy()
+    return {
+        "direction": range(1, len(values) + 1),
+        "eigenvalue": values,
+        "share": values / values.sum(),
+    }
 
 
 def effective_rank(eigenvalues: Tensor) -> float:
@@ -143,27 +205,25 @@ class Isotropy(Measure):
     to 1, mean_cosine from -1 to 1; a lower uniformity is more uniform; hubness is 0 without hubs.
     """
 
-    columns: ClassVar = {
-        "method": str,
-        **dict.fromkeys(
-            (
-                "effective_rank",
-                "participation_ratio",
-                "isoscore",
-                "partition_isotropy",
-                "mean_cosine",
-                "uniformity",
-                "hubness",
-            ),
-            float,
-        ),
-    }
+    title: ClassVar = "Isotropy of the vectors"
 
     def frame(self, sample: Sample) -> pd.DataFrame:
         """The measures of every method."""
         return by_method(sample.vectors, lambda x: [space_measures(x)])
 
-    @classmethod
-    def tables(cls, frame: pd.DataFrame) -> list[Table]:
-        """The whole frame."""
-        return [number_table("Isotropy of the vectors", frame)]
+
+@MEASURES.register("random_pairs")
+class RandomPairCosines(Measure):
+    """A row per method: cosines of random pairs at some percentiles, see :class:`RandomPairs`.
+
+    error is the standard error of the 99.9th percentile, effective_dim D_eff = 1 / mean(cosine²).
+    """
+
+    title: ClassVar = "Cosines of random pairs, by percentile"
+
+    def frame(self, sample: Sample) -> pd.DataFrame:
+        """The percentiles of every method."""
+        return by_method(
+            sample.vectors,
+            lambda x: [RandomPairs.of(x.cpu().numpy(), sample.seed).row()],
+        )

@@ -1,4 +1,4 @@
-"""What a measure is, and the registry that the analysis and its page loop over."""
+"""The base class of measures, and their registry."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from flowbert.analysis.drawing import Plot
 from flowbert.analysis.sample import Sample
-from flowbert.analysis.table import Table
+from flowbert.analysis.table import Table, number_table
 from flowbert.registry import Registry
 
 
@@ -19,21 +19,20 @@ class Measure(ABC):
     The parameters of the constructor are the options of its text, as in ``layers:tokens=500``.
 
     Attributes:
-        columns: Columns of the frame and their types: str, int, float or bool.
+        title: Title of the table of the whole frame; without one there is no table.
         section: Section of the page.
         note: How to read the tables, above them.
         plots: Plots by the names of their files.
 
     Example:
         >>> class MeanNorm(Measure):
-        ...     columns = {"method": str, "mean_norm": float}
         ...     def frame(self, sample: Sample) -> pd.DataFrame:
         ...         return by_method(
         ...             sample.vectors, lambda x: {"mean_norm": [float(x.norm(dim=1).mean())]}
         ...         )
     """
 
-    columns: ClassVar[Mapping[str, type]] = {}
+    title: ClassVar[str] = ""
     section: ClassVar[str] = "Embedding space"
     note: ClassVar[str] = ""
     plots: ClassVar[Mapping[str, Plot]] = {}
@@ -46,17 +45,17 @@ class Measure(ABC):
             sample: Sentences with their vectors, and further inputs.
 
         Returns:
-            A frame with at least the columns :attr:`columns`.
+            The frame.
         """
 
     @classmethod
-    def tables(cls, frame: pd.DataFrame) -> list[Table]:  # noqa: ARG003
-        """Tables of the page, none unless a subclass makes some.
+    def tables(cls, frame: pd.DataFrame) -> list[Table]:
+        """Tables of the page.
 
         Args:
             frame: The measure's own frame.
         """
-        return []
+        return [number_table(cls.title, frame)] if cls.title else []
 
 
 MEASURES: Registry[type[Measure]] = Registry("measure", base=Measure)
@@ -66,7 +65,7 @@ MEASURES: Registry[type[Measure]] = Registry("measure", base=Measure)
 def by_method(
     vectors: Mapping[str, Tensor], measure: Callable[[Tensor], Any]
 ) -> pd.DataFrame:
-    """Measure the vectors of each method; the column ``method`` says whose rows are whose.
+    """Measure the vectors of each method; the first column of the frame is ``method``.
 
     Args:
         vectors: Vectors by method, ``(N, D)``.
@@ -75,11 +74,20 @@ def by_method(
     Example:
         >>> import torch
         >>> by_method({"raw": torch.zeros(5, 2)}, lambda x: {"rows": [len(x)]})
-           rows method
-        0     5    raw
+          method  rows
+        0    raw     5
     """
-    parts = [
-        pd.DataFrame(measure(rows)).assign(method=method)
-        for method, rows in vectors.items()
-    ]
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    parts = {method: pd.DataFrame(measure(x)) for method, x in vectors.items()}
+    return stack(parts, ["method"])
+
+
+def stack(parts: Mapping[Any, pd.DataFrame], names: list[str]) -> pd.DataFrame:
+    """Frames below each other, their keys as the first columns.
+
+    Args:
+        parts: Frames by key; a tuple is of several columns.
+        names: Columns of the keys.
+    """
+    if not parts:
+        return pd.DataFrame()
+    return pd.concat(parts, names=names).reset_index(names).reset_index(drop=True)

@@ -48,13 +48,6 @@ class Neighbours(Measure):
     neighbour is the sentence of this rank, moved whether it is not a neighbour under raw.
     """
 
-    columns: ClassVar = {
-        "sentence": str,
-        "method": str,
-        "rank": int,
-        "neighbour": str,
-        "moved": bool,
-    }
     section: ClassVar = "Nearest neighbours"
     note: ClassVar = "Bold: not among the neighbours under raw."
 

@@ -1,4 +1,4 @@
-"""What an analysis measures: sentences with their vectors under every method."""
+"""Sentences with their vectors under every method, the input of measures."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,19 +1,112 @@
-"""Some sentences to draw: length, frequency and norm of each, and its place in two dimensions."""
+"""Sentences in their space: norm against length and frequency, and a map in two dimensions."""
 
+import importlib.util
+import warnings
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 import pandas as pd
 
 from flowbert.analysis.drawing import INK, ORDINAL, Plot, colour_of, scatter
 from flowbert.analysis.measure import MEASURES, Measure, by_method
-from flowbert.analysis.norms import norm_correlations
-from flowbert.analysis.projection import project
 from flowbert.analysis.sample import Sample
-from flowbert.tasks.measures import Array, to_rows
+from flowbert.arrays import Floats
+from flowbert.errors import UserError, choices
+from flowbert.seeding import Stream
+from flowbert.tasks.measures import Array, spearman, to_rows
 
-if TYPE_CHECKING:  # matplotlib is imported when something is drawn
+if TYPE_CHECKING:  # imported when something is drawn or encoded
     from matplotlib.axes import Axes
+
+PROJECTIONS = ("pca", "umap")
+
+
+def check_projection(kind: str) -> None:
+    """Check the kind of a projection before anything is computed.
+
+    Raises:
+        UserError: If the kind is unknown, or its package is not installed.
+    """
+    if kind not in PROJECTIONS:
+        raise UserError(
+            argument="map", received=kind, expected=choices(PROJECTIONS, kind)
+        )
+    if kind == "umap" and importlib.util.find_spec("umap") is None:
+        raise UserError(
+            "received 'umap', which is not installed; expected: pip install 'flowbert[umap]'",
+            argument="map",
+        )
+
+
+def project(x: Array, kind: str = "pca", seed: int = 0) -> Floats:
+    """Coordinates of vectors in two dimensions, ``(N, 2)``.
+
+    References:
+        UMAP: Uniform Manifold Approximation and Projection for Dimension Reduction
+        (McInnes et al., 2018). https://arxiv.org/abs/1802.03426
+
+    Args:
+        x: Vectors, ``(N, D)``, D at least 2.
+        kind: ``pca``, or ``umap`` by cosine with 15 neighbours.
+        seed: Seed of UMAP.
+
+    Raises:
+        UserError: If the kind is unknown, or its package is not installed.
+    """
+    check_projection(kind)
+    rows = to_rows(x).cpu().numpy()
+    if kind == "pca":
+        from sklearn.decomposition import PCA  # not before something is projected
+
+        # Exact for every N and D; the solver "auto" may be a randomized one.
+        places = PCA(2, svd_solver="covariance_eigh").fit_transform(rows)
+    else:
+        from umap import UMAP
+
+        umap = UMAP(
+            metric="cosine", n_jobs=1, random_state=Stream(seed, "map").number % 2**32
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of its threads, which a seed excludes
+            places = umap.fit_transform(rows.astype(np.float32))
+    return np.asarray(places, dtype=np.float64)
+
+
+def norm_correlations(x: Array, lengths: pd.DataFrame) -> dict[str, float]:
+    """Mean norm of vectors, and Spearman of the norm with length and word frequency.
+
+    References:
+        On the Sentence Embeddings from Pre-trained Language Models (Li et al., 2020), section 3.2:
+        frequent words are nearer to the origin. https://arxiv.org/abs/2011.05864
+        The rank correlation over sentences is ours.
+
+    Args:
+        x: Vectors of N sentences, ``(N, D)``.
+        lengths: Columns length and frequency, N rows.
+
+    Returns:
+        ``mean_norm``, ``length_correlation``, ``frequency_correlation``; a correlation that does
+        not exist is NaN.
+    """
+    norms = to_rows(x).norm(dim=1).cpu().numpy()
+    return {
+        "mean_norm": float(norms.mean()),
+        "length_correlation": spearman(norms, lengths["length"].to_numpy()),
+        "frequency_correlation": spearman(norms, lengths["frequency"].to_numpy()),
+    }
+
+
+@MEASURES.register("norms")
+class Norms(Measure):
+    """A row per method, see :func:`norm_correlations`."""
+
+    def frame(self, sample: Sample) -> pd.DataFrame:
+        """The correlations of every method."""
+        return by_method(
+            sample.vectors, lambda x: [norm_correlations(x, sample.lengths)]
+        )
+
 
 DRAWN_SENTENCES = 400
 
@@ -68,18 +161,6 @@ class Sentences(Measure):
     the correlations are those of all sentences, see :func:`norm_correlations`.
     """
 
-    columns: ClassVar = {
-        "method": str,
-        "sentence": str,
-        "length": int,
-        "frequency": float,
-        "unit": str,
-        "norm": float,
-        "x": float,
-        "y": float,
-        "length_correlation": float,
-        "frequency_correlation": float,
-    }
     plots: ClassVar = {
         "norms-length": Plot(
             draw_norms,
@@ -111,7 +192,7 @@ class Sentences(Measure):
     def frame(self, sample: Sample) -> pd.DataFrame:
         """The drawn sentences under every method."""
         drawn = sample.lengths.head(DRAWN_SENTENCES)
-        drawn = drawn.assign(sentence=sample.sentences[:DRAWN_SENTENCES])
+        drawn.insert(0, "sentence", sample.sentences[:DRAWN_SENTENCES])
 
         def place(x: Array) -> pd.DataFrame:
             rows = to_rows(x)

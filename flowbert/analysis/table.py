@@ -1,6 +1,5 @@
-"""Tables of texts, as the terminal and the page show them."""
+"""Tables of texts for the terminal and the page."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,33 +47,32 @@ def make_table(title: str, cells: pd.DataFrame, **look: bool) -> Table:
 
     Args:
         title: Its caption.
-        cells: Columns label, column, text and bold.
+        cells: Columns label, column, text and bold; a label and column occur once.
         **look: ``folded`` and ``words`` of :class:`Table`.
     """
-    places = list(zip(cells["label"], cells["column"], strict=True))
-    if len(set(places)) < len(places):
-        raise ValueError(f"{title}: a cell has several texts")
-    text = by_labels(dict(zip(places, cells["text"], strict=True)), "")
-    bold = by_labels(dict(zip(places, cells["bold"], strict=True)), False)
-    return Table(title, text, bold, **look)
+    by_place = cells.set_index(["label", "column"])
+    text, bold = (
+        in_order(by_place[name], ["column"]).rename_axis(index=None, columns=None)
+        for name in ("text", "bold")
+    )
+    return Table(title, text.fillna(""), bold.eq(True), **look)
 
 
-def by_labels(cells: Mapping[tuple[Any, Any], Any], fill: Any) -> pd.DataFrame:
-    """A table from cells by row and column, both in the order in which they come first.
+def in_order(values: pd.Series, columns: list[str]) -> pd.DataFrame:
+    """Levels of an index as columns; rows and columns in the order in which they come first.
 
     Args:
-        cells: Values by row and column.
-        fill: Value of missing cells.
+        values: Values by rows and columns, each place once.
+        columns: Names of the levels.
 
     Example:
-        >>> by_labels({("b", "y"): 1, ("b", "x"): 2, ("a", "x"): 3}, 0).values.tolist()
-        [[1, 2], [0, 3]]
+        >>> keys = [("b", "y"), ("b", "x"), ("a", "x")]
+        >>> places = pd.MultiIndex.from_tuples(keys, names=["row", "column"])
+        >>> in_order(pd.Series([1, 2, 3], places), ["column"]).values.tolist()
+        [[1.0, 2.0], [nan, 3.0]]
     """
-    rows = list(dict.fromkeys(row for row, _ in cells))
-    columns = list(dict.fromkeys(column for _, column in cells))
-    values = [[cells.get((row, column), fill) for column in columns] for row in rows]
-    # Labels may be tuples, which pandas would spread over levels.
-    frame = pd.DataFrame(values)
-    frame.index = pd.Index(rows, tupleize_cols=False, dtype=object)
-    frame.columns = pd.Index(columns, tupleize_cols=False, dtype=object)
-    return frame
+    rows = [name for name in values.index.names if name not in columns]
+    return values.unstack(columns).reindex(
+        index=values.index.droplevel(columns).unique(),
+        columns=values.index.droplevel(rows).unique(),
+    )

@@ -1,20 +1,25 @@
-"""Input embeddings of tokens by their frequency, and their plots."""
+"""Word space: input embeddings of tokens by frequency, and anisotropy by layer."""
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 import pandas as pd
 import torch
+from torch import Tensor
 
 from flowbert.analysis.drawing import INK, ORDINAL, Plot, scatter
 from flowbert.analysis.measure import MEASURES, Measure
 from flowbert.analysis.nearest import nearest_neighbours
 from flowbert.analysis.sample import Sample
-from flowbert.tasks.measures import Array, to_rows
+from flowbert.seeding import Stream
+from flowbert.tasks.measures import Array, mean_cosine, to_rows
 
-if TYPE_CHECKING:  # matplotlib is imported when something is drawn
+if TYPE_CHECKING:  # imported when something is drawn or encoded
     from matplotlib.axes import Axes
+
+    from flowbert.encoders import SentenceEncoder
 
 BUCKETS = (0, 100, 500, 5000, 10000)
 """Bounds of the frequency ranks in table 1 of Li et al. (2020)."""
@@ -76,9 +81,9 @@ def word_buckets(embeddings: Array) -> pd.DataFrame:
     columns = [(rows * rows[column]).sum(dim=1) for column in neighbours.T]
     products = torch.stack(columns, dim=1).numpy()
     words = pd.DataFrame({"ranks": _ranks(len(rows)), "norm": rows.norm(dim=1)})
-    for k in NEIGHBOURS:
-        words[f"distance_{k}"] = distances[:, :k].mean(axis=1)
-        words[f"product_{k}"] = products[:, :k].mean(axis=1)
+    for name, values in (("distance", distances), ("product", products)):
+        for k in NEIGHBOURS:
+            words[f"{name}_{k}"] = values[:, :k].mean(axis=1)
     return words.groupby("ranks", sort=False).mean().reset_index()
 
 
@@ -112,7 +117,6 @@ class Words(Measure):
     directions.
     """
 
-    columns: ClassVar = {"ranks": str, "rank": int, "x": float, "y": float}
     section: ClassVar = "Word space"
     plots: ClassVar = {
         "words": Plot(
@@ -150,21 +154,6 @@ class Buckets(Measure):
     nearest neighbours.
     """
 
-    columns: ClassVar = {
-        "ranks": str,
-        **dict.fromkeys(
-            (
-                "norm",
-                "distance_3",
-                "distance_5",
-                "distance_7",
-                "product_3",
-                "product_5",
-                "product_7",
-            ),
-            float,
-        ),
-    }
     section: ClassVar = "Word space"
     plots: ClassVar = {
         "buckets": Plot(
@@ -178,3 +167,101 @@ class Buckets(Measure):
         """The tokens of the corpus by bucket."""
         embeddings = sample.input_embeddings
         return pd.DataFrame() if embeddings is None else word_buckets(embeddings)
+
+
+_ENCODED = 64  # sentences at once
+
+
+def cosine_by_layer(
+    encoder: "SentenceEncoder",
+    sentences: Sequence[str],
+    tokens: int = 2000,
+    seed: int = 0,
+) -> list[float]:
+    """Mean cosine of vectors of random tokens in their sentences, for each hidden state.
+
+    0 without anisotropy. Special tokens are left out.
+
+    References:
+        How Contextual are Contextualized Word Representations? (Ethayarajh, 2019).
+        https://arxiv.org/abs/1909.00512
+
+    Args:
+        encoder: The encoder, which is put into evaluation mode; its layers and pooling play no
+            role.
+        sentences: Sentences to sample from; about ten times as many tokens are encoded as drawn.
+        tokens: Number of tokens to draw.
+        seed: Seed of the draws.
+
+    Returns:
+        One mean for the embedding layer and for each block.
+    """
+    backbone, tokenizer = encoder.backbone.eval(), encoder.backbone.tokenizer
+    stream = Stream(seed, "sample")
+    order = stream.rng().permutation(len(sentences)).tolist()
+    batches: list[list[Tensor]] = []
+    encoded = 0
+    for start in range(0, len(order), _ENCODED):
+        features = tokenizer(
+            [sentences[i] for i in order[start : start + _ENCODED]],
+            truncation=True,
+            max_length=encoder.max_length,
+            padding=True,
+            return_special_tokens_mask=True,
+            return_tensors="pt",
+        ).to(encoder.device)
+        real = features.pop("special_tokens_mask") == 0  # padding is special, too
+        with torch.no_grad():
+            states = backbone(features).hidden_states
+        batches.append([state[real].float().cpu() for state in states])
+        encoded += int(real.sum())
+        if encoded >= 10 * tokens:
+            break
+    drawn = torch.randperm(encoded, generator=stream.generator())[:tokens]
+    layers = zip(*batches, strict=True)
+    return [mean_cosine(torch.cat(layer)[drawn]) for layer in layers]
+
+
+def draw_layers(ax: "Axes", frame: pd.DataFrame) -> None:
+    """Mean cosine of tokens by layer.
+
+    Args:
+        ax: Axes.
+        frame: Columns layer and mean_cosine.
+    """
+    ax.plot(frame["layer"], frame["mean_cosine"], "o-", color=INK)
+    ax.set_ylim(min(0, 1.1 * frame["mean_cosine"].min()), 1)
+    ax.set(xlabel="hidden state (0: embedding layer)", ylabel="mean cosine")
+
+
+@MEASURES.register("layers")
+class LayerAnisotropy(Measure):
+    """A row per layer: mean cosine of the vectors of tokens.
+
+    That of the input embeddings of distinct tokens (``input``), and of random tokens in sentences
+    at each hidden state (``0``, the embedding layer, to the last block).
+    """
+
+    section: ClassVar = "Word space"
+    plots: ClassVar = {
+        "layers": Plot(
+            draw_layers,
+            "Anisotropy by layer",
+            "Mean cosine of random tokens in sentences (Ethayarajh, 2019); 0 if isotropic. Input: "
+            "distinct tokens before the first layer.",
+        )
+    }
+
+    def frame(self, sample: Sample) -> pd.DataFrame:
+        """The layers of the sample's encoder."""
+        embeddings = sample.input_embeddings
+        if sample.encoder is None or embeddings is None:
+            return pd.DataFrame()
+        texts = sample.corpus or sample.sentences
+        cosines = cosine_by_layer(sample.encoder, texts, sample.tokens, sample.seed)
+        return pd.DataFrame(
+            {
+                "layer": ["input", *map(str, range(len(cosines)))],
+                "mean_cosine": [mean_cosine(embeddings), *cosines],
+            }
+        )

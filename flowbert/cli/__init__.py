@@ -11,7 +11,7 @@ from typing import Any
 
 from flowbert import __version__
 from flowbert.cli.line import CommandLine, read_line
-from flowbert.cli.options import COMMANDS, METHOD_COMMANDS, option_names, summary
+from flowbert.cli.options import COMMANDS, TRAINER_COMMANDS, option_names, summary
 from flowbert.errors import FlowbertWarning, UserError, check_choice
 from flowbert.numbers import is_count
 from flowbert.quota import available_processors
@@ -117,7 +117,7 @@ def environment_of_threads(threads: int | None) -> Iterator[None]:
 
 def _help() -> str:
     lines = {name: f"  {name:<18}{summary(name)}" for name in COMMANDS}
-    trained = [lines.pop(name) for name in METHOD_COMMANDS]
+    trained = [lines.pop(name) for name in TRAINER_COMMANDS]
     return HELP.format(
         version=__version__,
         trained="\n".join(trained),
@@ -133,7 +133,7 @@ def _run(line: CommandLine) -> None:
         print(help_text(line).rstrip())
         return
     # Values of the Trainer's options are checked when it is imported.
-    later = ("--trainer", "--print_config") if line.command in METHOD_COMMANDS else ()
+    later = ("--trainer", "--print_config") if line.command in TRAINER_COMMANDS else ()
     words = [word for word in line.words if not word.startswith(later)]
     config = make_parser(line.command, line.method).read(words)
     threads = config.get("threads")

@@ -8,12 +8,12 @@ from typing import Any
 from jsonargparse import Namespace
 
 from flowbert.cli.line import CommandLine
-from flowbert.cli.options import COMMANDS, METHOD_COMMANDS
+from flowbert.cli.options import COMMANDS, TRAINER_COMMANDS
 from flowbert.data.text_files import as_list
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError
 from flowbert.progress import show_progress
-from flowbert.registry import import_own
+from flowbert.registry import import_custom
 from flowbert.threads import threads_for, use_threads
 
 
@@ -33,9 +33,9 @@ def run(line: CommandLine, config: Namespace) -> None:
     show_progress(not options.pop("quiet"))
     with threads_for() if threads is None else use_threads(threads):
         for module in as_list(options.pop("import") or None, "import"):
-            import_own(module, "import")
+            import_custom(module, "import")
         function = load(COMMANDS[line.command])
-        if line.command in METHOD_COMMANDS:
+        if line.command in TRAINER_COMMANDS:
             from flowbert.cli.training_commands import train
 
             train(function, line)

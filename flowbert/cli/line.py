@@ -5,15 +5,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
-from flowbert.cli.options import METHOD_COMMANDS, option_names
-from flowbert.data.text_files import check_file
+from flowbert.cli.options import option_names
+from flowbert.data.text_files import read_yaml
 from flowbert.errors import UserError, choices
 
 _CONFIGS = Path(__file__).parents[1] / "configs"
 _WITHOUT_VALUE = ("help", "print_config", "quiet")
 _SHORT = {"-c": "config", "-h": "help"}
+
+
+RESUMED_WITH = (
+    *("trainer.max_epochs", "trainer.max_steps", "trainer.max_time"),
+    *("trainer.min_epochs", "trainer.min_steps"),
+    *("trainer.accelerator", "trainer.devices", "trainer.num_nodes"),
+    *("trainer.strategy", "trainer.logger", "trainer.log_every_n_steps"),
+    *("trainer.enable_progress_bar", "checkpoint.every_n_steps"),
+    *("checkpoint.every_n_minutes", "log_to", "ckpt_path", "cache"),
+    *("threads", "quiet", "import", "help"),
+)
+"""Options beside ``--resume``: length, devices and logging."""
 
 
 class CommandLine(NamedTuple):
@@ -38,13 +48,12 @@ def read_line(command: str, words: Sequence[str]) -> CommandLine:
     Raises:
         UserError: If an option does not exist, or a configuration cannot be read.
     """
-    options = list(_options(words))
+    options = _resumed(list(_options(words)))
     files = [_find_config(value) for name, value in options if name == "config"]
-    configs = {path: _read_config(path) for path in files}
+    configs = {path: read_yaml(path) for path in files}
     methods = [config["method"] for config in configs.values() if "method" in config]
     methods += [value for name, value in options if name == "method"]
-    is_training = command in METHOD_COMMANDS and methods
-    method = str(methods[-1]) if is_training else "flow"
+    method = str(methods[-1]) if command == "fit" and methods else "flow"
     names = option_names(command, method)
     for path, config in configs.items():
         for name in _flatten(config, names, path):
@@ -85,6 +94,30 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str | None, str | None]]:
             yield name, waiting.pop(0)
 
 
+def _resumed(
+    options: list[tuple[str | None, str | None]],
+) -> list[tuple[str | None, str | None]]:
+    """The options, with those that ``--resume RUN`` is short for in its place.
+
+    Raises:
+        UserError: If an option is given that a resumed run cannot change.
+    """
+    runs = [value for name, value in options if name == "resume"]
+    if not runs:
+        return options
+    if runs[-1] is None:
+        raise UserError("received nothing; expected a run folder", argument="resume")
+    others = [(name, value) for name, value in options if name != "resume"]
+    for name, value in others:
+        if name not in RESUMED_WITH:
+            raise UserError(
+                f"received {value}; expected with --resume one of {', '.join(RESUMED_WITH)}",
+                argument=name,
+            )
+    run = [("config", f"{runs[-1]}/config.yaml"), ("ckpt_path", "last")]
+    return [*run, *others]
+
+
 def _is_option(word: str) -> bool:
     return word.startswith("--") or word in _SHORT
 
@@ -95,24 +128,12 @@ def _find_config(name: str | None) -> Path:
         raise UserError("received nothing; expected a YAML file", argument="config")
     path = Path(name).expanduser()
     if path.exists() or path.suffix:
-        check_file(path)
         return path
     shipped = {file.stem: file for file in _CONFIGS.glob("*.yaml")}
     if name not in shipped:
         expected = f"a YAML file, or one of {choices(sorted(shipped), name)}"
         raise UserError(argument="config", received=name, expected=expected)
     return shipped[name]
-
-
-def _read_config(path: Path) -> Mapping[str, Any]:
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    # A number of 5,000 digits is a ValueError, deep nesting a RecursionError.
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UserError(f"{path}: not readable as YAML ({error})") from error
-    if content is not None and not isinstance(content, dict):
-        raise UserError(f"{path}: received {content!r}; expected options with values")
-    return content or {}
 
 
 def _flatten(

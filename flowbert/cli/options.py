@@ -4,11 +4,11 @@ from types import NoneType
 
 from flowbert.cli.signatures import Parameter, read_constant, read_signature
 
-METHOD_COMMANDS = ("fit", "validate", "test", "predict")
-"""Commands with a method, whose options are those of its module."""
+TRAINER_COMMANDS = ("fit", "validate", "test", "predict")
+"""Commands with options of Lightning's Trainer."""
 
 COMMANDS = {
-    **{name: f"flowbert.fitting.{name}" for name in METHOD_COMMANDS},
+    **{name: f"flowbert.fitting.{name}" for name in TRAINER_COMMANDS},
     "compare": "flowbert.experiments.compare.compare",
     "advise": "flowbert.experiments.advise.advise",
     "analyze": "flowbert.experiments.analyze.analyze",
@@ -20,7 +20,12 @@ COMMANDS = {
 }
 """Function of each command."""
 
-POSITIONAL = {"report": "runs", "export": "model", "import_whitening": "source"}
+POSITIONAL = {
+    **dict.fromkeys(("validate", "test", "predict"), "run"),
+    "report": "runs",
+    "export": "model",
+    "import_whitening": "source",
+}
 """Arguments without a name."""
 
 _METHODS = {
@@ -34,7 +39,7 @@ _METHODS = {
             ("model", f"flowbert.methods.{method}.{module}"),
             ("model", "flowbert.methods.trained.TrainedModule"),
             ("data", "flowbert.methods.text.TextDataModule"),
-            ("data", "flowbert.methods.examples.make_examples"),
+            ("data", f"flowbert.methods.examples.{method}_examples"),
         )
         for method, module in (
             ("simcse", "SimCSEModule"),
@@ -50,16 +55,13 @@ _TRAINER = "pytorch_lightning.trainer.trainer.Trainer"
 _GROUPS = ("encoder", "model", "data", "checkpoint", "trainer")
 _SET_BY_RUN = {
     "model": ("encoder", "dim", "seed"),
-    "data": (
-        *("corpus", "digest", "encoder", "examples", "method", "name"),
-        *("nli", "objective", "rows", "seed", "tasks"),
-    ),
+    "data": ("digest", "encoder", "examples", "name", "objective", "rows", "seed"),
     "checkpoint": ("folder", "monitor", "mode"),
     "trainer": ("default_root_dir",),
 }
 """Parameters in a group of options that a training sets itself."""
 
-_WITHOUT_GROUPS = ("reproduce", "report", "export")
+_WITHOUT_GROUPS = ("validate", "test", "predict", "reproduce", "report", "export")
 """Commands whose encoder is a path, or that have none."""
 
 _WITHOUT_THREADS = ("report", "import_whitening")
@@ -70,6 +72,12 @@ _EXPLAIN = Parameter(
     (str, NoneType),
     None,
     "Print published rows (ids, first parts or patterns) with their settings, and exit.",
+)
+_RESUME = Parameter(
+    "resume",
+    (str, NoneType),
+    None,
+    "Run folder to resume; only options of length, devices and logging may be given with it.",
 )
 _IMPORT = Parameter(
     "import",
@@ -99,16 +107,17 @@ def list_sources(command: str, method: str = "flow") -> list[tuple[str, str]]:
         command: Name of the command.
         method: Method of ``fit`` and so on.
     """
-    encoder = ("encoder", "flowbert.encoders.opening.EncoderOptions")
-    if command not in METHOD_COMMANDS:
-        function = ("", COMMANDS[command])
-        return [function] if command in _WITHOUT_GROUPS else [function, encoder]
-    return [
-        ("", "flowbert.training.fit_options.FitOptions"),
-        encoder,
-        *_METHODS.get(method, ()),
-        ("checkpoint", "flowbert.training.checkpoints.checkpoint_callbacks"),
-    ]
+    sources = [("", COMMANDS[command])]
+    if command == "fit":
+        sources = [("", "flowbert.fitting.run_options.FitOptions")]
+    elif command in ("validate", "test"):
+        sources.append(("", "flowbert.fitting.run_options.RunOptions"))
+    if command not in _WITHOUT_GROUPS:
+        sources.append(("encoder", "flowbert.encoders.opening.EncoderOptions"))
+    if command == "fit" and method in _METHODS:
+        checkpoint = "flowbert.training.checkpoints.checkpoint_callbacks"
+        sources += [*_METHODS[method], ("checkpoint", checkpoint)]
+    return sources
 
 
 def list_options(command: str, method: str = "flow") -> dict[str, Parameter]:
@@ -125,15 +134,17 @@ def list_options(command: str, method: str = "flow") -> dict[str, Parameter]:
             known = options.setdefault(name, parameter)
             if not known.description:
                 options[name] = known._replace(description=parameter.description)
-    if command in METHOD_COMMANDS:
+    if command in TRAINER_COMMANDS:
         for name in (*_GROUPS, "config"):
-            del options[name]
+            options.pop(name, None)
     elif command not in _WITHOUT_GROUPS:
         del options["encoder"]
     if "vectors" in options:  # a file on the command line
         options["vectors"] = options["vectors"]._replace(types=(str, NoneType))
     if command == "reproduce":
         options["explain"] = _EXPLAIN
+    if command == "fit":
+        options["resume"] = _RESUME
     options["import"] = _IMPORT
     if command not in _WITHOUT_THREADS:
         options["threads"] = _THREADS
@@ -158,7 +169,7 @@ def option_names(command: str, method: str | None = None) -> list[str]:
         method: Method of ``fit`` and so on, whose options are those of its module; None for all.
     """
     names = ["config", "print_config", "quiet", "help"]
-    if command in METHOD_COMMANDS:
+    if command in TRAINER_COMMANDS:
         names += list_trainer_options()
     for each in _METHODS if method is None else [method]:
         names += list_options(command, each)

@@ -21,8 +21,8 @@ from flowbert.cli.help import (
 )
 from flowbert.cli.line import CommandLine
 from flowbert.cli.options import (
-    METHOD_COMMANDS,
     POSITIONAL,
+    TRAINER_COMMANDS,
     list_options,
     list_trainer_options,
     summary,
@@ -157,7 +157,7 @@ def make_parser(command: str, method: str = "flow", trainer: Any = None) -> Pars
     parser.add_argument("--config", "-c", action="config", help=CONFIG)
     parser._actions[-1].help = PRINT_CONFIG  # added with --config
     parser.add_argument("--quiet", action="store_true", help=QUIET)
-    if command not in METHOD_COMMANDS:
+    if command not in TRAINER_COMMANDS:
         return parser
     if trainer is None:
         parser.add_argument("--trainer", type=Any, help=argparse.SUPPRESS)
@@ -180,7 +180,7 @@ def make_parser(command: str, method: str = "flow", trainer: Any = None) -> Pars
 
 def help_text(line: CommandLine) -> str:
     """The help of a command, or of the Trainer's options."""
-    is_training = line.command in METHOD_COMMANDS
+    is_training = line.command in TRAINER_COMMANDS
     if is_training and line.topic == "trainer":
         return str(Parser(line.command, list_trainer_options()).format_help())
     parser = make_parser(line.command, line.method)

@@ -11,18 +11,14 @@ from lightning_fabric.utilities.rank_zero import rank_zero_only
 from pytorch_lightning import Trainer
 
 from flowbert.cli.line import CommandLine
-from flowbert.cli.options import option_names
 from flowbert.cli.parser import Parser, make_parser
 from flowbert.encoders import EncoderOptions
 from flowbert.experiments import Results
-from flowbert.fitting.prepare import method_class
-from flowbert.flows import FlowOptions
 from flowbert.methods import METHODS
-from flowbert.methods.flow import FlowMethod
 from flowbert.reports import next_commands, print_results
-from flowbert.training.fit_options import FitOptions
-from flowbert.training.run_folder import command_folder, find_checkpoint, new_folder
-from flowbert.training.unused import is_unused
+from flowbert.training.run_folder import CHECKPOINTS, new_folder
+
+_OF_THE_LINE = ("import", "threads", "quiet", "resume")
 
 
 def train(function: Callable[..., Any], line: CommandLine) -> None:
@@ -41,22 +37,19 @@ def train(function: Callable[..., Any], line: CommandLine) -> None:
     arguments = parser.instantiate_classes(
         parser.read(line.words, defaults=False)
     ).as_dict()
-    for name in ("config", "import", "threads", "quiet"):
+    for name in (*_OF_THE_LINE, "config"):
         arguments.pop(name, None)
-    arguments["encoder"] = EncoderOptions(**arguments.get("encoder", {}))
     if config.quiet and line.method in METHODS:
         arguments.setdefault("trainer", {})["enable_progress_bar"] = False
-    if arguments.get("ckpt_path") is not None:
-        # A run's ``config.yaml`` is in its folder.
-        configs = [Path(str(path)).parent for path in config.config or ()]
-        folders = [arguments.get("run_dir"), *configs]
-        arguments["ckpt_path"] = find_checkpoint(arguments["ckpt_path"], folders)
-    folder = arguments.get("run_dir") or new_folder(line.method)
-    folder = arguments["run_dir"] = command_folder(
-        command, folder, arguments.get("ckpt_path")
-    )
     if command == "fit":
-        arguments["config"] = _config_text(parser, config, line)
+        arguments["encoder"] = EncoderOptions(**arguments.get("encoder", {}))
+        arguments["config"] = _config_text(parser, config)
+        folder = Path(config.run_dir or new_folder(line.method))
+        if config.run_dir is None and config.ckpt_path in CHECKPOINTS and config.config:
+            folder = Path(str(config.config[-1])).parent
+        arguments["run_dir"] = folder
+    else:
+        folder = Path(config.run_dir or Path(config.run) / command)
     try:
         returned = function(**arguments)
     except KeyboardInterrupt:
@@ -82,14 +75,9 @@ def _resume_message(command: str, folder: Path, threads: int | None) -> str:
     last = folder / "checkpoints" / "last.ckpt"
     if command != "fit" or not last.is_file():
         return "no checkpoint was written; the same command with another run_dir starts again"
-    options: dict[str, object] = {
-        "--config": folder / "config.yaml",
-        "--run_dir": folder,
-        "--ckpt_path": "last",
-    }
+    words = ["fit", "--resume", str(folder)]
     if threads is not None:
-        options["--threads"] = threads
-    words = ["fit", *(str(word) for pair in options.items() for word in pair)]
+        words += ["--threads", str(threads)]
     return f"{last} is kept; resume with: {_program()} {shlex.join(words)}"
 
 
@@ -100,20 +88,10 @@ def _program() -> str:
     return known.get(name, "flowbert")
 
 
-def _config_text(parser: Parser, config: Namespace, line: CommandLine) -> str:
-    """The options of a fit that have an effect, as the YAML file that repeats it."""
+def _config_text(parser: Parser, config: Namespace) -> str:
+    """The options of a fit as the YAML file that repeats it."""
     options = config.clone()
-    source = FitOptions(
-        method=line.method, vectors=config.vectors, corpus=config.corpus
-    )
-    unused = method_class(line.method).unused(source)
-    for name in option_names("fit", line.method):
-        if name in options and is_unused(name, unused) is not None:
-            options.pop(name)
-    for name in ("config", "run_dir", "ckpt_path", "import", "threads", "quiet"):
+    for name in (*_OF_THE_LINE, "config", "run_dir", "ckpt_path"):
         options.pop(name, None)
-    if line.method == FlowMethod.name:  # its default depends on the initialization
-        flow = FlowOptions(**options["model"].as_dict())
-        options["model.noise"] = flow.training()["noise"]
     text: str = parser.dump(options, skip_none=False, skip_validation=True)
     return text

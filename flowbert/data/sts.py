@@ -221,7 +221,7 @@ def load_sts(
     data = STSData(name, {}, limits, merged)
     low, high = limits or (-math.inf, math.inf)
     for split, subset, rows in parts:
-        data.splits.setdefault(split, []).append(_subset(subset, rows, low, high))
+        data.splits.setdefault(split, []).append(make_subset(subset, rows, low, high))
     return data
 
 
@@ -255,8 +255,14 @@ def _read_pairs(path: str, columns: Sequence[str]) -> list[Row]:
     return read_table(Path(os.path.expanduser(path)), columns, argument="columns")
 
 
-def _subset(name: str, rows: list[Row], low: float, high: float) -> Subset:
-    """Pairs from rows of sentence, sentence, score.
+def make_subset(name: str, rows: list[Row], low: float, high: float) -> Subset:
+    """Make a subset of rows of sentence, sentence, score.
+
+    Args:
+        name: Name of the subset.
+        rows: At least one row.
+        low: Lowest allowed score.
+        high: Highest allowed score.
 
     Raises:
         UserError: If a sentence is empty, a score is not allowed, or all scores are equal.

@@ -5,9 +5,11 @@ import gzip
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from flowbert.errors import UserError, nearest
 
@@ -75,6 +77,23 @@ def check_file(path: Path) -> None:
         missing = path.relative_to(folder).parts[0]
         similar = nearest((entry.name for entry in folder.iterdir()), missing)
         raise UserError(f"{path}: no such file; {folder} has no {missing!r}{similar}")
+
+
+def read_yaml(path: Path) -> Mapping[str, Any]:
+    """Read a YAML file of options with values.
+
+    Raises:
+        UserError: If it is missing, or not such a file.
+    """
+    check_file(path)
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    # A number of 5,000 digits is a ValueError, deep nesting a RecursionError.
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise UserError(f"{path}: not readable as YAML ({error})") from error
+    if content is not None and not isinstance(content, dict):
+        raise UserError(f"{path}: received {content!r}; expected options with values")
+    return content or {}
 
 
 def sort_names(names: Iterable[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Experiments: a map is fitted and measured; the results of many are compared."""
+"""Experiments: fitting and measuring maps, and comparing the results."""
 
 from flowbert.experiments.compare import compare
 from flowbert.experiments.results import Results

@@ -1,4 +1,4 @@
-"""Which layers, pooling and map to use for an encoder: a rule that reads its folder."""
+"""Advice on layers, pooling and map of an encoder: a rule that reads its folder."""
 
 import shlex
 from collections.abc import Mapping, Sequence

@@ -1,5 +1,6 @@
 """The spaces of an encoder before and after its maps: of a corpus, and of a comparison."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,9 @@ from torch import Tensor
 
 from flowbert.analysis import Analysis, Sample, analyze_sample
 from flowbert.analysis.frames import ALL, make_measures
-from flowbert.analysis.projection import check_projection
+from flowbert.analysis.sentences import check_projection
 from flowbert.arrays import Floats
-from flowbert.data.corpus import Corpus, load_corpus
+from flowbert.data.corpus import load_corpus
 from flowbert.encoders import (
     Encoder,
     EncoderOptions,
@@ -23,53 +24,23 @@ from flowbert.encoders import (
 )
 from flowbert.errors import UserError, check_used
 from flowbert.experiments.candidates import parse_candidates
-from flowbert.experiments.plan import plan_experiments
+from flowbert.experiments.plan import check_size
 from flowbert.experiments.results import Results
-from flowbert.experiments.run import run_experiments
+from flowbert.experiments.run import fit_candidate
 from flowbert.flows import Glow
-from flowbert.io import sentences_digest
 from flowbert.maps import Flow
 from flowbert.seeding import Stream
-from flowbert.tasks import AVERAGE, STS, Task, load_tasks
-from flowbert.tasks.base import Metric
+from flowbert.tasks import AVERAGE, STS, load_tasks
 from flowbert.vectors import EmbeddingCache
 
 _FEWEST_SENTENCES = 200  # of a corpus
 _FEWEST_MEASURED = 20
 _FEWEST_WITH_NEIGHBOURS = 11  # with fewer, no ten neighbours exist
 _SUFFIX = ".analysis.json"
+CosinesByTask = dict[str, tuple[Floats, dict[str, Floats]]]
+"""Gold scores ``(P,)`` and cosines ``(P,)`` by method, for each task."""
+
 _SETTING_COLUMNS = ("encoder", "layers", "pooling", "corpus")
-
-
-class _HeldOut(Task):
-    """Sentences whose vectors are analyzed; nothing is scored."""
-
-    kind = "sentences"
-    metrics = ()
-    name = "held out"
-    split = "test"
-    strata = ()
-    count = 0
-
-    def __init__(self, sentences: list[str]) -> None:
-        self.sentences = sentences
-        self.digest = sentences_digest(sentences)
-
-    def items(self, vectors: Tensor) -> Floats:
-        """None."""
-        return np.empty(0)
-
-    def score(self, items: Floats, weights: Any = None) -> dict[Metric, float]:
-        """Nothing."""
-        return {}
-
-    def texts(self) -> Mapping[str, Sequence[str]]:
-        """The sentences."""
-        return {self.split: self.sentences}
-
-    def pairs(self) -> tuple[Sequence[str], Sequence[str]]:
-        """None."""
-        return (), ()
 
 
 def analyze(
@@ -136,19 +107,8 @@ def analyze(
         raise UserError(
             argument="limit", received=limit, expected=f"{_FEWEST_MEASURED} or more"
         )
-    chosen = parse_candidates(methods)
-    given = []
-    if tasks:
-        given = load_tasks(tasks, senteval, split=split, columns=columns)
-    else:
-        own = {"senteval": senteval, "columns": columns}
-        own["split"] = None if split in ("test", ["test"]) else split
-        check_used(own, (), "an analysis without tasks")
-    scored = [task for task in given if isinstance(task, STS)]
-    if len(scored) < len(given):
-        raise UserError(
-            f"received {tasks}; expected pairs with gold scores", argument="tasks"
-        )
+    candidates = parse_candidates(methods)
+    scored = _load_scored(tasks, senteval, split, columns)
     loaded = load_corpus(corpus, nli=nli, column=column)
     distinct = list(dict.fromkeys(loaded.sentences))
     if len(distinct) < _FEWEST_SENTENCES:
@@ -158,11 +118,12 @@ def analyze(
         )
     device = choose_device(device)
     opened = open_encoder(encoder, loaded.sentences, device)
-    for candidate in chosen:
+    for candidate in candidates:
         if candidate.encoder is not None:
-            own = candidate.encoder.identity
-            check_same_encoder(own, opened.identity, candidate.name)
-        if candidate.needs_fit and candidate.supervised:
+            identity = candidate.encoder.identity
+            check_same_encoder(identity, opened.identity, candidate.name)
+        check_size(candidate, opened)
+        if candidate.needs_fit and candidate.map.supervised:
             raise UserError(
                 f"received {candidate.name}, which learns from labels; expected others",
                 argument="methods",
@@ -171,30 +132,33 @@ def analyze(
     sentences = [distinct[row] for row in order]
     held_out = min(limit, len(distinct) // 2)
     measured, fitting = sentences[:held_out], sentences[held_out:]
-    space, fitted_on = _HeldOut(measured), Corpus(loaded.name, tuple(fitting))
-    corpora: dict[Task, list[Corpus]] = {task: [fitted_on] for task in (space, *scored)}
-    experiments = plan_experiments([opened], chosen, corpora, {}, [seed])
-    rows = np.arange(held_out)
-    samples = {each.key: rows for each in experiments if each.task is space}
     if not isinstance(cache, EmbeddingCache):
         cache = EmbeddingCache(cache)
-    results = run_experiments(
-        experiments, cache, None, device, samples=samples, keep_maps=True
-    )
+    texts = [measured, fitting, *(task.sentences for task in scored)]
+    cache.fill([opened], list(itertools.chain.from_iterable(texts)))
+    rows = cache.rows(opened, fitting)
+    y, x, *embedded = (torch.from_numpy(cache.rows(opened, t)[:]) for t in texts)
+    vectors: dict[str, Tensor] = {}
     flows: dict[str, Glow] = {}
-    for record in results.records:
-        name = str(record.columns["method"])
-        if record.invalid_reason is not None:
-            raise UserError(f"{name}: {record.invalid_reason}", argument="methods")
-        if record.sample is not None and isinstance(record.map, Flow):
-            flows[name] = record.map.flow_
-    x, y = (
-        torch.from_numpy(cache.rows(opened, part)[:]) for part in (fitting, measured)
-    )
-    analysis = analyze_results(
-        results,
-        setting=opened.columns() | {"corpus": loaded.name, "fitted": len(fitting)},
-        measures=measures,
+    pairs: CosinesByTask = {
+        f"{task.name} {task.split}": (task.gold, {}) for task in scored
+    }
+    for candidate in candidates:
+        map_seed = seed if candidate.map.seeded else None
+        fitted, reason = fit_candidate(candidate, rows, map_seed, device)
+        if reason is not None:
+            raise UserError(f"{candidate.name}: {reason}", argument="methods")
+        vectors[candidate.name] = fitted.transform(y)
+        if isinstance(fitted, Flow):
+            flows[candidate.name] = fitted.flow_
+        for task, raw in zip(scored, embedded, strict=True):
+            cosines = task.items(fitted.transform(raw))
+            if np.isfinite(cosines).all():
+                pairs[f"{task.name} {task.split}"][1][candidate.name] = cosines
+    sample = Sample(
+        measured,
+        _measurable(vectors),
+        pairs,
         encoder=opened if isinstance(opened, SentenceEncoder) else None,
         corpus=loaded.sentences,
         flows=flows,
@@ -203,51 +167,71 @@ def analyze(
         projection=map,
         seed=seed,
     )
+    setting = opened.columns() | {"corpus": loaded.name, "fitted": len(fitting)}
+    analysis = analyze_sample(sample, setting, measures)
     if output is not None:
         analysis.to_json(output)
     return analysis
 
 
-def analyze_results(
-    results: Results,
-    setting: Mapping[str, Any] | None = None,
-    measures: str | Sequence[str] = ALL,
-    **parts: Any,
-) -> Analysis:
+def _load_scored(
+    tasks: str | Sequence[str],
+    senteval: str | None,
+    split: str | Sequence[str],
+    columns: str | Sequence[str] | None,
+) -> list[STS]:
+    """Tasks whose cosines are shown by gold score; none if no task is named."""
+    if not tasks:
+        options = {"senteval": senteval, "columns": columns}
+        options["split"] = None if split in ("test", ["test"]) else split
+        check_used(options, (), "an analysis without tasks")
+        return []
+    loaded = load_tasks(tasks, senteval, split=split, columns=columns)
+    scored = [task for task in loaded if isinstance(task, STS)]
+    if len(scored) < len(loaded):
+        raise UserError(
+            f"received {tasks}; expected pairs with gold scores", argument="tasks"
+        )
+    return scored
+
+
+def analyze_results(results: Results, **parts: Any) -> Analysis:
     """Measure the vectors that results keep, and the cosines of their tasks by gold score.
 
-    Each method stands with its first encoder, corpus and seed.
+    Of each method, the first encoder, corpus and seed are shown.
 
     Args:
         results: Results of a run or of a file.
-        setting: What the vectors are of; None for what the rows say.
-        measures: As of :func:`analyze`.
-        **parts: What is known beside the vectors: arguments of :class:`flowbert.analysis.Sample`.
+        **parts: Further arguments of :class:`flowbert.analysis.Sample`.
     """
     measured = results.frame[results.frame["metric"] == STS.headline]
     measured = measured[measured["task"] != AVERAGE]
     measured = measured.drop_duplicates(["task", "split", "method"])
-    pairs = {}
+    pairs: CosinesByTask = {}
     for task, items in results.items.items():
         if isinstance(task, STS):
-            own = measured[measured["experiment"].isin(list(items))]
+            rows = measured[measured["experiment"].isin(list(items))]
             cosines = {
                 method: items[key]
-                for method, key in zip(own["method"], own["experiment"], strict=True)
+                for method, key in zip(rows["method"], rows["experiment"], strict=True)
                 if np.isfinite(items[key]).all()
             }
             pairs[f"{task.name} {task.split}"] = task.gold, cosines
-    if setting is None:
-        columns = {name: measured[name].unique() for name in _SETTING_COLUMNS}
-        setting = {
-            name: ", ".join(value for value in values if value != "none") or "none"
-            for name, values in columns.items()
-        }
-    enough = len(results.sentences) >= _FEWEST_WITH_NEIGHBOURS
-    vectors = {
+    setting = {}
+    for name in _SETTING_COLUMNS:
+        values = [value for value in measured[name].unique() if value != "none"]
+        setting[name] = ", ".join(values) or "none"
+    if len(results.sentences) < _FEWEST_WITH_NEIGHBOURS:
+        return analyze_sample(Sample(pairs=pairs, **parts), setting)
+    vectors = _measurable(results.vectors)
+    sample = Sample(results.sentences, vectors, pairs, **parts)
+    return analyze_sample(sample, setting)
+
+
+def _measurable(vectors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Vectors by method that are finite and of more than one dimension."""
+    return {
         method: rows
-        for method, rows in results.vectors.items()
-        if enough and rows.shape[1] > 1 and bool(rows.isfinite().all())
+        for method, rows in vectors.items()
+        if rows.shape[1] > 1 and bool(rows.isfinite().all())
     }
-    sentences = results.sentences if enough else []
-    return analyze_sample(Sample(sentences, vectors, pairs, **parts), setting, measures)

@@ -1,4 +1,4 @@
-"""What is compared: maps to fit, fitted maps, models with their own encoder."""
+"""Candidates of a comparison: maps to fit, fitted maps, models with their encoder."""
 
 import secrets
 import warnings
@@ -15,7 +15,7 @@ from flowbert.encoders import (
     is_sentence_transformer,
 )
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.io import as_json, digest
+from flowbert.io import as_json
 from flowbert.maps import (
     Map,
     Raw,
@@ -29,7 +29,6 @@ from flowbert.model import Model, model_folder
 
 # Parameters that a fit sets, and the arguments that say how.
 _SET_BY_FIT = {"random_state": "seeds", "accelerator": "device"}
-_OURS = "flowbert."
 
 ADVISED = "advised"
 """Name of the candidate that follows the advice."""
@@ -49,8 +48,6 @@ class Candidate:
         corpus: What a fitted map was fitted on; ``none`` for raw.
         seed: Seed of a fitted map.
         encoder: Encoder of a model, in place of those of the comparison.
-        token: Name unique to this object, where its settings do not identify it: a transformer of
-            another library.
         advised: Whether the advice for each encoder chooses map, layers and pooling.
     """
 
@@ -60,7 +57,6 @@ class Candidate:
     corpus: str = "none"
     seed: int | None = None
     encoder: Encoder | None = None
-    token: str | None = None
     advised: bool = False
 
     @property
@@ -69,59 +65,35 @@ class Candidate:
         return not (self.fitted or type(self.map) is Raw)
 
     @property
-    def supervised(self) -> bool:
-        """Whether it learns from labelled pairs."""
-        return self.map.supervised
-
-    @property
-    def seeded(self) -> bool:
-        """Whether the fit draws random numbers."""
-        return self.map.seeded
-
-    @cached_property
-    def key(self) -> str:
-        """Digest of all parameters, and of the values of a fitted map."""
-        return digest(self._steps, self._values, self.token)
-
-    @property
-    def _steps(self) -> list[dict[str, Any]]:
-        """Name and parameters of each step, without those that a fit sets by itself."""
-        return [
-            {
-                "name": step.name,
-                "parameters": as_json(_parameters(step), _in_one_line),
-            }
-            for step in self.map.parts
-        ]
-
-    @property
-    def lasting(self) -> bool:
-        """Whether its parameters and flowbert's code determine what it does, in any process."""
-        own = all(type(step).__module__.startswith(_OURS) for step in self.map.parts)
-        return own and self.token is None
-
-    @cached_property
-    def _values(self) -> list[str]:
-        """Digest of each step of a fitted map."""
-        if not self.fitted or self.token is not None:
-            return []
-        return [digest_state(part.get_state()) for part in self.map.parts]
-
-    @property
     def size(self) -> int | None:
         """Size of the vectors that a fitted map takes; None where it is not known."""
         first = self.map.parts[0]
         return getattr(first, "n_features_in_", None) if self.fitted else None
 
-    def settings(self) -> dict[str, Any]:
-        """Name, steps with all their parameters, and digests of fitted values."""
-        return {"name": self.name, "steps": self._steps, "values": self._values}
+    @cached_property
+    def steps(self) -> list[dict[str, Any]]:
+        """Each step in words: name, parameters, digest of fitted values.
+
+        A step whose code is not flowbert's has a random name, so that its records are not reused.
+        """
+        return [_describe_step(step, self.fitted) for step in self.map.parts]
 
 
-def _parameters(step: Map) -> dict[str, Any]:
-    """Parameters without those that a fit sets by itself."""
-    parameters = step.used_parameters().items()
-    return {name: value for name, value in parameters if name not in _SET_BY_FIT}
+def _describe_step(step: Map, fitted: bool) -> dict[str, Any]:
+    parameters = {
+        name: value
+        for name, value in step.used_parameters().items()
+        if name not in _SET_BY_FIT
+    }
+    words = {"name": step.name, "parameters": as_json(parameters, _in_one_line)}
+    if isinstance(step, SklearnTransformer) or is_custom(step):
+        return words | {"object": secrets.token_hex(16)}
+    return words | {"values": digest_state(step.get_state())} if fitted else words
+
+
+def is_custom(value: object) -> bool:
+    """Whether an object's class is defined outside of flowbert."""
+    return not type(value).__module__.startswith("flowbert.")
 
 
 def _in_one_line(value: Any) -> str:
@@ -188,14 +160,12 @@ def _named(text: str) -> Candidate:
 
 
 def _estimator(value: Any, name: str | None = None) -> Candidate:
-    made = as_map(value)
-    foreign = any(isinstance(part, SklearnTransformer) for part in made.parts)
-    token = secrets.token_hex(16) if foreign else None
-    name = made.text if name is None else name
-    if isinstance(made, Raw) or not made.is_fitted:
-        check_unseeded(made)
-        return Candidate(name, made, token=token)
-    return Candidate(name, made, True, "given", token=token)
+    estimator = as_map(value)
+    name = estimator.text if name is None else name
+    if isinstance(estimator, Raw) or not estimator.is_fitted:
+        check_unseeded(estimator)
+        return Candidate(name, estimator)
+    return Candidate(name, estimator, True, "given")
 
 
 def check_unseeded(unfitted: Map) -> None:

@@ -1,4 +1,4 @@
-"""Columns of results, and what stands first in their tables."""
+"""Columns of results, and the main aggregation of their tables."""
 
 from typing import Any
 
@@ -10,20 +10,20 @@ RESULT_COLUMNS: dict[str, Any] = {
     "pooling": str,
     "method": str,
     "corpus": str,
-    "seed": int | None,
+    "seed": "Int64",
     "task": str,
     "split": str,
     "metric": str,
     "aggregation": str,
-    "value": float | None,
-    "low": float | None,
-    "high": float | None,
+    "value": float,
+    "low": float,
+    "high": float,
     "pairs": int,
     "supervised": bool,
     "reason": str,
     "experiment": str,
 }
-"""Columns of ``Results.frame`` and their types."""
+"""Columns of ``Results.frame`` and their types, as pandas names them."""
 
 UNFITTED = ("none", "given")
 """Corpora of what is not fitted here: it is compared under every corpus."""

@@ -33,7 +33,7 @@ from flowbert.tasks import POSITIVE_ABOVE, Task, load_tasks
 from flowbert.tasks.labels import load_labels, training_labels
 from flowbert.vectors import EmbeddingCache
 
-_PLACES = ("output", "cache")  # where something lies
+_PLACES = ("output", "cache")  # not settings
 
 
 def compare(
@@ -77,7 +77,7 @@ def compare(
         column: Column of the sentences in table files.
         max_sentences: Fit on a random subset of this many sentences, one for each seed.
         tasks: Tasks, separated by commas: STS12 to STS16, STSB, SICKR, SAMPLE, files of scored
-            pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``, ``low-overlap:STSB``, import
+            pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``, import
             paths; in Python also a list, with pairs in memory as :class:`flowbert.tasks.Pairs` or a
             data frame with the columns sentence1, sentence2 and score.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
@@ -93,8 +93,8 @@ def compare(
         seeds: Seeds of the flows, and of the subsets of ``max_sentences``.
         bootstrap: Resamples of the confidence intervals; 0 for none.
         bootstrap_seed: Seed of the resamples.
-        output: ``results.json`` to write. Finished experiments are kept beside it and reused with
-            the same code, versions, device and number of threads.
+        output: ``results.json`` to write. Each finished experiment is a file in ``results.records``
+            and reused with the same code, versions, device and number of threads.
         cache: Folder of the embedding cache; in Python also an ``EmbeddingCache``. None for
             ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
         device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
@@ -132,7 +132,7 @@ def compare(
     distinct = {each.digest: each for each in samples.values() or every}
     count_over = [text for each in distinct.values() for text in each.sentences]
     learned = {}
-    if any(each.supervised and each.needs_fit for each in candidates):
+    if any(each.map.supervised and each.needs_fit for each in candidates):
         given = load_labels(labels, senteval, columns)
         learned = {
             task: training_labels(task, [task], given, drop_overlap)
@@ -150,7 +150,7 @@ def compare(
         results = run_experiments(experiments, cache, output, device)
     results.record["warnings"] = heard
     options = {name: options[name] for name in options if name not in _PLACES}
-    results.record["config"]["arguments"] = as_json(options, _describe_argument)
+    results.record["config"] = as_json(options, _describe_argument)
     results.add_intervals(bootstrap, bootstrap_seed)
     if output is not None:
         results.save(output)
@@ -209,7 +209,7 @@ def _check_used(
         UserError: If there is one.
     """
     fitted = [each for each in candidates if each.needs_fit]
-    supervised = any(each.supervised for each in fitted)
+    supervised = any(each.map.supervised for each in fitted)
     uses_corpus = (
         bool(fitted)
         or any(each.advised for each in candidates)
@@ -226,7 +226,7 @@ def _check_used(
         "labels": learning,
         "drop_overlap": learning,
         "seeds": (
-            drawn or any(each.seeded for each in fitted),
+            drawn or any(each.map.seeded for each in fitted),
             "a method that draws random numbers (flow), or max_sentences",
         ),
         "bootstrap_seed": (options["bootstrap"] > 0, "a bootstrap of 1 or more"),
@@ -301,7 +301,7 @@ def _is_table(name: str) -> bool:
 
 
 def _describe_argument(value: Any) -> Any:
-    """JSON values of what is none: what it was made with, or its name."""
+    """A JSON value of another object: its settings or its name."""
     if isinstance(value, EncoderOptions):
         return as_json(asdict(value))
     if isinstance(value, torch.device):

@@ -67,7 +67,7 @@ def with_averages(
     whole[["low", "high"]] = joined(estimates, of_averages).intervals
     rows = _below(over_seeds, averages)
     compared = dict(_comparisons(rows, joined(of_seeds, of_averages), tasks))
-    return whole[list(RESULT_COLUMNS)].infer_objects(), compared
+    return whole[list(RESULT_COLUMNS)].astype(RESULT_COLUMNS), compared
 
 
 def _below(frame: pd.DataFrame, averages: pd.DataFrame) -> pd.DataFrame:

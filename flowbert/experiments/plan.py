@@ -1,17 +1,18 @@
-"""What is computed: one candidate on one task, fitted on one corpus with one seed."""
+"""Experiments: one candidate on one task, fitted on one corpus with one seed."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import Subset
 from flowbert.encoders import Encoder, digests_reused
 from flowbert.errors import UserError
-from flowbert.experiments.candidates import Candidate
-from flowbert.io import digest
+from flowbert.experiments.candidates import Candidate, is_custom
+from flowbert.io import as_json, digest
 from flowbert.tasks import Task
 
 Samples = Mapping[tuple[str, int], Corpus]
@@ -29,69 +30,64 @@ class Experiment:
     seed: int | None = None
     labels: tuple[Subset, ...] = ()
 
-    @cached_property
-    def identity(self) -> dict[str, Any]:
-        """Identity of the encoder when the experiment was planned."""
-        return self.encoder.identity
+    def sentences(self) -> Iterator[str]:
+        """All sentences that are embedded for it."""
+        yield from self.task.sentences
+        if self.corpus is not None:
+            yield from self.corpus.sentences
+        for subset in self.labels:
+            yield from (*subset.sentences1, *subset.sentences2)
 
     @cached_property
-    def fit_key(self) -> str:
-        """Digest of what determines the fitted map."""
-        corpus = None if self.corpus is None else self.corpus.digest
-        return digest(
-            self.identity, self.candidate.key, corpus, self._labels, self.seed
-        )
+    def columns(self) -> dict[str, Any]:
+        """Columns of the experiment's rows."""
+        candidate, corpus = self.candidate, self.corpus
+        return {
+            **self.encoder.columns(),
+            "method": candidate.name,
+            "corpus": candidate.corpus if corpus is None else corpus.name,
+            "seed": self.seed if candidate.seed is None else candidate.seed,
+            "task": self.task.name,
+            "split": self.task.split,
+            "pairs": self.task.count,
+            "supervised": candidate.map.supervised,
+        }
 
     @cached_property
     def key(self) -> str:
-        """Digest of all settings that determine the scores."""
-        return digest(self.fit_key, self.task.digest)
+        """Digest of the names in the table."""
+        return digest(self.columns, self.task.kind, self.task.metrics)
 
     @cached_property
-    def _labels(self) -> str | None:
-        """Digest of the labelled pairs."""
+    def fit_settings(self) -> dict[str, Any]:
+        """What determines the fitted map, in words."""
+        corpus = self.corpus
         pairs = [
             (subset.sentences1, subset.sentences2, subset.scores.tolist())
             for subset in self.labels
         ]
-        return digest(pairs) if pairs else None
-
-    @property
-    def lasting(self) -> bool:
-        """Whether its settings identify it, also among those of other processes."""
-        own = type(self.task).__module__.startswith("flowbert.")
-        return own and self.candidate.lasting and getattr(self.encoder, "lasting", True)
-
-    def settings(self) -> dict[str, Any]:
-        """All settings in words."""
-        corpus = self.corpus
-        return {
-            "encoder": {**self.encoder.describe(), "identity": self.identity},
-            "method": self.candidate.settings(),
-            "corpus": None if corpus is None else _corpus_settings(corpus),
-            "labels": {"pairs": sum(map(len, self.labels)), "digest": self._labels},
+        words = {
+            "encoder": {**self.encoder.describe(), "identity": self.encoder.identity},
+            "method": self.candidate.steps,
+            "corpus": None if corpus is None else _describe_corpus(corpus),
+            "labels": {
+                "pairs": sum(map(len, self.labels)),
+                "digest": digest(pairs) if pairs else None,
+            },
             "seed": self.seed,
-            "task": self.task.settings(),
         }
+        return cast(dict[str, Any], as_json(words))
 
-    def columns(self) -> dict[str, Any]:
-        """Columns of the experiment's rows."""
-        return {
-            **self.encoder.columns(),
-            "method": self.candidate.name,
-            "corpus": self.candidate.corpus
-            if self.corpus is None
-            else self.corpus.name,
-            "seed": self.seed if self.candidate.seed is None else self.candidate.seed,
-            "task": self.task.name,
-            "split": self.task.split,
-            "pairs": self.task.count,
-            "supervised": self.candidate.supervised,
-        }
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """All settings in words: with equal ones, a finished record is reused."""
+        task = self.task.settings()
+        if is_custom(self.task):
+            task["object"] = secrets.token_hex(16)
+        return {**self.fit_settings, "task": as_json(task)}
 
 
-def _corpus_settings(corpus: Corpus) -> dict[str, Any]:
-    """A corpus in words."""
+def _describe_corpus(corpus: Corpus) -> dict[str, Any]:
     return {
         "name": corpus.name,
         "sentences": len(corpus),
@@ -111,6 +107,29 @@ def draw_samples(
         for name, corpus in distinct.items()
         for seed in seeds
     }
+
+
+def check_size(candidate: Candidate, encoder: Encoder) -> None:
+    """Check that a candidate can map the vectors of an encoder, in place of which it has its own.
+
+    Raises:
+        UserError: If its parameters or fitted values are of another size, or it awaits advice.
+    """
+    if candidate.advised:
+        raise UserError(
+            f"received {candidate.name}, which compare alone follows; expected the method "
+            "that advise recommends",
+            argument="methods",
+        )
+    encoder = candidate.encoder or encoder
+    if candidate.needs_fit:
+        candidate.map.check(encoder.dim)
+    elif candidate.size not in (None, encoder.dim):
+        raise UserError(
+            f"{candidate.name}: was fitted on vectors of size {candidate.size}; expected one of "
+            f"size {encoder.dim}, that of {encoder.path}",
+            argument="methods",
+        )
 
 
 @digests_reused()
@@ -137,33 +156,17 @@ def plan_experiments(
             advice, or two different experiments would have the same names.
     """
     for encoder, candidate in itertools.product(encoders, candidates):
-        if candidate.advised:
-            raise UserError(
-                f"received {candidate.name}, which compare alone follows; expected the method "
-                "that advise recommends",
-                argument="methods",
-            )
-        own = candidate.encoder or encoder
-        if candidate.needs_fit:
-            candidate.map.check(own.dim)
-        elif candidate.size not in (None, own.dim):
-            raise UserError(
-                (
-                    f"{candidate.name}: was fitted on vectors of size {candidate.size}; "
-                    f"expected one of size {own.dim}, that of {own.path}"
-                ),
-                argument="methods",
-            )
+        check_size(candidate, encoder)
     experiments = []
     for encoder, task, candidate in itertools.product(encoders, corpora, candidates):
         own = candidate.encoder or encoder
         if not candidate.needs_fit:
             experiments.append(Experiment(own, candidate, task))
             continue
-        pairs = labels[task] if candidate.supervised else ()
+        pairs = labels[task] if candidate.map.supervised else ()
         for corpus, seed in itertools.product(corpora[task], seeds):
             drawn = (samples or {}).get((corpus.digest, seed), corpus)
-            random = candidate.seeded or drawn is not corpus
+            random = candidate.map.seeded or drawn is not corpus
             used = seed if random else None
             experiments.append(Experiment(own, candidate, task, drawn, used, pairs))
     return _distinct(experiments)
@@ -171,12 +174,11 @@ def plan_experiments(
 
 def _distinct(experiments: Sequence[Experiment]) -> list[Experiment]:
     """Experiments without repetitions; two that differ have different names in the table."""
-    known: dict[tuple[Any, ...], Experiment] = {}
+    known: dict[str, Experiment] = {}
     for experiment in experiments:
-        columns = experiment.columns()
-        measured = (experiment.task.kind, experiment.task.metrics)
-        first = known.setdefault((*columns.values(), *measured), experiment)
-        if first.key != experiment.key:
+        # The settings are those of now: an encoder may change before it is used.
+        if known.setdefault(experiment.key, experiment).settings != experiment.settings:
+            columns = experiment.columns
             names = ", ".join(f"{name} {value}" for name, value in columns.items())
             raise UserError(
                 f"compare: received two different experiments called {names}; expected encoders, "

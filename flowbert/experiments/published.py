@@ -1,4 +1,4 @@
-"""Published scores, and whether an encoder of the user is the published one of a row."""
+"""Published scores, and the relation of an encoder to the published one of a row."""
 
 import csv
 import fnmatch
@@ -121,10 +121,10 @@ def published_sizes() -> dict[str, dict[str, str]]:
 
 
 def relation_to_published(encoder: str, published: str) -> str:
-    """What an encoder is to the published one: :data:`IS_COPY`, or why it is none.
+    """What an encoder is to the published one: :data:`IS_COPY`, or why it is not a copy.
 
     A folder has the published encoder's own name; one in the hub's cache has the name under which
-    it was fetched. ``_name_or_path`` in its config is not asked: it may name what the encoder was
+    it was fetched. ``_name_or_path`` in its config is not read: it may name what the encoder was
     fine-tuned from.
 
     Args:

@@ -1,4 +1,4 @@
-"""Published scores, and what the same settings give here."""
+"""Reproduction of published scores with the same settings."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -69,7 +69,7 @@ def reproduce(
         bootstrap: Resamples of the confidence intervals; 0 for none.
         bootstrap_seed: Seed of the resamples.
         output: FILE.json for all results, and FILE.csv for what is returned. Finished experiments
-            are kept beside them and reused.
+            are kept in the folder FILE.records and reused.
         cache: Folder of the embedding cache; in Python also an ``EmbeddingCache``. None for
             ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
         device: Device of encoders and flows, such as ``cuda:1``; ``auto`` for the GPU if there is
@@ -99,7 +99,7 @@ def reproduce(
     if not on_nli.any():
         given = {"nli": None if nli == "hub" else nli}
         check_used(given, (), "these rows, none of which is fitted on NLI")
-    if not any(each.seeded for each in parse_candidates([*chosen["map"].unique()])):
+    if not any(each.map.seeded for each in parse_candidates([*chosen["map"].unique()])):
         drawn = {"seeds": None if seeds == [0] else seeds}
         check_used(drawn, (), "these rows, none of which is a flow")
     chosen = chosen.assign(by_id=chosen["id"].isin(as_list(rows, "rows")))
@@ -126,7 +126,7 @@ def reproduce(
     }
     # No vectors are kept: a sample would be of one encoder among many.
     results = run_experiments(
-        list(distinct.values()), cache, output, device, samples={}
+        list(distinct.values()), cache, output, device, sample=False
     )
     estimates = results.estimates(bootstrap, bootstrap_seed)
     results.frame[["low", "high"]] = estimates.intervals
@@ -210,7 +210,7 @@ class _Plan:
         return load_corpus("nli", nli=self.nli)
 
     def experiments(self, row: Any) -> list[Experiment]:
-        """Experiments of a row, on the tasks whose score can stand beside a published one."""
+        """Experiments of a row, on tasks with a score comparable to the published one."""
         encoder = self._encoder(row)
         fits_nli = row.map != "raw" and row.corpus == "nli"
         corpora = {}

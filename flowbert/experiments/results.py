@@ -10,16 +10,25 @@ from typing import Any, Self
 import pandas as pd
 import torch
 
-from flowbert.analysis.table import by_labels
+from flowbert.analysis.table import in_order
 from flowbert.arrays import Floats
-from flowbert.errors import UserError, choices
+from flowbert.errors import UserError, check_choice
 from flowbert.experiments.columns import RESULT_COLUMNS, main_aggregation
 from flowbert.experiments.estimates import Estimates
 from flowbert.experiments.intervals import estimate_rows, with_averages
-from flowbert.experiments.result_files import (
-    read_results,
-    shared_settings,
-    write_results,
+from flowbert.experiments.records import (
+    read_record,
+    record_file,
+    records_folder,
+    write_record,
+)
+from flowbert.io import (
+    as_json,
+    digest_file,
+    inside,
+    read_json,
+    write_atomically,
+    write_json,
 )
 from flowbert.numbers import is_count
 from flowbert.tasks import AVERAGE, Record, Task, load_scoring
@@ -35,15 +44,12 @@ class Results:
         rows: Scores, with the keys of :data:`flowbert.experiments.columns.RESULT_COLUMNS`.
         record: Metadata of the run: versions, device, settings, verdicts, differences.
         records: Records of the experiments, and of the reference rows of tables.
-        tasks: The tasks, as they are or as states of :meth:`flowbert.tasks.Task.state`.
-        sentences: The sentences whose vectors records have.
 
     Attributes:
         frame: One row per score (pandas), in long form. ``low`` and ``high`` are the ends of
             the 95% interval; the task ``average`` is the mean over the tasks of a split.
         record: As the argument.
         records: As the argument.
-        sentences: As the argument.
 
     Example:
         >>> from flowbert import compare
@@ -58,27 +64,30 @@ class Results:
         rows: Iterable[Mapping[str, Any]],
         record: Mapping[str, Any],
         records: Sequence[Record] = (),
-        tasks: Sequence[Any] = (),
-        sentences: Sequence[str] = (),
     ) -> None:
-        self.frame = pd.DataFrame(list(rows), columns=list(RESULT_COLUMNS))
+        frame = pd.DataFrame(list(rows), columns=list(RESULT_COLUMNS))
+        self.frame = frame.astype(RESULT_COLUMNS)
         self.record = dict(record)
         self.records = list(records)
-        self.sentences = list(sentences)
-        self._tasks = tasks
+        self._folder: Path | None = None
 
     @classmethod
     def of(
         cls,
         records: Sequence[Record],
-        tasks: Sequence[Task],
         record: Mapping[str, Any],
-        sentences: Sequence[str] = (),
+        folder: Path | None = None,
     ) -> Self:
-        """The results of records, see the class."""
-        rows = (row for each in records for row in _rows(each))
-        config = {"config": shared_settings(records)}
-        return cls(rows, {**record, **config}, records, tasks, sentences)
+        """The results of records, see the class.
+
+        Args:
+            records: The records.
+            record: Metadata of the run.
+            folder: Folder with the files of all records; None if they are not in files.
+        """
+        results = cls((row for each in records for row in _rows(each)), record, records)
+        results._folder = folder
+        return results
 
     @cached_property
     def tasks(self) -> list[Task]:
@@ -87,9 +96,10 @@ class Results:
         Raises:
             UserError: If one is of a class that is not imported.
         """
+        tasks = {each.settings["task"]["digest"]: each.task for each in self.records}
         return [
             task if isinstance(task, Task) else load_scoring(task)
-            for task in self._tasks
+            for task in tasks.values()
         ]
 
     @property
@@ -101,13 +111,20 @@ class Results:
         return {task: items[task.digest] for task in self.tasks}
 
     @property
+    def sentences(self) -> list[str]:
+        """The sentences whose vectors records have."""
+        sampled = (each.sentences for each in self.records if each.sample is not None)
+        return list(next(sampled, ()))
+
+    @property
     def vectors(self) -> dict[str, torch.Tensor]:
         """Vectors ``(S, k)`` of :attr:`sentences` by method."""
-        return {
-            str(record.columns["method"]): record.sample
-            for record in self.records
-            if record.sample is not None
-        }
+        vectors: dict[str, torch.Tensor] = {}
+        sentences = self.sentences
+        for record in self.records:
+            if record.sample is not None and list(record.sentences) == sentences:
+                vectors.setdefault(str(record.columns["method"]), record.sample)
+        return vectors
 
     @property
     def verdicts(self) -> list[str]:
@@ -127,8 +144,8 @@ class Results:
             seed: Seed.
 
         Raises:
-            UserError: If the arrays of the experiments are not beside the file of results, or the
-                number of resamples is none.
+            UserError: If the folder of records is missing, or the
+                number of resamples is not allowed.
         """
         if not is_count(resamples, 0, math.inf):
             raise UserError(
@@ -137,8 +154,8 @@ class Results:
         missing = set(self.frame["experiment"]) - {"", *(r.key for r in self.records)}
         if missing:
             raise UserError(
-                "received a file without its arrays; expected the file .safetensors of the same "
-                "name beside it",
+                "received a file without its records; expected the folder .records of the same "
+                "name next to it",
                 argument="results",
             )
         return estimate_rows(self.frame, self.items, resamples, seed)
@@ -151,7 +168,7 @@ class Results:
             seed: Their seed.
 
         Raises:
-            UserError: If the arrays of the experiments are not beside the file of results.
+            UserError: If the folder of records is missing.
         """
         estimates = self.estimates(resamples, seed)
         own = (self.frame["task"] != AVERAGE).to_numpy()
@@ -190,18 +207,9 @@ class Results:
         chosen |= {"aggregation": main_aggregation(self.frame, metric), **columns}
         rows = self.frame
         for name, value in chosen.items():
-            if name not in rows:
-                raise UserError(
-                    argument="score",
-                    received=name,
-                    expected=choices(RESULT_COLUMNS, name),
-                )
-            if value not in set(rows[name]):
-                raise UserError(
-                    argument=name,
-                    received=value,
-                    expected=choices(set(rows[name]), str(value)),
-                )
+            check_choice("score", name, RESULT_COLUMNS)
+            known = rows[name].astype(str).unique()
+            check_choice(name, str(value), dict.fromkeys(known))
             rows = rows[rows[name] == value]
         several = [name for name in _APART if rows[name].nunique() > 1]
         if several:
@@ -230,36 +238,62 @@ class Results:
         means = rows.groupby([*index, *columns], sort=False)["value"].agg(
             lambda values: values.mean(skipna=False)
         )
-        size = len(index)
-        cells = {(key[:size], key[size:]): value for key, value in means.items()}
-        table = by_labels(cells, math.nan)
-        table.index = pd.MultiIndex.from_tuples(table.index, names=index)
-        table.columns = pd.MultiIndex.from_tuples(table.columns, names=columns)
-        return table.astype(float)
+        return in_order(means, columns)
 
     def save(self, path: str | Path) -> None:
-        """Write scores and settings, and beside them the table as .csv and the arrays.
+        """Write scores and verdicts, the table as .csv, and a folder with the records.
 
         Args:
             path: File ending in .json.
         """
-        states = [
-            task.state() if isinstance(task, Task) else task for task in self._tasks
-        ]
-        write_results(
-            Path(path), self.frame, self.record, self.records, states, self.sentences
-        )
+        path, folder = Path(path), records_folder(path)
+        if folder != self._folder:
+            for record in self.records:
+                write_record(folder, record)
+            self._folder = folder
+        frame = self.frame
+        rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+        files = {each.key: record_file(folder, each.key) for each in self.records}
+        content = {
+            "rows": rows,
+            "record": self.record,
+            "records": {key: digest_file(file) for key, file in files.items()},
+        }
+        write_json(path, as_json(content))
+        with write_atomically(path.with_suffix(".csv")) as temporary:
+            frame.to_csv(temporary, index=False)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read files of :meth:`save`.
 
-        Without the file of the arrays there are scores, but no records.
+        Without the folder of records there are scores, but no records.
 
         Raises:
             UserError: If a file is missing, damaged, holds something else, or is of other results.
         """
-        return cls(**read_results(Path(path)))
+        path, folder = Path(path), records_folder(path)
+        schema = {"rows": list, "record": dict, "records": (dict, {})}
+        content = read_json(path, schema)
+        verdicts = content["record"].get("verdicts", [])
+        if not isinstance(verdicts, list) or not all(
+            isinstance(line, str) for line in verdicts
+        ):
+            raise UserError(f"{path}: verdicts are {verdicts!r}; expected lines")
+        records = []
+        if folder.is_dir():
+            for key, expected in content["records"].items():
+                file = inside(folder, f"{key}.safetensors")
+                records.append(read_record(file))
+                if digest_file(file) != expected:
+                    raise UserError(f"{file}: is of other results than {path}")
+        try:
+            results = cls(content["rows"], content["record"], records)
+        except (AttributeError, TypeError, ValueError) as error:
+            columns = ", ".join(RESULT_COLUMNS)
+            raise UserError(f"{path}: rows: expected {columns} ({error})") from error
+        results._folder = folder if records else None
+        return results
 
 
 def _rows(record: Record) -> list[dict[str, Any]]:

@@ -1,8 +1,8 @@
-"""Experiments are run: the only code that fits a map and measures it."""
+"""Running experiments: the only code that fits a map and measures it."""
 
 import datetime
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,19 +16,17 @@ from flowbert.data.corpus import Corpus
 from flowbert.data.sts import Subset
 from flowbert.encoders import Encoder
 from flowbert.errors import UserError
-from flowbert.experiments.candidates import check_unseeded
-from flowbert.experiments.environment import environment
-from flowbert.experiments.kept import KeptRecords
+from flowbert.experiments.candidates import Candidate, check_unseeded
 from flowbert.experiments.plan import Experiment
-from flowbert.experiments.results import Results
-from flowbert.io import digest
-from flowbert.maps import (
-    AffineMap,
-    LabelledPairs,
-    Map,
-    Moments,
-    Raw,
+from flowbert.experiments.records import (
+    environment,
+    read_finished,
+    records_folder,
+    write_record,
 )
+from flowbert.experiments.results import Results
+from flowbert.io import as_json, digest
+from flowbert.maps import AffineMap, LabelledPairs, Map, Moments, Raw
 from flowbert.progress import bar
 from flowbert.seeding import Stream
 from flowbert.tasks import STS, Record, Task
@@ -47,35 +45,40 @@ def run_experiments(
     output: str | Path | None = None,
     device: str | torch.device = "cpu",
     *,
-    samples: Mapping[str, Indices] | None = None,
-    keep_maps: bool = False,
+    sample: bool = True,
 ) -> Results:
     """Fit and measure; each backbone makes one pass, each map is fitted once for all its tasks.
 
     Args:
         experiments: What :func:`flowbert.experiments.plan.plan_experiments` returned.
         cache: The embedding cache, or its folder.
-        output: File of results; finished records are kept beside it, one file each, and taken from
-            there while settings, code, versions, device and threads are the same.
+        output: Results file whose folder of records gets each record when it is finished. Those
+            of the same settings, code, versions, device and threads are reused.
         device: Device on which flows are fitted.
-        samples: Rows ``(S,)`` of the task's sentences whose vectors are kept with the results, by
-            key of the experiment; None for 1000 sentences of the first task of scored pairs, once
-            for each candidate.
-        keep_maps: Whether the records have their fitted maps.
+        sample: Whether one record of each candidate has vectors, those of 1000 sentences of the
+            first task of scored pairs.
 
     Returns:
         The results, without intervals: see :meth:`Results.add_intervals`.
     """
     if not isinstance(cache, EmbeddingCache):
         cache = EmbeddingCache(cache)
+    folder = None if output is None else records_folder(output)
     here = environment(device)
-    samples = _first_samples(experiments) if samples is None else samples
-    kept = KeptRecords(output, here)
-    records = {} if keep_maps else kept.read(experiments, samples)
+    samples = _first_samples(experiments) if sample else {}
+    records: dict[str, Record] = {}
+    if folder is not None:
+        records = read_finished(folder, experiments, here, samples)
+
+    def keep(record: Record) -> None:
+        records[record.key] = record = replace(record, environment=here)
+        if folder is not None:
+            write_record(folder, record)
+
     by_fit: dict[str, list[Experiment]] = defaultdict(list)
     for experiment in experiments:
         if experiment.key not in records:
-            by_fit[experiment.fit_key].append(experiment)
+            by_fit[digest(experiment.fit_settings)].append(experiment)
     _encode([each for same in by_fit.values() for each in same], cache)
     encoded = None
     for same in bar(by_fit.values(), "Fitting", unit="maps"):
@@ -84,11 +87,25 @@ def run_experiments(
         fitted, reason = fit_experiment(same[0], encoded, device)
         for experiment in same:
             vectors, rows = encoded.task(experiment.task), samples.get(experiment.key)
-            record = measure_experiment(experiment, fitted, reason, vectors, rows)
-            record = replace(record, environment=here)
-            kept.write(experiment, record)
-            records[experiment.key] = replace(record, map=fitted if keep_maps else None)
-    return _results(experiments, records, samples, here)
+            keep(measure_experiment(experiment, fitted, reason, vectors, rows))
+    references = [
+        _reference(task, name, items)
+        for task in {each.task.digest: each.task for each in experiments}.values()
+        for name, items in task.references.items()
+    ]
+    for record in references:
+        keep(record)
+    keys = [*(x.key for x in experiments), *(x.key for x in references)]
+    now = datetime.datetime.now(datetime.UTC)
+    about = {
+        **here,
+        "time": now.isoformat(timespec="seconds"),
+        "encoders": [
+            encoder.describe()
+            for encoder in dict.fromkeys(each.encoder for each in experiments)
+        ],
+    }
+    return Results.of([records[key] for key in keys], about, folder)
 
 
 def fit_map(
@@ -131,23 +148,44 @@ def fit_map(
     return fitted, fitted.invalid_reason
 
 
+def fit_candidate(
+    candidate: Candidate,
+    rows: Any,
+    seed: int | None = None,
+    device: torch.device | str = "cpu",
+    **known: Any,
+) -> tuple[Map, str | None]:
+    """The fitted map of a candidate, and why it is undefined (None if it is not).
+
+    Args:
+        candidate: The candidate.
+        rows: Embeddings to fit on where it is not fitted, ``(N, D)``.
+        seed: Seed of a map that draws random numbers.
+        device: Device of a flow.
+        **known: ``moments`` and ``pairs`` of :func:`fit_map`.
+    """
+    if candidate.fitted:
+        return candidate.map, candidate.map.invalid_reason
+    if not candidate.needs_fit:
+        return Raw().fit(torch.zeros(1, rows.shape[1])), None
+    return fit_map(candidate.map, rows, seed=seed, device=device, **known)
+
+
 def fit_experiment(
     experiment: Experiment, encoded: "_Encoded", device: str | torch.device
 ) -> tuple[Map, str | None]:
     """The experiment's map, and why it is undefined (None if it is not)."""
-    candidate = experiment.candidate
-    if candidate.fitted:
-        return candidate.map, candidate.map.invalid_reason
-    if experiment.corpus is None:
-        return Raw().fit(torch.zeros(1, experiment.encoder.dim)), None
+    candidate, corpus = experiment.candidate, experiment.corpus
+    if corpus is None:
+        return fit_candidate(candidate, encoded.task(experiment.task))
     affine = isinstance(candidate.map, AffineMap)
-    return fit_map(
-        candidate.map,
-        encoded.rows(experiment.corpus),
-        moments=encoded.moments(experiment.corpus) if affine else None,
+    return fit_candidate(
+        candidate,
+        encoded.rows(corpus),
+        experiment.seed,
+        device,
+        moments=encoded.moments(corpus) if affine else None,
         pairs=encoded.pairs(experiment.labels),
-        seed=experiment.seed,
-        device=device,
     )
 
 
@@ -169,15 +207,18 @@ def measure_experiment(
     """
     if reason is None:
         vectors = fitted.transform(vectors)
-    record = experiment.task.measure(vectors, reason)
-    return replace(
-        record,
+    task = experiment.task
+    record = replace(
+        task.measure(vectors, reason),
         key=experiment.key,
-        columns=experiment.columns(),
-        settings=experiment.settings(),
+        columns=experiment.columns,
+        settings=experiment.settings,
         invalid_reason=reason,
-        sample=None if rows is None or reason is not None else vectors[rows],
     )
+    if rows is None or reason is not None:
+        return record
+    sentences = [task.sentences[row] for row in rows]
+    return replace(record, sample=vectors[rows], sentences=sentences)
 
 
 def _encode(experiments: Sequence[Experiment], cache: EmbeddingCache) -> None:
@@ -187,11 +228,7 @@ def _encode(experiments: Sequence[Experiment], cache: EmbeddingCache) -> None:
     for experiment in experiments:
         key = experiment.encoder.pass_key
         encoders[key][experiment.encoder] = None
-        sentences[key].update(experiment.task.sentences)
-        if experiment.corpus is not None:
-            sentences[key].update(experiment.corpus.sentences)
-        for subset in experiment.labels:
-            sentences[key].update(subset.sentences1, subset.sentences2)
+        sentences[key].update(experiment.sentences())
     for key, group in encoders.items():
         cache.fill(list(group), list(sentences[key]))
 
@@ -238,49 +275,19 @@ class _Encoded:
 
 
 def _first_samples(experiments: Sequence[Experiment]) -> dict[str, Indices]:
-    """Rows of the first experiment of each candidate on the first task of scored pairs."""
-    tasks = [each.task for each in experiments if isinstance(each.task, STS)]
+    """Rows whose vectors are kept, by key: the first experiment of each candidate.
+
+    The rows are those of the first task of scored pairs.
+    """
+    task = next((x.task for x in experiments if isinstance(x.task, STS)), None)
+    if task is None:
+        return {}
+    order = Stream(0, "sample").rng().permutation(len(task.sentences))[:SAMPLE_SIZE]
     first: dict[str, Experiment] = {}
     for experiment in experiments:
-        if experiment.task in tasks[:1]:
+        if experiment.task is task:
             first.setdefault(experiment.candidate.name, experiment)
-    rng = Stream(0, "sample").rng()
-    order = rng.permutation(len(tasks[0].sentences)) if tasks else None
-    return (
-        {}
-        if order is None
-        else {each.key: order[:SAMPLE_SIZE] for each in first.values()}
-    )
-
-
-def _results(
-    experiments: Sequence[Experiment],
-    records: Mapping[str, Record],
-    samples: Mapping[str, Indices],
-    here: Mapping[str, Any],
-) -> Results:
-    """The records in the order of the plan, and of what is no method but in the same table."""
-    tasks = {each.task.digest: each.task for each in experiments}
-    ordered = [
-        # Of two experiments of one key the names may differ.
-        replace(records[each.key], columns=each.columns(), settings=each.settings())
-        for each in experiments
-    ]
-    for task in tasks.values():
-        for name, items in task.references.items():
-            ordered.append(replace(_reference(task, name, items), environment=here))
-    encoders = dict.fromkeys(each.encoder for each in experiments)
-    now = datetime.datetime.now(datetime.UTC)
-    record = {
-        **here,
-        "time": now.isoformat(timespec="seconds"),
-        "encoders": [encoder.describe() for encoder in encoders],
-    }
-    sampled = [each for each in experiments if each.key in samples]
-    sentences = []
-    for each in sampled[:1]:
-        sentences = [each.task.sentences[row] for row in samples[each.key]]
-    return Results.of(ordered, list(tasks.values()), record, sentences)
+    return {each.key: order for each in first.values()}
 
 
 def _reference(task: Task, name: str, items: Floats) -> Record:
@@ -298,5 +305,5 @@ def _reference(task: Task, name: str, items: Floats) -> Record:
         task.measured(items, task.score(items)),
         key=digest(task.digest, name),
         columns=columns,
-        settings={"task": task.settings()},
+        settings={"task": as_json(task.settings())},
     )

@@ -1,4 +1,4 @@
-"""Whether maps that were fitted on other text than a task's cost points on it."""
+"""Warning of maps that cost points on text unlike the text they were fitted on."""
 
 import warnings
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from flowbert.maps import Raw
 from flowbert.tasks import STS, Task
 from flowbert.vectors import EmbeddingCache
 
-_UNASKED = 100  # sentences of a measure that nobody asks for
+_UNIFORMITY_LIMIT = 100  # sentences of a measure that is not used
 
 _TRANSFER_RESAMPLES = (
     200  # the interval of the difference excludes 0, or nothing is said
@@ -31,7 +31,7 @@ def warn_of_transfer(
 ) -> None:
     """Warn where raw vectors score higher than maps on development pairs, beyond noise.
 
-    Only tasks of scored pairs with a development split are asked.
+    Only tasks of scored pairs with a development split are measured.
 
     Args:
         corpus: Name of what the maps were fitted on.
@@ -40,22 +40,22 @@ def warn_of_transfer(
         fitted: Fitted maps.
         cache: The embedding cache, or its folder.
     """
-    asked = [
-        STS(task.data, "dev", uniformity_limit=_UNASKED)
+    measured = [
+        STS(task.data, "dev", uniformity_limit=_UNIFORMITY_LIMIT)
         for task in tasks
         if isinstance(task, STS) and "dev" in task.data.splits
     ]
-    if not asked or not fitted:
+    if not measured or not fitted:
         return
     raw = Candidate("raw", Raw())
     experiments = plan_experiments(
-        [encoder], [raw, *fitted], dict.fromkeys(asked, ()), {}, [0]
+        [encoder], [raw, *fitted], dict.fromkeys(measured, ()), {}, [0]
     )
-    results = run_experiments(experiments, cache, samples={})
+    results = run_experiments(experiments, cache, sample=False)
     frame, estimates = results.frame, results.estimates(_TRANSFER_RESAMPLES)
     chosen = frame["metric"] == STS.headline
     chosen &= frame["aggregation"] == main_aggregation(frame)
-    for task in asked:
+    for task in measured:
         rows = np.flatnonzero(chosen & (frame["task"] == task.name))
         lead = estimates[rows[:1]] - estimates[rows[1:]]
         costs = lead.exist & (lead.intervals[:, 0] > 0)

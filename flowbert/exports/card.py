@@ -120,19 +120,15 @@ def check_results(results: Results, encoder: Encoder) -> None:
     Raises:
         UserError: If they are of others, or do not say of which.
     """
-    config = results.record.get("config")
-    known = config.get("encoders") if isinstance(config, dict) else None
-    if not isinstance(known, dict):
+    settings = [record.settings for record in results.records]
+    known = [each["encoder"] for each in settings if "encoder" in each]
+    if not known:
         raise UserError(
             "received scores that do not say of which encoder they are; expected a file "
-            "that compare of this version has written",
+            "that compare of this version has written, with its folder .records",
             argument="results",
         )
-    identity = encoder.identity
-    if not any(
-        isinstance(each, dict) and each.get("identity") == identity
-        for each in known.values()
-    ):
+    if encoder.identity not in [each["identity"] for each in known]:
         raise UserError(
             f"received scores of other encoders; expected those of {encoder.path}, with "
             "the settings of the model",

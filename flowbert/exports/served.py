@@ -26,7 +26,6 @@ STOCK = "sentence_transformers.models."
 """How the name of a module begins that all releases of these programs know."""
 
 _READ_KINDS = ("Transformer", "Pooling", "Dense", "Normalize")
-_FIRST = {"Transformer": "", "Pooling": "1_Pooling"}
 # text-embeddings-inference refuses the last token of a BERT.
 _READ_POOLINGS = ("cls", "mean")
 _ACTIVATIONS = ("torch.nn.modules.linear.Identity", "torch.nn.modules.activation.Tanh")
@@ -88,18 +87,10 @@ def parts_left_out(folder: Path) -> list[str]:
         file.parent.name: read_json(file) for file in folder.glob("*/config.json")
     }
     for kind, path in _modules(folder):
-        # Where a module before the pooling is left out, its number says nothing.
-        expected = path if left_out else _FIRST.get(kind, path)
-        if (
-            kind in waiting
-            and path == expected
-            and _is_read(kind, configs.get(path, {}))
-        ):
+        if kind in waiting and _is_read(kind, configs.get(path, {})):
             del waiting[: waiting.index(kind) + 1]
         else:
             left_out.append(path or kind)
-    if "Pooling" in waiting and not left_out:
-        left_out.append("a Pooling that is none of its modules")
     if not left_out:
         left_out += read_settings(folder).unsupported
     if prompt := default_prompt(folder / "config_sentence_transformers.json"):

@@ -1,7 +1,9 @@
 """The functions that train a method, and those that measure or use what was trained."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -9,32 +11,43 @@ from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError, hear_warnings
 from flowbert.experiments import Results
 from flowbert.experiments.candidates import Candidate
-from flowbert.fitting.closed_form import ClosedForm
+from flowbert.experiments.run import fit_map
 from flowbert.fitting.outcome import measure, save, trained, write_page
-from flowbert.fitting.prepare import Prepared, prepared
+from flowbert.fitting.prepare import Run, prepared
+from flowbert.fitting.run_options import FitOptions, RunOptions, read_run
 from flowbert.io import write_atomically
 from flowbert.loggers import make_loggers, make_named_loggers
-from flowbert.methods import METHODS
+from flowbert.maps import Map
+from flowbert.registry import imports_refused
 from flowbert.threads import threads_for
 from flowbert.training import VectorWriter
 from flowbert.training.checkpoints import BestCheckpoint
-from flowbert.training.fit_options import FitOptions
+from flowbert.training.run_folder import RUN_CONFIG, new_folder
 from flowbert.training.trainer import quiet_lightning, seeded
 
-__all__ = ["FitOptions", "fit", "predict", "test", "validate"]
+__all__ = ["FitOptions", "RunOptions", "fit", "predict", "test", "validate"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def _takes_options(function: Function) -> Function:
+def _takes(options: type) -> Callable[[Function], Function]:
     """Let a function show the arguments that it takes as ``**options``."""
-    shown = inspect.signature(FitOptions)
-    returns = inspect.signature(function).return_annotation
-    function.__signature__ = shown.replace(return_annotation=returns)  # type: ignore[attr-defined]
-    return function
+
+    def decorate(function: Function) -> Function:
+        signature = inspect.signature(function)
+        own = dict(signature.parameters)
+        del own["options"]
+        others = inspect.signature(options).parameters
+        parameters = own | {name: others[name] for name in others if name not in own}
+        function.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=list(parameters.values())
+        )
+        return function
+
+    return decorate
 
 
-@_takes_options
+@_takes(FitOptions)
 def fit(
     method: str = "flow",
     encoder: EncoderOptions | str = "builtin-sample",
@@ -55,114 +68,117 @@ def fit(
         UserError: If an argument is wrong; nothing has been written then.
     """
     given = FitOptions(method=method, encoder=encoder, **options)
-    with hear_warnings() as heard, prepared("fit", given) as run:
-        if run.is_first and given.config is not None:
-            with write_atomically(run.folder / "config.yaml") as temporary:
-                temporary.write_text(given.config, encoding="utf-8")
-        if isinstance(run.method, ClosedForm):
-            candidates = [_fit_in_closed_form(run, run.method)]
-        else:
+    folder = Path(given.run_dir or new_folder(method))
+    with hear_warnings() as heard, prepared("fit", given, folder) as run:
+        if run.is_first:
+            with write_atomically(run.folder / RUN_CONFIG) as temporary:
+                text = given.to_yaml() if given.config is None else given.config
+                temporary.write_text(text, encoding="utf-8")
+        if run.map is None:
             _train(run)
-            if not run.is_first or run.is_trial:
-                return Results([], {})
-            candidates = trained(run)
-        if not run.is_first:
+        if not run.is_first or run.is_trial:
             return Results([], {})
+        candidates = trained(run) if run.map is None else [_fit_map(run, run.map)]
         save(run, candidates)
         return measure(run, candidates, heard)
 
 
-@_takes_options
-def validate(
-    method: str = "flow",
-    encoder: EncoderOptions | str = "builtin-sample",
-    **options: Any,
-) -> Results:
-    """Log the likelihood or loss of a checkpoint, and compare on the development split.
+@_takes(RunOptions)
+def validate(run: str | Path, **options: Any) -> Results:
+    """Log the likelihood or loss of a run's checkpoint, and compare on the development split.
 
-    The arguments are those of :func:`fit`; ``ckpt_path`` is needed.
+    Args:
+        run: The run folder of a fit.
+        **options: Further arguments, see :class:`RunOptions`.
     """
-    return _measure_checkpoint("validate", method, encoder, options)
+    return _measure_checkpoint("validate", run, RunOptions(**options))
 
 
-@_takes_options
-def test(
-    method: str = "flow",  # noqa: PT028
-    encoder: EncoderOptions | str = "builtin-sample",  # noqa: PT028
-    **options: Any,
-) -> Results:
-    """Log the likelihood or loss of a checkpoint, and compare on the test split.
+@_takes(RunOptions)
+def test(run: str | Path, **options: Any) -> Results:
+    """Log the likelihood or loss of a run's checkpoint, and compare on the test split.
 
-    The arguments are those of :func:`fit`; ``ckpt_path`` is needed.
+    Args:
+        run: The run folder of a fit.
+        **options: Further arguments, see :class:`RunOptions`.
     """
-    return _measure_checkpoint("test", method, encoder, options)
+    return _measure_checkpoint("test", run, RunOptions(**options))
 
 
-@_takes_options
 def predict(
-    method: str = "flow",
-    encoder: EncoderOptions | str = "builtin-sample",
-    **options: Any,
+    run: str | Path,
+    *,
+    ckpt_path: str | Path = "last",
+    corpus: str | Any | None = None,
+    vectors: Any = None,
+    trainer: Mapping[str, Any] | None = None,
+    run_dir: str | Path | None = None,
+    cache: str | None = None,
 ) -> Path:
-    """Write the vectors of what is fitted on into ``predictions.npy``.
+    """Write the vectors of what a run was fitted on into ``predictions.npy``.
 
-    The arguments are those of :func:`fit`; ``ckpt_path`` is needed.
+    Args:
+        run: The run folder of a fit.
+        ckpt_path: Checkpoint: ``last`` or ``best`` of the run, or a path.
+        corpus: The corpus of the fit, if it is somewhere else now, or in memory.
+        vectors: The vectors of the fit, if they are somewhere else now, or in memory.
+        trainer: Options of Lightning's Trainer: those in ``MEASURED_WITH``.
+        run_dir: Folder to write into; None for ``predict`` inside the run.
+        cache: Folder of the embedding cache.
 
     Returns:
         Path of the file.
     """
-    given = _of_checkpoint("predict", method, encoder, options)
-    with prepared("predict", given) as run:
-        writer = VectorWriter(run.folder / "predictions.npy", run.method.shape)
-        run.trainer.callbacks.append(writer)  # type: ignore[attr-defined]
-        _call(run, "predict", return_predictions=False)
+    given = RunOptions(
+        ckpt_path=ckpt_path,
+        corpus=corpus,
+        vectors=vectors,
+        trainer=trainer,
+        run_dir=run_dir,
+        cache=cache,
+    )
+    with _opened("predict", run, given) as opened:
+        writer = VectorWriter(opened.folder / "predictions.npy", opened.shape)
+        opened.trainer.callbacks.append(writer)
+        _call(opened, "predict", return_predictions=False)
     return writer.path
 
 
-def _of_checkpoint(
-    command: str, method: str, encoder: EncoderOptions | str, options: dict[str, Any]
-) -> FitOptions:
-    """Options with a checkpoint of a method that a Trainer trains.
+@contextmanager
+def _opened(command: str, run: str | Path, given: RunOptions) -> Iterator[Run]:
+    """A run with a checkpoint of it; what its files name is not imported."""
+    options = replace(read_run(run, given), run_dir=run)
+    folder = Path(given.run_dir or Path(run) / command)
+    with imports_refused(), prepared(command, options, folder) as opened:
+        yield opened
+
+
+def _measure_checkpoint(command: str, run: str | Path, given: RunOptions) -> Results:
+    with hear_warnings() as heard, _opened(command, run, given) as opened:
+        _call(opened, command)
+        if not opened.is_first:
+            return Results([], {})
+        return measure(opened, trained(opened), heard)
+
+
+def _fit_map(run: Run, unfitted: Map) -> Candidate:
+    """A map fitted in closed form.
 
     Raises:
-        UserError: If there is none.
+        UserError: If it is undefined.
     """
-    given = FitOptions(method=method, encoder=encoder, **options)
-    if method not in METHODS:
-        raise UserError(
-            f"received {method}, which is fitted without a Trainer; expected "
-            f"{', '.join(METHODS)}",
-            argument="method",
-        )
-    if given.ckpt_path is None:
-        raise UserError(
-            f"received nothing; expected a checkpoint to {command}",
-            argument="ckpt_path",
-        )
-    return given
+    options = run.options
+    run.trainer.loggers += make_named_loggers(options.log_to, run.folder)
+    fitted, reason = fit_map(
+        unfitted, run.rows, pairs=run.pairs(), seed=options.seed, device=run.device
+    )
+    if reason is not None:
+        raise UserError(f"{options.method}: {reason}", argument="method")
+    seed = options.seed if fitted.seeded else run.seed_of_sample
+    return Candidate(options.method, fitted, True, run.corpus, seed)
 
 
-def _measure_checkpoint(
-    command: str, method: str, encoder: EncoderOptions | str, options: dict[str, Any]
-) -> Results:
-    given = _of_checkpoint(command, method, encoder, options)
-    with hear_warnings() as heard, prepared(command, given) as run:
-        _call(run, command)
-        if not run.is_first:
-            return Results([], {})
-        return measure(run, trained(run), heard)
-
-
-def _fit_in_closed_form(run: Prepared, method: ClosedForm) -> Candidate:
-    """The fitted map."""
-    named = make_named_loggers(run.options.log_to, run.folder)
-    run.trainer.loggers += named
-    fitted = method.fit(run.pairs())
-    seed = run.options.seed if fitted.seeded else run.seed_of_sample
-    return Candidate(run.options.method, fitted, True, method.corpus, seed)
-
-
-def _train(run: Prepared) -> None:
+def _train(run: Run) -> None:
     """Train, and take the weights of the best score where one is looked at."""
     try:
         _call(run, "fit")
@@ -170,21 +186,21 @@ def _train(run: Prepared) -> None:
         if run.is_first:
             write_page(run)
         raise
-    for callback in run.trainer.callbacks:  # type: ignore[attr-defined]
+    for callback in run.trainer.callbacks:
         if isinstance(callback, BestCheckpoint) and run.is_first:
             weights = callback.best_weights(run.trainer.global_step)
             if weights is not None:
-                run.method.module.load_state_dict(weights)
+                run.module.load_state_dict(weights)
 
 
-def _call(run: Prepared, command: str, **options: Any) -> None:
+def _call(run: Run, command: str, **options: Any) -> None:
     """Call the Trainer."""
     if run.is_first:
         run.trainer.loggers += make_loggers(run.options.log_to, run.folder)
     with quiet_lightning(), seeded(run.options.seed), threads_for():
         getattr(run.trainer, command)(
-            run.method.module,
-            datamodule=run.method.data,
+            run.module,
+            datamodule=run.data,
             ckpt_path=run.options.ckpt_path,
             weights_only=True,
             **options,

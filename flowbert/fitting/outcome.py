@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -18,17 +18,17 @@ from flowbert.experiments.candidates import Candidate
 from flowbert.experiments.plan import plan_experiments
 from flowbert.experiments.run import run_experiments
 from flowbert.experiments.transfer import warn_of_transfer
-from flowbert.fitting.prepare import Prepared
+from flowbert.fitting.prepare import TRAINER_DEFAULTS, Run
+from flowbert.fitting.run_options import plain
 from flowbert.loggers import log_results
 from flowbert.maps import SAMPLED_ROWS, Cosines, Flow, Raw, Scale, make_map
-from flowbert.methods.flow import FlowMethod
-from flowbert.methods.method import RowsMethod
+from flowbert.methods import FlowModule
+from flowbert.methods.heads import HEADS
 from flowbert.model import Model, save_models
 from flowbert.reports import content_of, page_of, report, save_page
 from flowbert.seeding import Stream
 from flowbert.tasks import Task
 from flowbert.training import read_checkpoint
-from flowbert.training.training_settings import trainer_settings
 
 _SCALE_ROWS = 8192  # rows whose vectors set the scale of int8
 _DENSITY_ROWS = (
@@ -41,55 +41,52 @@ _NOT_MEASURED = (
 )
 
 
-def trained(run: Prepared) -> list[Candidate]:
-    """What a Trainer has trained, after the baseline beside it."""
-    method, seed = run.method, run.options.seed
-    if isinstance(method, FlowMethod):
+def trained(run: Run) -> list[Candidate]:
+    """What a Trainer has trained, after the baseline that it is compared with."""
+    module, seed, corpus = run.module, run.options.seed, run.corpus
+    if isinstance(module, FlowModule):
         last = run.folder / "checkpoints" / "last.ckpt"
         # The module of forked processes is not this one.
-        if last.is_file() and not method.module.fit_parameters:
-            method.module.fit_parameters = read_checkpoint(last)["fit_parameters"]
-        flow = Flow.from_module(method.module)
-        candidates = [Candidate("flow", flow, True, method.corpus, seed)]
+        if last.is_file() and not module.fit_parameters:
+            module.fit_parameters = read_checkpoint(last)["fit_parameters"]
+        candidates = [Candidate("flow", Flow.from_module(module), True, corpus, seed)]
         if run.baseline is not None:
-            fitted = run.baseline.map
-            named = run.baseline.name, fitted, True, method.corpus
+            named = run.baseline.name, run.baseline.map, True, corpus
             candidates.insert(0, Candidate(*named, run.seed_of_sample))
         return candidates
-    encoder = method.module.trained_encoder().to(method.device)
+    encoder = module.trained_encoder().to(run.device)
     raw = Raw().fit(torch.zeros(1, encoder.dim))
-    candidates = [Candidate(method.name, raw, True, method.corpus, seed, encoder)]
-    if method.trained_through is not None:
-        candidates += _mapped(run, encoder, method.trained_through)
+    candidates = [Candidate(module.name, raw, True, corpus, seed, encoder)]
+    head = module.hparams.get("head")
+    if head not in (None, *HEADS):
+        candidates += _mapped(run, encoder, head)
     return candidates
 
 
-def _mapped(run: Prepared, trained: SentenceEncoder, text: str) -> list[Candidate]:
+def _mapped(run: Run, trained: SentenceEncoder, text: str) -> list[Candidate]:
     """A map of the encoder before the training, and of the trained one."""
-    method, seed = run.method, run.options.seed
-    data: Any = method.data
-    sentences = data.sample(SAMPLED_ROWS)
+    sentences = run.data.sample(SAMPLED_ROWS)
     candidates = []
     for name, own, used in (
-        (text, method.encoder, None),
-        (f"{method.name}+{text}", trained, trained),
+        (text, run.encoder, None),
+        (f"{run.module.name}+{text}", trained, trained),
     ):
-        fitted = make_map(text).fit(method.cache.rows(own, sentences))
-        candidates.append(Candidate(name, fitted, True, method.corpus, seed, used))
+        fitted = make_map(text).fit(run.cache.rows(own, sentences))
+        named = name, fitted, True, run.corpus, run.options.seed
+        candidates.append(Candidate(*named, used))
     return candidates
 
 
-def save(run: Prepared, candidates: Sequence[Candidate]) -> None:
+def save(run: Run, candidates: Sequence[Candidate]) -> None:
     """Save the maps with int8 scales and cosines, or the trained encoder, into ``model/``."""
-    folder, method = run.folder / "model", run.method
-    if not isinstance(method, RowsMethod):
-        method.module.trained_encoder().save(folder / "encoder")
+    folder, rows = run.folder / "model", run.rows
+    if rows is None:
+        run.module.trained_encoder().save(folder / "encoder")
         return
-    rows = method.rows
     sample = rows[np.arange(0, len(rows), max(1, len(rows) // _SCALE_ROWS))]
     drawn = rows[rows.sample(SAMPLED_ROWS, Stream(run.options.seed, "cosines"))]
-    models = [Model(method.encoder)]
-    models += [Model(method.encoder, candidate.map) for candidate in candidates]
+    models = [Model(run.encoder)]
+    models += [Model(run.encoder, candidate.map) for candidate in candidates]
     for model in models:
         model.scale = Scale.of(model.transform(sample))
         mapped = model.transform(drawn)
@@ -98,9 +95,7 @@ def save(run: Prepared, candidates: Sequence[Candidate]) -> None:
     save_models(models, folder)
 
 
-def measure(
-    run: Prepared, candidates: Sequence[Candidate], heard: Sequence[str]
-) -> Results:
+def measure(run: Run, candidates: Sequence[Candidate], heard: Sequence[str]) -> Results:
     """Compare with the raw embeddings; write results and page.
 
     Args:
@@ -111,7 +106,7 @@ def measure(
     Returns:
         The results; empty without tasks.
     """
-    method, options = run.method, run.options
+    options = run.options
     results = Results([], {})
     if not run.tasks and options.vectors is None:
         results.record["verdicts"] = [_NOT_MEASURED]
@@ -119,16 +114,20 @@ def measure(
         measured = [each for each in candidates if each.name != "raw"]
         compared = [Candidate("raw", Raw()), *measured]
         corpora: dict[Task, Sequence[Corpus]] = dict.fromkeys(run.tasks, ())
-        experiments = plan_experiments([method.encoder], compared, corpora, {}, [0])
-        results = run_experiments(experiments, method.cache, device=method.device)
+        experiments = plan_experiments([run.encoder], compared, corpora, {}, [0])
+        results = run_experiments(experiments, run.cache, device=run.device)
         results.add_intervals(options.bootstrap, options.bootstrap_seed)
         frozen = [each for each in measured if each.encoder is None]
         fits_first_task = options.corpus_name in OWN_NAMES
         others = run.tasks[1:] if fits_first_task else run.tasks
-        warn_of_transfer(method.corpus, others, method.encoder, frozen, method.cache)
+        warn_of_transfer(run.corpus, others, run.encoder, frozen, run.cache)
     results.record["warnings"] = list(heard)
-    results.record["fitted_on"] = method.fitted_on
-    if method.module is not None:
+    total = run.shape[0]
+    described = {"name": run.corpus, "digest": run.digest, "fitted": total}
+    if run.data is not None:
+        described = run.data.describe()
+    results.record["fitted_on"] = described | {"total": total}
+    if run.module is not None:
         results.record["training"] = _training(run)
     results.save(run.folder / "results.json")
     write_page(run, results)
@@ -136,25 +135,21 @@ def measure(
     return results
 
 
-def _training(run: Prepared) -> dict[str, Any]:
-    """Options of model, data and Trainer that the training has used."""
-    method: Any = run.method
-    settings = method.settings.saved
-    if run.trainer.state.fn == "fit":
-        trainer = trainer_settings(run.trainer, method.module.trainer_options)
-        settings = {
-            **method.module.model_settings(),
-            **method.data.settings(),
-            **trainer,
-        }
+def _training(run: Run) -> dict[str, Any]:
+    """Options of module, data and Trainer that the training has used."""
+    groups: dict[str, Mapping[str, Any]] = {
+        "model": run.module.hparams,
+        "data": {**run.data.hparams, **(run.options.data or {})},
+        "trainer": {**TRAINER_DEFAULTS, **(run.options.trainer or {})},
+    }
     return {
-        name: value
-        for name, value in settings.items()
-        if name.startswith(("model.", "data.", "trainer."))
+        f"{group}.{name}": plain(value)
+        for group, options in groups.items()
+        for name, value in options.items()
     }
 
 
-def write_page(run: Prepared, results: Results | None = None) -> None:
+def write_page(run: Run, results: Results | None = None) -> None:
     """Write the page; what goes wrong is a warning, as the results are on the disk."""
     if os.environ.get("FLOWBERT_REPORT") == "0":
         return
@@ -176,27 +171,26 @@ def write_page(run: Prepared, results: Results | None = None) -> None:
         warnings.warn(message, FlowbertWarning, stacklevel=2)
 
 
-def _tokens(run: Prepared) -> dict[str, Any]:
+def _tokens(run: Run) -> dict[str, Any]:
     """The encoder, and the sentences whose tokens are counted."""
-    if not isinstance(run.method.encoder, SentenceEncoder):
+    if not isinstance(run.encoder, SentenceEncoder):
         return {}
-    corpus = run.method.sentences[:_COUNTED]
-    return {"encoder": run.method.encoder, "corpus": corpus, "tokens": 500}
+    corpus = run.sentences[:_COUNTED]
+    return {"encoder": run.encoder, "corpus": corpus, "tokens": 500}
 
 
-def _densities(run: Prepared) -> dict[str, Any]:
+def _densities(run: Run) -> dict[str, Any]:
     """The flow, and vectors to measure its density and that of Gaussians on."""
-    method = run.method
-    if not isinstance(method, FlowMethod) or method.module.invalid_reason is not None:
+    module = run.module
+    if not isinstance(module, FlowModule) or module.invalid_reason is not None:
         return {}
-    data: Any = method.data
-    rows, held = data.rows, data.held_out_rows
+    rows, held = run.data.rows, run.data.held_out_rows
     if len(held) < 2 or len(rows) <= rows.shape[1]:
         return {}
     # Few rows would fit the Gaussians worse than the flow, which has seen all.
     fitting = rows.sample(_DENSITY_ROWS, Stream(run.options.seed, "density"))
     return {
-        "flows": {"flow": method.module.flow},
+        "flows": {"flow": module.flow},
         "fitting": torch.from_numpy(rows[fitting]),
         "held_out": torch.from_numpy(held[:]),
     }

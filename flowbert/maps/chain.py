@@ -12,8 +12,7 @@ from torch import Tensor
 from flowbert.errors import UserError
 from flowbert.maps.base import MAPS, LabelledPairs, Map
 from flowbert.maps.transformer import SklearnTransformer
-from flowbert.registry import imports_refused
-from flowbert.spec import split_chain
+from flowbert.registry import imports_refused, split_chain
 from flowbert.vectors import Vectors
 
 

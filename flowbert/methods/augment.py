@@ -96,14 +96,9 @@ class MaskedReplacement:
         UserError: If there is no such model, or it lacks prediction layers or a mask token.
     """
 
-    def __init__(self, path: str | None, rate: float) -> None:
+    def __init__(self, path: str, rate: float) -> None:
         from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-        if path is None:
-            raise UserError(
-                "received nothing; expected a masked language model for positive mlm",
-                argument="mlm_path",
-            )
         trained = Path(os.path.expanduser(path)) / TRAINED_ENCODER
         source = trained if trained.is_dir() else path
         try:
@@ -118,13 +113,13 @@ class MaskedReplacement:
             )
         except (OSError, ValueError) as error:
             raise UserError(
-                f"{path} cannot be read: {first_line(error)}", argument="mlm_path"
+                f"{path} cannot be read: {first_line(error)}", argument="positive"
             ) from error
         if report["missing_keys"] or self._tokenizer.mask_token is None:
             raise UserError(
                 f"received {path}; expected a masked language model with prediction "
                 "layers and a mask token",
-                argument="mlm_path",
+                argument="positive",
             )
         self._model: Any = model.eval()
         self.path = path

@@ -1,6 +1,5 @@
 """Distillation as a LightningModule: an encoder learns a teacher's vectors, without labels."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +14,7 @@ from flowbert.errors import UserError, check_choice, check_used
 from flowbert.methods.examples import Examples
 from flowbert.methods.losses import distance_loss, listwise_loss
 from flowbert.methods.text import TextBatch, TextDataModule
-from flowbert.methods.trained import EncoderMethod, TrainedModule
+from flowbert.methods.trained import TrainedModule
 from flowbert.seeding import Stream
 
 DISTILLATION_OBJECTIVES = ("l2", "listwise")
@@ -186,40 +185,3 @@ def _unit(rows: NDArray[Any]) -> Floats:
     """Rows of length 1; a row of zeros stays one."""
     scaled: Floats = nn.functional.normalize(torch.from_numpy(rows)).numpy()
     return scaled
-
-
-class DistillationMethod(EncoderMethod):
-    """Distillation of a teacher into the encoder.
-
-    Attributes:
-        teacher: The teacher, a :class:`flowbert.Model`.
-    """
-
-    name = "distillation"
-    module_class = DistillationModule
-    teacher: Any = None
-
-    def open(self) -> None:
-        """Make the examples, and load student and teacher."""
-        super().open()
-        options: Any = self.options.data
-        name = str(options["teacher"])
-        try:
-            assert self.load_model is not None
-            self.teacher = self.load_model(name)
-        except UserError as error:
-            raise UserError(str(error), argument="teacher") from error
-        if isinstance(self.teacher.encoder, nn.Module):
-            self.teacher.encoder.to(self.device)
-        self.settings.add(teacher={"name": name, "digest": self.teacher.digest})
-
-    def encode(self, sentences: Sequence[str]) -> None:
-        """Encode what is fitted on by the teacher, and a sample of it by the student."""
-        data: Any = self.data
-        rows = self.cache.rows(self.teacher.encoder, self.sentences)
-        starts = range(0, len(rows), _ROWS_AT_ONCE)
-        blocks = [rows[start : start + _ROWS_AT_ONCE] for start in starts]
-        vectors = np.concatenate([self.teacher.transform(block) for block in blocks])
-        start = self.embed(self.sentences[compared_rows(len(rows))])
-        data.examples = teach(data.examples, vectors, start)
-        super().encode(sentences)

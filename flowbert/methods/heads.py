@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from flowbert.arrays import Floats
 from flowbert.errors import UserError, choices
 from flowbert.maps import MAPS, Map, Raw, make_map
+from flowbert.registry import parse_spec, split_chain
 from flowbert.seeding import Stream
-from flowbert.spec import parse_spec, split_chain
 
 HEADS = ("mlp_train_only", "mlp", "none")
 """Heads that are no maps."""

@@ -16,7 +16,7 @@ from flowbert.methods.masking import (
     warn_of_random_layers,
 )
 from flowbert.methods.text import TextBatch
-from flowbert.methods.trained import EncoderMethod, TrainedModule, with_network
+from flowbert.methods.trained import TrainedModule, with_network
 from flowbert.seeding import Stream
 
 _CONTINUES = "##"  # WordPiece's mark of a piece that is not the first of its word
@@ -151,10 +151,3 @@ def _continuing_ids(encoder: SentenceEncoder) -> Tensor:
             argument="whole_words",
         )
     return torch.tensor(sorted(ids))
-
-
-class MLMMethod(EncoderMethod):
-    """Masked language modelling of the encoder."""
-
-    name = "mlm"
-    module_class = MLMModule

@@ -9,7 +9,7 @@ from flowbert.errors import UserError, check_choice, check_used
 from flowbert.methods.examples import OBJECTIVES, Examples
 from flowbert.methods.losses import cosine_loss, softmax_loss, triplet_loss
 from flowbert.methods.text import TextBatch
-from flowbert.methods.trained import EncoderMethod, TrainedModule
+from flowbert.methods.trained import TrainedModule
 from flowbert.seeding import Stream
 
 _CLASSES = 3
@@ -87,10 +87,3 @@ class SBERTModule(TrainedModule):
         if self.classifier is None:
             return cosine_loss(first, second, batch["targets"])
         return softmax_loss(first, second, batch["targets"], self.classifier)
-
-
-class SBERTMethod(EncoderMethod):
-    """Sentence-BERT of the encoder."""
-
-    name = "sbert"
-    module_class = SBERTModule

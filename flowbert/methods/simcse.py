@@ -1,8 +1,8 @@
 """SimCSE as a LightningModule: contrastive training of an encoder."""
 
 import inspect
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,13 +21,10 @@ from flowbert.methods.masking import (
 )
 from flowbert.methods.text import TextBatch
 from flowbert.methods.trained import (
-    EncoderMethod,
     TrainedModule,
     dropout_rates,
     with_network,
 )
-from flowbert.registry import Registry
-from flowbert.training.fit_options import FitOptions
 
 
 class SimCSEModule(TrainedModule):
@@ -230,25 +227,3 @@ def _check_pooler(encoder: SentenceEncoder) -> None:
             "pooler",
             argument="head",
         )
-
-
-class SimCSEMethod(EncoderMethod):
-    """SimCSE of the encoder."""
-
-    name = "simcse"
-    module_class = SimCSEModule
-    registries: ClassVar[Mapping[str, Registry[Any]]] = {"loss": LOSSES}
-
-    @property
-    def trained_through(self) -> str | None:
-        """The head, if it is a map."""
-        head: str = (self.options.model or {}).get("head", HEADS[0])
-        return None if head in HEADS else head
-
-    @classmethod
-    def model_options(cls, options: FitOptions) -> dict[str, Any]:
-        """The hyper-parameters that are given, with texts in their canonical form."""
-        given = super().model_options(options)
-        if given.get("head") is not None:
-            given["head"] = normalize_head(given["head"])
-        return given

@@ -17,7 +17,6 @@ from flowbert.progress import bar
 from flowbert.seeding import Stream
 from flowbert.training.base import check_limits
 from flowbert.training.sampler import BatchDataModule, same_for_all
-from flowbert.training.training_settings import describe
 
 TextBatch = dict[str, Any]
 
@@ -110,12 +109,6 @@ class TextDataModule(BatchDataModule):
         """Name, digest and number of the examples that are trained on."""
         name, digest = self.examples.name, self.examples.digest
         return {"name": name, "digest": digest, "fitted": len(self.fitted)}
-
-    def settings(self) -> dict[str, Any]:
-        """What determines the batches, with the options and the edit of the examples."""
-        options = {f"data.{name}": x for name, x in self.examples.options.items()}
-        edit = {"edit": describe(self.examples.edit)}
-        return {**super().settings(), **options, **edit}
 
     def batch(self, epoch: int, indices: list[int]) -> TextBatch:
         """A batch of fitted examples, edited as in this epoch."""

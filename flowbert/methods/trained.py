@@ -1,7 +1,5 @@
 """What the methods that train an encoder share."""
 
-import inspect
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -10,93 +8,16 @@ from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint as checkpointed
 
-from flowbert.encoders import SentenceEncoder, check_same_encoder, open_encoder
+from flowbert.encoders import SentenceEncoder, check_same_encoder
 from flowbert.encoders.backbone import Backbone
-from flowbert.encoders.encoder import NOT_LEARNED
 from flowbert.encoders.settings import DROPOUT_RATES
 from flowbert.errors import UserError
-from flowbert.methods.examples import NLI_POSITIVES, Examples, make_examples, uses
-from flowbert.methods.method import Method
+from flowbert.methods.examples import Examples
 from flowbert.methods.text import TextBatch, TextDataModule
-from flowbert.training.base import TrainingModule, check_limits
-from flowbert.training.fit_options import FitOptions
+from flowbert.training.base import TrainingModule
 
 TOKEN_WEIGHTS_RATE = 10
 """Learning rate of the logarithms of token weights, in units of that of the encoder."""
-
-
-class EncoderMethod(Method):
-    """A method that trains the encoder itself, on examples of sentences."""
-
-    without_effect = ("baseline", "vectors")
-    module_class: ClassVar[type["TrainedModule"]]
-    data_class = TextDataModule
-
-    @classmethod
-    def unused(cls, options: FitOptions) -> dict[str, tuple[str, ...]]:
-        """Patterns of options without effect, those of the examples among them."""
-        data, model = options.data or {}, options.model or {}
-        corpus = None if options.corpus is None else options.corpus_name
-        used, where = uses(
-            cls.name, corpus, data.get("positive"), model.get("objective")
-        )
-        of_a_run = ("corpus", "nli")
-        names = [*of_a_run, *inspect.signature(make_examples).parameters]
-        others = [
-            name if name in of_a_run else f"data.{name}"
-            for name in names
-            if name not in used
-        ]
-        if "corpus" not in used:
-            others.append("column")
-        unused = super().unused(options)
-        # Both may be of one place, such as a method.
-        unused[where] = (*unused.get(where, ()), *others)
-        return unused
-
-    def open(self) -> None:
-        """Make the examples, and load the encoder to train beside the one that it starts from."""
-        options = self.options
-        model, data = dict(options.model or {}), dict(options.data or {})
-        check_limits(**data)
-        names = inspect.signature(make_examples).parameters.keys()
-        chosen = {name: data.pop(name) for name in names & data.keys()}
-        named = None if options.corpus is None else options.corpus_name
-        used, _ = uses(self.name, named, chosen.get("positive"), model.get("objective"))
-        if "objective" in used and "objective" in model:
-            chosen["objective"] = model["objective"]
-        reads = "corpus" in used and chosen.get("positive") not in NLI_POSITIVES
-        corpus = self.load_corpus() if reads else None
-        examples = make_examples(
-            self.name, corpus, nli=options.nli, tasks=self.tasks, **chosen
-        )
-        if options.max_sentences is not None:
-            examples = examples.sample(options.max_sentences, options.seed)
-        self.set_fitted_on(examples)
-        self.sentences = examples.columns[0]
-        with warnings.catch_warnings():
-            if self.module_class.pools:  # token weights are about to be learned
-                warnings.filterwarnings("ignore", f".*{NOT_LEARNED}")
-            self.encoder = open_encoder(options.encoder, self.sentences, self.device)
-        if not isinstance(self.encoder, SentenceEncoder):
-            raise UserError(
-                f"received {self.encoder.path}; expected a transformer to train",
-                argument="encoder",
-            )
-        self.settings.add(encoder=self.encoder.identity)
-        trained = SentenceEncoder(
-            **self.encoder.describe(),
-            token_weights=self.encoder.token_weights,
-            frozen=False,
-        )
-        self.data = self.data_class(trained, examples, **data | {"seed": options.seed})
-        self.module = self.module_class(trained, **model)
-        self.settings.add(**self.module.model_settings())
-
-    def encode(self, sentences: Sequence[str]) -> None:
-        """Check the examples; the tasks are encoded when they are first measured."""
-        assert isinstance(self.data, TextDataModule)
-        self.module.check_examples(self.data.examples)
 
 
 class TrainedModule(TrainingModule):

@@ -1,4 +1,4 @@
-"""What a page shows: results, analysis, logged metrics and options, from memory or from files."""
+"""Content of a page: results, analysis, logged metrics and options, from memory or files."""
 
 import shlex
 import warnings
@@ -35,7 +35,7 @@ class PageContent:
         name: Its name on the page.
         frame: Rows of results; those of several runs have a column ``run``.
         record: What the results say of the run.
-        settings: Its options, and what results depend on beside them, by dotted name: a column
+        settings: Its options and further settings of the results, by dotted name: a column
             of texts. Of several runs those that differ, a column per run.
         metrics: What was logged, by step.
         analysis: The analysis of the embeddings.
@@ -141,8 +141,6 @@ def _read_options(config: Path) -> dict[str, Any]:
 def _settings(values: Mapping[str, Any]) -> pd.DataFrame:
     """Nested values as texts by their dotted names."""
     known = {name: value for name, value in values.items() if name not in _NOT_SHOWN}
-    if isinstance(known.get("config"), Mapping):  # of each experiment, for programs
-        known["config"] = known["config"].get("arguments", {})
     return pd.json_normalize(known).iloc[0].fillna("").astype(str).to_frame("value")
 
 
@@ -151,7 +149,7 @@ def _command(folder: Path, config: Path) -> str:
     parts = ["flowbert", "fit", "--config", config]
     checkpoint = folder / "checkpoints" / "last.ckpt"
     if not (folder / "results.json").is_file() and checkpoint.is_file():
-        parts += ["--run_dir", folder, "--ckpt_path", checkpoint]
+        parts = ["flowbert", "fit", "--resume", folder]
     return shlex.join(map(str, parts))
 
 

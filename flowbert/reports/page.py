@@ -18,9 +18,8 @@ from flowbert.errors import UserError
 from flowbert.folders import write_folder_atomically
 from flowbert.io import write_atomically
 from flowbert.reports.content import PageContent, attempt, join_contents, read_content
-from flowbert.reports.result_plots import RESULT_PLOTS
+from flowbert.reports.plots import CONTENT_PLOTS
 from flowbert.reports.result_tables import notes, result_tables, short_names
-from flowbert.reports.training_plots import TRAINING_PLOTS
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -30,7 +29,7 @@ _GENERATOR = b'<meta name="generator" content="flowbert '
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """What a section of the page holds beside its pictures; notes follow the tables."""
+    """Lines, tables and notes of a section of the page, in this order."""
 
     lines: Sequence[str] = ()
     tables: Sequence[Table] = ()
@@ -48,8 +47,8 @@ def report(
     Args:
         runs: A run folder of ``fit`` or a results file of ``compare``, or several of them.
         output: The page, a file ending in .html; its pictures and their data are written into a
-            folder beside it, where other files are kept. None for ``report.html`` in a run
-            folder, ``NAME.html`` beside ``NAME.json``, and ``comparison.html`` for several runs.
+            folder next to it, where other files are kept. None for ``report.html`` in a run
+            folder, ``NAME.html`` next to ``NAME.json``, and ``comparison.html`` for several runs.
 
     Returns:
         Path of the page.
@@ -128,7 +127,7 @@ def _check_own(page: Path) -> None:
 
 
 def page_of(path: Path) -> Path:
-    """The page of a run folder, or that beside a file of results or of an analysis."""
+    """The page of a run folder, or that of a file of results or of an analysis."""
     return path / "report.html" if path.is_dir() else path.with_suffix(".html")
 
 
@@ -142,7 +141,7 @@ def _template() -> "Template":
 
 def plots_of(content: PageContent) -> Iterator[tuple[str, str, Plot, pd.DataFrame]]:
     """Name, section and plot of each picture with the frame that it shows, in order."""
-    for name, (section, make, plot) in {**RESULT_PLOTS, **TRAINING_PLOTS}.items():
+    for name, (section, make, plot) in CONTENT_PLOTS.items():
         yield name, section, plot, attempt(name, partial(make, content), pd.DataFrame())
     for measure, frame in content.analysis.frames.items():
         kind = measure_of(measure)

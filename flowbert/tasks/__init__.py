@@ -4,7 +4,6 @@ from flowbert.tasks.answers import AnswerRanking
 from flowbert.tasks.base import AVERAGE, TASKS, Record, Task
 from flowbert.tasks.lexical import Lexical, LexicalCharacters
 from flowbert.tasks.loading import load_scoring, load_task, load_tasks
-from flowbert.tasks.low_overlap import HighOverlap, LowOverlap
 from flowbert.tasks.measures import (
     AGGREGATIONS,
     alignment,
@@ -25,10 +24,8 @@ __all__ = [
     "STS",
     "TASKS",
     "AnswerRanking",
-    "HighOverlap",
     "Lexical",
     "LexicalCharacters",
-    "LowOverlap",
     "PairTask",
     "Pairs",
     "Probe",

@@ -1,9 +1,6 @@
 """What all tasks share: sentences in, items and scores out, and resamples of them."""
 
-import inspect
 import math
-import sys
-import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -51,8 +48,9 @@ class Record:
         settings: All settings in words.
         environment: Versions, source, device and threads.
         invalid_reason: Why all scores are undefined; None if they are not.
-        sample: Vectors ``(S, k)`` of some of the task's sentences, where they are kept.
-        map: The fitted map, where it is kept.
+        task: What scores the items: a task, or a state of :meth:`Task.state`.
+        sample: Vectors ``(S, k)`` of :attr:`sentences`, where they are kept.
+        sentences: Some of the task's sentences.
     """
 
     items: Floats
@@ -63,8 +61,9 @@ class Record:
     settings: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
     invalid_reason: str | None = None
+    task: Any = None
     sample: Tensor | None = None
-    map: Any = None
+    sentences: Sequence[str] = ()
 
 
 class Task(ABC):
@@ -121,7 +120,7 @@ class Task(ABC):
 
     @cached_property
     def digest(self) -> str:
-        """Identity: equal digests, equal scores of equal vectors."""
+        """Identity: with equal digests and code, equal vectors have equal scores."""
         values = [getattr(self, name) for name in self.scored_with]
         plain = [
             each.tolist() if isinstance(each, np.ndarray) else each for each in values
@@ -129,7 +128,6 @@ class Task(ABC):
         return digest(
             *(self.kind, self.name, self.split, self.strata, self.metrics, plain),
             *(sentences_digest(side) for side in self.pairs()),
-            _code(type(self)),
         )
 
     @abstractmethod
@@ -247,7 +245,8 @@ class Task(ABC):
         if invalid_reason is not None:
             items = np.full(self.count, math.nan)
             missing = dict.fromkeys(self.metrics, math.nan)
-            return Record(items, missing, dict.fromkeys(missing, invalid_reason))
+            reasons = dict.fromkeys(missing, invalid_reason)
+            return Record(items, missing, reasons, task=self)
         items = self.items(vectors)
         if bool(np.isfinite(items).all()):
             scores = self.score(items)
@@ -259,7 +258,7 @@ class Task(ABC):
         """Scores with the reasons of those that are NaN."""
         missing = [metric for metric, value in scores.items() if math.isnan(value)]
         reasons = {metric: self.reason(items, metric) for metric in missing}
-        return Record(items, scores, reasons)
+        return Record(items, scores, reasons, task=self)
 
     def resample(
         self, items: Mapping[str, Floats], resamples: int = 1000, seed: int = 0
@@ -291,16 +290,6 @@ class Task(ABC):
 def _as_tuple(value: Any) -> Any:
     """Tuples in place of the lists that JSON makes of them."""
     return tuple(map(_as_tuple, value)) if isinstance(value, list | tuple) else value
-
-
-def _code(task: type[Task]) -> str:
-    """What tells code outside of the package from its other versions: the text of its module."""
-    if task.__module__.startswith("flowbert."):
-        return ""
-    try:
-        return inspect.getsource(sys.modules[task.__module__])
-    except (OSError, TypeError):  # typed in
-        return uuid.uuid4().hex
 
 
 TASKS: Registry[type[Task]] = Registry("task", base=Task)

@@ -1,15 +1,15 @@
 """Labelled pairs for methods that learn from them."""
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flowbert.arrays import Floats
-from flowbert.data.overlap import without_overlap
 from flowbert.data.sts import Subset, load_sts
 from flowbert.data.text_files import as_list
-from flowbert.errors import UserError
+from flowbert.errors import FlowbertWarning, UserError
 from flowbert.tasks.base import Task
 
 
@@ -28,37 +28,58 @@ def load_labels(
 def training_labels(
     task: Task,
     measured: Sequence[Task],
-    given: Sequence[Subset] | None = None,
+    labels: Sequence[Subset] | None = None,
     drop_overlap: bool = False,
     expected: str = "other labels, or drop_overlap",
     argument: str = "labels",
 ) -> tuple[Subset, ...]:
-    """Labelled pairs for a method that learns for a task, none of which is measured.
+    """Labelled pairs for a supervised method, without pairs that are measured.
+
+    A pair is measured in either order, regardless of case and white space.
 
     Args:
         task: The task whose train split is learned from.
         measured: All tasks that the method is measured on.
-        given: Pairs to learn from in place of the task's own, see :func:`load_labels`.
-        drop_overlap: Leave out pairs that are measured, with a warning, in place of an error.
-        expected: What helps if there are such pairs, for the message.
-        argument: The argument that the labels come from, for the message.
+        labels: Pairs to learn from instead of the train split, see :func:`load_labels`.
+        drop_overlap: Leave out measured pairs with a warning instead of raising an error.
+        expected: How to avoid measured pairs, for the message.
+        argument: Name of the argument that selects the labels, for the message.
 
     Raises:
-        UserError: If there is none, or one is measured.
+        UserError: If no pair is left, or a pair is measured.
     """
-    labels: Sequence[Subset] = list(task.labels() if given is None else given)
+    kept = list(task.labels() if labels is None else labels)
     for other in measured:
+        known = set(map(_unordered, *other.pairs()))
+        total = sum(map(len, kept))
+        kept = [_without(subset, known) for subset in kept]
+        overlap = total - sum(map(len, kept))
         where = f"{other.name} {other.split}"
-        labels = without_overlap(
-            labels, other.pairs(), where, drop_overlap, expected, argument
-        )
-    if not labels:
+        message = f"{overlap} of {total} pairs are measured in {where}"
+        if overlap and not drop_overlap:
+            raise UserError(f"{message}; expected {expected}", argument=argument)
+        if overlap:
+            message = f"labels: {message} and left out"
+            warnings.warn(message, FlowbertWarning, stacklevel=2)
+    kept = [subset for subset in kept if len(subset)]
+    if not kept:
         raise UserError(
             f"received none to learn from for {task.name} {task.split}; expected labelled "
             "pairs that are not measured",
             argument=argument,
         )
-    return tuple(labels)
+    return tuple(kept)
+
+
+def _without(subset: Subset, known: Collection[frozenset[str]]) -> Subset:
+    """The pairs of a subset that are not known."""
+    pairs = map(_unordered, subset.sentences1, subset.sentences2)
+    return subset.where(np.array([pair not in known for pair in pairs], dtype=bool))
+
+
+def _unordered(*sentences: str) -> frozenset[str]:
+    """A pair without its order, its case and its white space."""
+    return frozenset(" ".join(sentence.split()).casefold() for sentence in sentences)
 
 
 def embed_labels(

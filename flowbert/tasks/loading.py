@@ -11,8 +11,7 @@ from flowbert.data.sts import SAMPLE_TASK
 from flowbert.data.tables import is_table
 from flowbert.data.text_files import as_list
 from flowbert.errors import UserError
-from flowbert.registry import imports_refused
-from flowbert.spec import is_import_path
+from flowbert.registry import imports_refused, is_import_path
 from flowbert.tasks.base import AVERAGE, TASKS, Task
 from flowbert.tasks.pairs import Pairs
 from flowbert.tasks.sts import POSITIVE_ABOVE, STS
@@ -43,8 +42,7 @@ def load_tasks(
 
     Args:
         tasks: Names or files, comma-separated or as a list: ``STSB``, ``pairs.tsv``,
-            ``lexical:STSB``, ``lexical-characters:STSB``, ``low-overlap:STSB``,
-            ``high-overlap:STSB``, ``answers:FILE``, ``probe:SICKR``,
+            ``lexical:STSB``, ``lexical-characters:STSB``, ``answers:FILE``, ``probe:SICKR``,
             ``mypackage.tasks.MyTask:SOURCE``; in a list also :class:`Pairs` and data frames of
             them, or tasks.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from flowbert.arrays import Floats, Indices
 from flowbert.seeding import Stream
+from flowbert.tasks.bootstrap import ResampledSpearman
 from flowbert.threads import MAX_WORKERS, in_threads
 
 Array = Tensor | NDArray[Any]
@@ -78,22 +79,12 @@ def spearman(x: Floats, y: Floats, weights: Weights | None = None) -> float:
         raise ValueError(
             f"spearman: received {len(x)} and {len(y)} values; expected equal numbers"
         )
-    drawn = np.ones(len(x)) if weights is None else weights.astype(np.float64)
-    if undefined_reason(x[drawn > 0], y[drawn > 0]):
+    counts = np.ones(len(x)) if weights is None else weights
+    drawn = counts > 0
+    if undefined_reason(x[drawn], y[drawn]):
         return math.nan
-    ranks_x, ranks_y = _centred_ranks(x, drawn), _centred_ranks(y, drawn)
-    weighted_x, weighted_y = drawn * ranks_x, drawn * ranks_y
-    norm = math.sqrt(weighted_x @ ranks_x) * math.sqrt(weighted_y @ ranks_y)
-    return min(1.0, max(-1.0, float(weighted_x @ ranks_y) / norm))
-
-
-def _centred_ranks(values: Floats, weights: Floats) -> Floats:
-    """Mid-ranks ``(N,)`` of values that count ``weights`` times each, less their mean."""
-    _, group = np.unique(values, return_inverse=True)
-    sizes = np.bincount(group, weights)
-    ranks = np.cumsum(sizes) - (sizes - 1) / 2
-    centred: Floats = (ranks - (weights.sum() + 1) / 2)[group]
-    return centred
+    resample = counts[None].astype(np.int32)
+    return float(ResampledSpearman([x], y)(resample)[0, 0])
 
 
 AGGREGATIONS = ("all", "mean", "wmean")

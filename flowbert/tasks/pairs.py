@@ -3,12 +3,14 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from flowbert.data.sts import PAIR_COLUMNS, STSData, Subset
+from flowbert.data.sts import PAIR_COLUMNS, STSData, make_subset
+from flowbert.data.tables import rows_of
 from flowbert.errors import UserError
 
 
@@ -41,7 +43,7 @@ class Pairs:
         """The pairs of a data frame with columns sentence1, sentence2 and score.
 
         Raises:
-            UserError: If it lacks one, or has two of a name.
+            UserError: If a column is missing or occurs twice.
         """
         names = list(frame.columns)
         if any(names.count(name) != 1 for name in PAIR_COLUMNS):
@@ -58,42 +60,27 @@ class Pairs:
         White space inside a sentence becomes single spaces, as in files.
 
         Raises:
-            UserError: If lengths differ, a sentence is blank or no text, or the scores are no
-                finite numbers of the range or all equal.
+            UserError: If lengths differ, a sentence is blank or not text, a score is not a finite
+                number of the range, or all scores are equal.
         """
-        sides = [self._sentences("sentences1"), self._sentences("sentences2")]
         try:
-            scores = np.asarray(self.scores, dtype=np.float64)
+            scores = np.asarray(self.scores, dtype=np.float64).tolist()
         except (TypeError, ValueError) as error:
-            raise self._error("scores", self.scores, "finite numbers") from error
-        sizes = [len(sides[0]), len(sides[1]), *scores.shape]
-        if len(sizes) != 3 or len(set(sizes)) > 1:
-            raise self._error(
-                "sizes", sizes, "as many first and second sentences as scores"
+            raise UserError(
+                f"{self.name}: scores: received {self.scores!r}; expected finite numbers",
+                argument="tasks",
+            ) from error
+        columns = self.sentences1, self.sentences2, scores
+        sizes = list(map(len, columns))
+        if len(set(sizes)) > 1:
+            raise UserError(
+                f"{self.name}: received {sizes} sentences, sentences and scores; expected "
+                "equal numbers",
+                argument="tasks",
             )
+        pairs = zip(*columns, strict=True)
+        records = [dict(zip(PAIR_COLUMNS, pair, strict=True)) for pair in pairs]
+        rows = rows_of(Path(self.name), records, [PAIR_COLUMNS])
         low, high = self.score_range or (-math.inf, math.inf)
-        for number, score in enumerate(scores.tolist(), start=1):
-            if not (math.isfinite(score) and low <= score <= high):
-                allowed = f"a finite number from {low:g} to {high:g}"
-                raise self._error(f"score {number}", score, allowed)
-        if len(np.unique(scores)) < 2:
-            raise self._error(
-                "scores", f"{len(scores)} pairs", "two or more different scores"
-            )
-        subset = Subset(self.name, sides[0], sides[1], scores)
+        subset = make_subset(self.name, rows, low, high)
         return STSData(self.name, {"test": [subset]}, self.score_range)
-
-    def _sentences(self, side: str) -> tuple[str, ...]:
-        given = getattr(self, side)
-        if isinstance(given, str):
-            raise self._error(side, given, "a list of sentences")
-        for number, text in enumerate(given, start=1):
-            if not isinstance(text, str) or not text.strip():
-                raise self._error(f"{side} {number}", text, "a sentence")
-        return tuple(" ".join(text.split()) for text in given)
-
-    def _error(self, what: str, received: Any, expected: str) -> UserError:
-        return UserError(
-            f"{self.name}: {what}: received {received!r}; expected {expected}",
-            argument="tasks",
-        )

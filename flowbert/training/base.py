@@ -16,11 +16,6 @@ from flowbert.registry import imports_refused
 from flowbert.seeding import Stream
 from flowbert.training.callbacks import TrainingThreads
 from flowbert.training.optim import SCHEDULES, make_schedule
-from flowbert.training.training_settings import (
-    check_settings,
-    describe,
-    trainer_settings,
-)
 
 _CHECK_EVERY = 50  # losses: reading one waits for an accelerator
 
@@ -49,7 +44,6 @@ LIMITS: dict[str, Limit] = {
     "mlm_weight": AT_LEAST_0,
     "noise": AT_LEAST_0,
     "pool": AT_LEAST_1,
-    "positive_rate": SHARE_ABOVE_0,
     "queue_size": AT_LEAST_1,
     "seed": (lambda value: 0 <= value < 2**63, "0 to 2**63 - 1"),
     "student_temperature": ABOVE_0,
@@ -90,9 +84,7 @@ class TrainingModule(LightningModule):
 
     Attributes:
         invalid_reason: Why what was trained is undefined, in one line; None if it is not.
-        run_settings: Other settings that determine the training, such as the encoder, as JSON
-            values by name; written into checkpoints and compared when a fit resumes.
-        trainer_options: Arguments of the Trainer, as far as they are known.
+        fitted_on: Identity of the encoder and digest of the corpus, which checkpoints hold.
 
     Raises:
         UserError: If an argument is outside of its limits.
@@ -105,8 +97,7 @@ class TrainingModule(LightningModule):
         check_limits(**self.hparams)
         check_choice("schedule", self.hparams["schedule"], SCHEDULES)
         self.invalid_reason: str | None = None
-        self.run_settings: dict[str, Any] = {}
-        self.trainer_options: dict[str, Any] = {}
+        self.fitted_on: dict[str, Any] = {}
         self._total_steps: float = math.inf
         self._saved_steps: tuple[int, float] | None = None  # done, and in all
         self._unchecked: list[tuple[int, Tensor]] = []
@@ -168,17 +159,6 @@ class TrainingModule(LightningModule):
     def _schedule_text(self) -> str:
         schedule, warmup = self.hparams["schedule"], self.hparams["warmup"]
         return f"{schedule!r}{f' with warm-up {warmup}' if warmup else ''}"
-
-    def model_settings(self) -> dict[str, Any]:
-        """What determines the module, as JSON values by names such as ``model.schedule``."""
-        return {
-            f"model.{name}": describe(value) for name, value in self.hparams.items()
-        }
-
-    def settings(self) -> dict[str, Any]:
-        """All that determines the training, as JSON values by name."""
-        trainer = trainer_settings(self.trainer, self.trainer_options)
-        return {**self.model_settings(), **trainer, **self.run_settings}
 
     def stream(self, name: str) -> Stream:
         """Random numbers of the batch at hand on this process, the same in a resumed run."""
@@ -258,11 +238,11 @@ class TrainingModule(LightningModule):
         self.check_losses()
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Add the kind of module, why it is invalid, all settings, and accumulated gradients."""
+        """Add what a resumed run needs, and what the module was fitted on."""
         self.check_losses()
         self._mark_end_of_epoch(checkpoint)
         checkpoint["module"] = type(self).__name__
-        checkpoint["settings"] = self.settings()
+        checkpoint["fitted_on"] = self.fitted_on
         checkpoint["total_steps"] = self._total_steps
         checkpoint["invalid_reason"] = self.invalid_reason
         checkpoint["from_last_batch"] = self._from_last_batch
@@ -317,13 +297,6 @@ class TrainingModule(LightningModule):
         self.invalid_reason = checkpoint["invalid_reason"]
         self._gradients = checkpoint.get("gradients", {})
         if self._trainer is not None and self.trainer.state.fn == "fit":
-            if "settings" not in checkpoint:
-                raise UserError(
-                    "received a checkpoint of an older version, which does not say how "
-                    "it was trained; expected one of this version",
-                    argument="ckpt_path",
-                )
-            check_settings(checkpoint["settings"], self.settings())
             self._saved_steps = checkpoint["global_step"], checkpoint["total_steps"]
             self._check_resumable(checkpoint)
 

@@ -1,5 +1,6 @@
 """Checkpoints from which a run resumes as if it had never stopped."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from pickle import UnpicklingError
@@ -10,6 +11,7 @@ from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
+from flowbert.encoders import check_same_encoder, differing_keys
 from flowbert.errors import UserError, first_line
 from flowbert.io import write_atomically
 from flowbert.training.base import check_limits
@@ -41,6 +43,43 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     if module is None or not isinstance(content.get("hyper_parameters"), dict):
         raise UserError(f"{path} is not a checkpoint of flowbert", argument="ckpt_path")
     return dict(content)
+
+
+def check_fitted_on(
+    saved: Mapping[str, Any], here: Mapping[str, Any], path: object
+) -> None:
+    """Compare what a checkpoint was fitted on, the encoder and the corpus, with what is given.
+
+    Args:
+        saved: ``encoder``, an identity, or None for vectors; ``corpus``, name and digest.
+        here: The same of what is given.
+        path: Name of the checkpoint.
+
+    Raises:
+        UserError: If they differ.
+    """
+    encoders = saved["encoder"], here["encoder"]
+    if None not in encoders:
+        check_same_encoder(*encoders, f"checkpoint {path}")
+    elif encoders[0] is not encoders[1]:
+        kinds = ["vectors" if each is None else "sentences" for each in encoders]
+        raise UserError(
+            f"{path} was fitted on {kinds[0]}; received {kinds[1]}",
+            argument="ckpt_path",
+        )
+    check_corpus(saved["corpus"], here["corpus"], path)
+
+
+def check_corpus(
+    saved: Mapping[str, Any], here: Mapping[str, Any], path: object = "the checkpoint"
+) -> None:
+    """Compare all but the names of two corpora, see :func:`check_fitted_on`."""
+    if set(differing_keys(saved, here)) - {"name"}:
+        raise UserError(
+            f"received {here['name']!r} for {path}, which was fitted on other sentences "
+            f"or vectors ({saved['name']!r}); expected the same ones",
+            argument="corpus",
+        )
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):

@@ -14,10 +14,10 @@ from flowbert.arrays import is_pinned_for
 from flowbert.errors import UserError
 from flowbert.seeding import Stream
 from flowbert.training.base import check_limits
-from flowbert.training.training_settings import check_settings, describe
+from flowbert.training.checkpoints import check_corpus
 
-# Arguments of data modules that are described otherwise, or do not decide the batches.
-_NO_SETTINGS = ["rows", "encoder", "examples", "name", "digest", "workers"]
+# Arguments of data modules that are no plain values.
+_NOT_PLAIN = ["rows", "encoder", "examples", "name", "digest", "workers"]
 
 
 class BatchSampler(DistributedSampler[Any]):
@@ -165,7 +165,7 @@ class BatchDataModule(LightningDataModule):
     def __init__(self, *, batch_size: int, workers: int, seed: int) -> None:
         super().__init__()
         # Lightning finds them in the calls of the constructors that led here.
-        self.save_hyperparameters(ignore=_NO_SETTINGS, logger=False)
+        self.save_hyperparameters(ignore=_NOT_PLAIN, logger=False)
         check_limits(batch_size=batch_size, workers=workers, seed=seed)
         self.batch_size = batch_size
         self.workers = workers
@@ -229,19 +229,11 @@ class BatchDataModule(LightningDataModule):
         begun = self.trainer.fit_loop.total_batch_idx >= 0
         return self._loader.sampler.start if begun else 0
 
-    def settings(self) -> dict[str, Any]:
-        """What determines the batches, as JSON values by name; options as ``data.held_out``."""
-        options = {
-            f"data.{name}": describe(value) for name, value in self.hparams.items()
-        }
-        processes = 1 if self.trainer is None else self.trainer.world_size
-        return {**options, "corpus": self.describe(), "trainer.devices": processes}
-
     def state_dict(self) -> dict[str, Any]:
-        """Number of batches used, and what determines them."""
+        """Number of batches used, and what they are made of."""
         if self._loader is None:
             return {}
-        return {**self._loader.state_dict(), "settings": self.settings()}
+        return {**self._loader.state_dict(), "corpus": self.describe()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Let the fit resume there.
@@ -250,7 +242,7 @@ class BatchDataModule(LightningDataModule):
             UserError: If it would see other batches.
         """
         if self.trainer is not None and self.trainer.state.fn == "fit":
-            check_settings(state_dict["settings"], self.settings())
+            check_corpus(state_dict["corpus"], self.describe())
             self._resumed = int(state_dict["batches"])
 
 

@@ -11,16 +11,16 @@ import torch
 from scipy.stats import skew
 from torch import Tensor
 
-from flowbert.analysis.hubness import hubness
 from flowbert.analysis.isotropy import (
     effective_rank,
     isoscore,
     participation_ratio,
     partition_isotropy,
     space_measures,
+    spectrum,
 )
-from flowbert.analysis.projection import project
-from flowbert.analysis.spectra import spectrum
+from flowbert.analysis.nearest import hubness
+from flowbert.analysis.sentences import project
 from flowbert.errors import UserError
 
 OF_EIGENVALUES = (effective_rank, participation_ratio, isoscore)

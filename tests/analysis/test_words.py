@@ -10,10 +10,9 @@ import pytest
 import torch
 
 from flowbert.analysis import Buckets, LayerAnisotropy, Sample, Words
-from flowbert.analysis.anisotropy import cosine_by_layer
 from flowbert.analysis.lengths import sentence_lengths, tokens_of, word_lengths
-from flowbert.analysis.norms import norm_correlations
-from flowbert.analysis.word_space import word_buckets, word_points
+from flowbert.analysis.sentences import norm_correlations
+from flowbert.analysis.word_space import cosine_by_layer, word_buckets, word_points
 from flowbert.encoders import SentenceEncoder
 from flowbert.tasks.measures import mean_cosine
 

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -12,15 +11,17 @@ from flowbert.errors import FlowbertWarning
 
 from .conftest import write
 
-LINES = ["Who ?,1,Ada .", "When ?,0,A hat .", "Who  ?,0,A shoe .", "When ?,1,In 1843 ."]
+LINES = ["Who ?,1,Ada .", "Why ?,0,No .", "Who  ?,0,A shoe .", "When ?,1,In 1843 ."]
 
 
 @pytest.mark.parametrize("header", ["qtext,label,atext", "question,label,answer"])
 def test_candidates_are_grouped_by_question(header: str, tmp_path: Path) -> None:
-    data = load_answers(write(tmp_path / "answers.csv", header, *LINES))
-    assert (data.name, data.questions) == ("answers", ("Who ?", "When ?"))
-    assert data.answers == ("Ada .", "A hat .", "A shoe .", "In 1843 .")
-    assert data.question_of.tolist() == [0, 1, 0, 1]
+    path = write(tmp_path / "answers.csv", header, *LINES)
+    with pytest.warns(FlowbertWarning, match="1 of 3 questions have no answer"):
+        data = load_answers(path)
+    assert (data.name, data.questions) == ("answers", ("Who ?", "Why ?", "When ?"))
+    assert data.answers == ("Ada .", "No .", "A shoe .", "In 1843 .")
+    assert data.question_of.tolist() == [0, 1, 0, 2]
     assert data.labels.tolist() == [True, False, False, True]
 
 
@@ -40,28 +41,8 @@ def test_in_qnli_zero_is_an_answer(labels: list[object], tmp_path: Path) -> None
         )
 
 
-def test_in_qnli_the_names_of_the_file_decide(tmp_path: Path) -> None:
-    label = datasets.ClassLabel(names=["not_entailment", "entailment"])
-    kinds = {"question": datasets.Value("string"), "label": label}
-    columns = {"question": ["Who ?"] * 2, "label": [0, 1]}
-    data = datasets.Dataset.from_dict(columns, features=datasets.Features(kinds))
-    data = data.add_column("sentence", ["A hat .", "Ada ."])
-    data.to_parquet(tmp_path / "qnli.parquet")
-    assert load_answers(tmp_path / "qnli.parquet").labels.tolist() == [False, True]
-
-
-def test_questions_without_an_answer_are_counted(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.csv", "qtext,label,atext", "Why ?,0,No .", *LINES)
-    with pytest.warns(FlowbertWarning, match="1 of 3 questions have no answer"):
-        data = load_answers(path)
-    assert data.questions == ("Why ?", "Who ?", "When ?")
-
-
 @pytest.mark.real
-@pytest.mark.parametrize(
-    ("name", "sizes"), [("dev", (1148, 81, 3)), ("test", (1517, 95, 6))]
-)
-def test_real_answers(real: Path, name: str, sizes: tuple[int, int, int]) -> None:
-    with pytest.warns(FlowbertWarning, match=f"{sizes[2]} of {sizes[1]} questions"):
-        data = load_answers(real / "data" / "corpora" / f"answers-{name}.csv")
-    assert (len(data.answers), len(data.questions)) == sizes[:2]
+def test_real_answers(real: Path) -> None:
+    with pytest.warns(FlowbertWarning, match="3 of 81 questions"):
+        data = load_answers(real / "data" / "corpora" / "answers-dev.csv")
+    assert len(data.answers) == 1148

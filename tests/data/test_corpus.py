@@ -32,52 +32,29 @@ def test_a_sample_is_drawn_by_the_seed_in_order() -> None:
     assert corpus.sample(100, seed=1) is corpus
 
 
-@pytest.mark.parametrize(("task", "size"), [("SAMPLE", 9500), ("STSB", 18)])
-def test_target_has_every_occurrence_of_all_splits(
-    senteval: Path, task: str, size: int
-) -> None:
-    target = load_corpus("target", task=task, senteval=senteval)
-    train = load_corpus("train_only", task=task, senteval=senteval)
-    assert (target.name, len(target)) == (f"{task} sentences", size)
-    assert train.name == f"{task} train sentences"
-    assert list(train.sentences) == load_sts(task, senteval).sentences(["train"])
+def test_target_has_every_occurrence_of_all_splits(senteval: Path) -> None:
+    target = load_corpus("target", task="STSB", senteval=senteval)
+    train = load_corpus("train_only", task="STSB", senteval=senteval)
+    assert (target.name, len(target)) == ("STSB sentences", 18)
+    assert train.name == "STSB train sentences"
+    assert list(train.sentences) == load_sts("STSB", senteval).sentences(["train"])
     assert target.sentences[: len(train)] == train.sentences
-
-
-def test_nli_is_premises_and_hypotheses() -> None:
     data = load_nli(BUILTIN)
     assert load_corpus("nli", nli=BUILTIN).sentences == data.premises + data.hypotheses
 
 
 def test_files_of_several_formats(tmp_path: Path) -> None:
-    write(tmp_path / "a.txt", " one  dog ", "", "  ", "two")
-    write(tmp_path / "b.csv", "text,id", "three,1", "one,2")
+    """A blank line and the end of a file end a document; an empty cell is a blank line."""
+    write(tmp_path / "a.txt", "", " one  dog ", "two", "", " ", "three")
+    write(tmp_path / "b.csv", "text,id", "three,1", ",2", "one,3")
     write(tmp_path / "c.jsonl", '{"text": " ", "id": 1}', '{"text": "four"}')
     corpus = load_corpus(f"{tmp_path}/a.txt,{tmp_path}/[bc].*", column="text")
-    assert corpus.sentences == ("one  dog", "two", "three", "one", "four")
-
-
-def test_a_blank_line_and_the_end_of_a_file_end_a_document(tmp_path: Path) -> None:
-    write(tmp_path / "a.txt", "", "one", "two", "", " ", "three")
-    write(tmp_path / "b.txt", "four", "five")
-    corpus = load_corpus(f"{tmp_path}/a.txt,{tmp_path}/b.txt")
-    assert corpus.sentences == ("one", "two", "three", "four", "five")
-    assert (corpus.blank, corpus.starts) == (3, (0, 2, 3))
+    assert corpus.sentences == ("one  dog", "two", "three", "three", "one", "four")
+    assert (corpus.blank, corpus.starts) == (5, (0, 2, 3, 4, 5))
     assert corpus.sample(3, 0).starts is None
-    assert load_corpus(BUILTIN).starts is None
-
-
-def test_an_empty_cell_is_a_blank_sentence(tmp_path: Path) -> None:
-    cells = [("text", ""), ("one dog", "1"), ("", "2"), ("two", "3"), (" ", "4")]
-    one = write(tmp_path / "one.csv", *(f'"{text}"' for text, _ in cells))
-    two = write(tmp_path / "two.csv", *(f'"{a}",{b or "id"}' for a, b in cells))
-    lines = write(tmp_path / "lines.txt", *(text for text, _ in cells[1:]))
-    for path, column in ((one, None), (two, "text"), (lines, None)):
-        corpus = load_corpus(path, column=column)
-        assert (corpus.sentences, corpus.blank) == (("one dog", "two"), 2)
-    write(tmp_path / "named.csv", "My column", "one dog")
-    named = load_corpus(tmp_path / "named.csv", column="My column")
-    assert named.sentences == ("one dog",)
+    write(tmp_path / "d.csv", "My column", '""', "one dog")
+    named = load_corpus(tmp_path / "d.csv", column="My column")
+    assert (named.sentences, named.blank) == (("one dog",), 1)
 
 
 TEXTS = ["one dog", " two ", "", "three"]
@@ -88,14 +65,12 @@ FRAME = pd.DataFrame({"id": range(4), "text": TEXTS})
     ("source", "column"),
     [
         (TEXTS, None),
-        (tuple(TEXTS), None),
         (np.array(TEXTS), None),
         (FRAME["text"], None),
         (FRAME["text"].astype("category"), None),
         (FRAME[["text"]], None),
         (FRAME, "text"),
         (datasets.Dataset.from_pandas(FRAME), "text"),
-        (datasets.Dataset.from_pandas(FRAME[["text"]]), None),
         (datasets.Dataset.from_pandas(FRAME)["text"], None),
     ],
 )
@@ -106,16 +81,7 @@ def test_sentences_in_memory_are_those_of_a_file(
     expected = load_corpus(str(path))
     corpus = load_corpus(source, column=column)
     assert corpus == replace(expected, name="memory")
-    assert corpus.digest == expected.digest
-    assert load_corpus(path) == expected
     assert load_corpus(corpus) is corpus
-
-
-@pytest.mark.parametrize("name", ["notes", "a.json", "a.docx", "a.txt.zip"])
-def test_files_of_other_kinds_are_told_all_kinds(name: str, tmp_path: Path) -> None:
-    path = write(tmp_path / name, "one")
-    with pytest.raises(UserError, match=rf"{name}: received .*; expected \.txt, \.csv"):
-        load_corpus(str(path))
 
 
 def test_names_are_no_sentences(tmp_path: Path) -> None:
@@ -141,9 +107,7 @@ def test_names_are_no_sentences(tmp_path: Path) -> None:
         (FRAME["text"], "text", "column: received 'text', which has no effect"),
         (BUILTIN, "text", "column: received 'text', which has no effect"),
         (Corpus.of("own", ["a"]), "text", "column: received 'text', which has no"),
-        ([], None, "has no sentence"),
         (["", " "], None, "has no sentence"),
-        (["a", 1], None, "sentence 2 is 1; expected text"),
         (
             datasets.DatasetDict({"train": 1}),
             None,
@@ -151,9 +115,8 @@ def test_names_are_no_sentences(tmp_path: Path) -> None:
         ),
         *(
             (source, None, "corpus: received .*; expected a name, files, a list")
-            for source in (None, 3, b"a", {"a": 1}, {"a"}, iter("a"), np.array("a"))
+            for source in (None, b"a", {"a": 1}, iter("a"), np.array([["a", "b"]]))
         ),
-        (np.array([["a", "b"]]), None, "expected a name, files, a list of sentences"),
     ],
 )
 def test_no_sentences_in_memory(source: Any, column: str | None, message: str) -> None:
@@ -170,14 +133,3 @@ def test_local_folder_in_the_layout_of_the_hub(tmp_path: Path) -> None:
     assert load_corpus(source, column="text").sentences == ("one", "two")
     assert load_corpus(f"{source}?split=test", column="text").sentences == ("three",)
     assert load_corpus(f"{source}?data_files=wiki.txt").sentences == ("four", "five")
-
-
-@pytest.mark.real
-def test_real_corpora(real: Path) -> None:
-    folder = real / "data"
-    assert len(load_corpus(f"{folder}/corpora/captions.txt")) == 144_546
-    assert (
-        len(load_corpus(f"{folder}/corpora/answers-*.csv", column="atext"))
-        == 1148 + 1517
-    )
-    assert len(load_corpus("nli", nli=f"{folder}/nli/*.jsonl")) == 2 * 19_666

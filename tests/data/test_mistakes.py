@@ -30,22 +30,19 @@ NEUTRAL = "premise,hypothesis,label\n" + "".join(f"p{n},h,neutral\n" for n in ra
 FILES: list[tuple[str, str, str | bytes | None, str]] = [
     ("corpus", "caption.txt", None, "(did you mean 'captions.txt'?)"),
     ("corpus", "folder.txt", None, "is a folder"),
-    ("corpus", "a.doc", "a\n", "'.doc'"),
+    ("corpus", "a.doc", "a\n", "received '.doc'; expected .txt, .csv"),
+    ("corpus", "notes", "a\n", "received ''; expected .txt, .csv"),
     ("corpus", "a.txt", "", "blank ones only"),
     ("corpus", "a.txt", b"good\nbad \xff\n", "line 2 is not UTF-8"),
     ("corpus", "a.txt", "one\n".encode("utf-16"), "line 1 has a NUL character"),
-    ("corpus", "a.txt", "one\n".encode("utf-16-le"), "line 1 has a NUL character"),
-    ("corpus", "a.csv", "one\n".encode("utf-16-le"), "line 1 has a NUL character"),
     ("corpus", "a.txt", "one\rtwo\r", "lines end with carriage returns"),
     ("corpus", "a.csv", "A first sentence\nA second\n", "'A first sentence'; expected"),
-    ("corpus", "a.tsv", "A first sentence\nA second\n", "expected a header"),
     (
         "corpus",
         "a.jsonl",
         '{"text": "a", "text": "b"}',
         "row 1: not JSON ('text' is in",
     ),
-    ("corpus", "a.txt.gz", "a line\n", "damaged"),
     ("corpus", "a.txt.gz", gzip.compress(b"a line\n" * 100, mtime=0)[:-12], "damaged"),
     ("corpus", "a.csv", "text\n\n", "no row"),
     ("corpus", "a.csv", 'text\na\n"open\nb\n', "row 2: unexpected end of data"),
@@ -57,18 +54,12 @@ FILES: list[tuple[str, str, str | bytes | None, str]] = [
     ("corpus", "a.parquet", "PAR1 but not really", "not parquet"),
     ("pairs", "a.csv", PAIRS + "c,d,2,3\n", "row 2: 4 fields; expected sentence1, s"),
     ("pairs", "a.csv", PAIRS + "c, ,2\n", "row 2: sentence2 is ' '"),
-    ("pairs", "a.csv", PAIRS + "c,d,good\n", "row 2: score is 'good'"),
     ("pairs", "a.csv", PAIRS + "c,d,\n", "row 2: score is ''"),
     ("pairs", "a.csv", PAIRS + "c,d,5.5\n", "row 2: score is '5.5'"),
-    ("pairs", "a.csv", PAIRS + "c,d,1_0\n", "row 2: score is '1_0'"),
     ("pairs", "a.csv", PAIRS + "c,d,nan\n", "row 2: score is 'nan'"),
-    ("pairs", "a.csv", PAIRS + "c,d,1e400\n", "row 2: score is '1e400'"),
-    ("pairs", "a.csv", PAIRS + "c,d,\uff14\n", "row 2: score is '\uff14'"),
     ("pairs", "a.jsonl", '{"sentence1": "a", "sentence2": "b", "score": true}', "True"),
-    ("pairs", "a.csv", PAIRS, "1 pairs"),
     ("pairs", "a.csv", PAIRS + "c,d,1.0\n", "expected two or more different scores"),
     ("pairs", "a.csv", PAIRS.replace("1,s", "2,s"), "2 columns 'sentence2'"),
-    ("nli", "a.txt", "a\n", "'.txt'"),
     (
         "nli",
         "a.jsonl",
@@ -151,7 +142,6 @@ HEADER = "pair_ID\tsentence_A\tsentence_B\trelatedness-score\tlabel"
         (load_sts, GOLD, 1, "4\n2", "has 3 lines; expected 4"),
         (load_sts, GOLD, 3, "5.1", "row 3: STS.gs.OnWN.txt is '5.1'"),
         (load_sts, INPUT, 3, "one", "row 3: 2 fields; expected STS.gs.OnWN"),
-        (load_sts, INPUT, 3, "a\t ", "row 3: sentence2 is ' '"),
         (
             load_sts,
             STSB,
@@ -215,10 +205,6 @@ def test_a_year_without_any_score(senteval: Path) -> None:
             lambda: load_corpus("hub:x?splt=a"),
             "corpus: received 'hub:x.splt=a'; .* 'split'",
         ),
-        (
-            lambda: load_corpus("hub:x?split=a&split=b"),
-            "corpus: received 'hub:x.*; expected each option once, as option=value",
-        ),
         (lambda: load_corpus("hub:x?split="), "corpus: received .*each option once"),
         (lambda: load_sts("stsb"), "tasks: received 'stsb'; .* 'STSB'"),
         (lambda: load_sts("STSB"), "senteval: received nothing"),
@@ -228,6 +214,13 @@ def test_a_year_without_any_score(senteval: Path) -> None:
         (
             lambda: load_sts("a.csv", columns=["a", "b", "a"]),
             "columns: received a, b, a",
+        ),
+        *(
+            (
+                lambda limits=limits: load_sts("own.csv", score_range=limits),
+                "score_range: received .*the lower one first",
+            )
+            for limits in ([1], [1, 1], [0, float("inf")], ["0", 1])
         ),
         (lambda: load_entailment("sickr"), "tasks: received 'sickr' .* 'SICKR'"),
         (lambda: load_entailment("SICKR"), "senteval: received nothing"),

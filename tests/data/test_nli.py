@@ -4,7 +4,6 @@ import json
 import random
 from collections import Counter
 from collections.abc import Sequence
-from itertools import permutations
 from pathlib import Path
 
 import datasets
@@ -23,7 +22,7 @@ from .conftest import write
 @pytest.mark.parametrize(
     "header", ["premise hypothesis label", "sentence1 sentence2 gold_label"]
 )
-@pytest.mark.parametrize("labels", [LABELS, (0, 1, 2), ("0", "1", "2")])
+@pytest.mark.parametrize("labels", [LABELS, (0, 1, 2)])
 def test_layouts_and_labels(
     tmp_path: Path, header: str, labels: tuple[object, ...]
 ) -> None:
@@ -55,31 +54,11 @@ def write_classes(folder: Path, names: Sequence[str], labels: Sequence[int]) -> 
 
 
 @pytest.mark.usefixtures("hub_cache")
-@pytest.mark.parametrize("names", [*permutations(LABELS)])
-def test_numbers_have_the_names_of_their_file(
-    names: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_numbers_have_the_names_of_their_file(tmp_path: Path) -> None:
+    names = LABELS[2], LABELS[0], LABELS[1]
     path = write_classes(tmp_path / "own", names, [0, 1, 2, -1, 1])
     for source in (path, f"hub:{path.parent}"):
         assert load_nli(str(source)).labels == (*names, names[1])
-
-
-README = """\
----
-dataset_info:
-  features:
-  - {name: premise, dtype: string}
-  - {name: hypothesis, dtype: string}
-  - name: label
-    dtype: {class_label: {names: {'0': contradiction, '1': entailment, '2': neutral}}}
----"""
-
-
-@pytest.mark.usefixtures("hub_cache")
-def test_numbers_have_the_names_of_the_readme(tmp_path: Path) -> None:
-    write(tmp_path / "own" / "train.csv", "premise,hypothesis,label", "p,h,1", "p,h,0")
-    write(tmp_path / "own" / "README.md", README)
-    assert load_nli(f"hub:{tmp_path}/own").labels == ("entailment", "contradiction")
 
 
 @pytest.mark.usefixtures("hub_cache")
@@ -160,11 +139,3 @@ def test_no_premise_is_in_two_splits_whatever_the_order(tmp_path: Path) -> None:
         hypotheses.append([sorted(part.hypotheses) for part in parts])
     assert hypotheses[0] == hypotheses[1]
     assert sum(map(len, hypotheses[0])) == len(pairs)
-
-
-@pytest.mark.real
-def test_real_nli(real: Path) -> None:
-    data = load_nli(str(real / "data" / "nli" / "snli-*.jsonl"))
-    assert (len(data), len(data.triples())) == (19_666, 5883)
-    parts = load_entailment("SICKR", real / "data" / "senteval").splits
-    assert list(map(len, parts.values())) == [4500, 500, 4927]

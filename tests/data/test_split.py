@@ -5,9 +5,9 @@ from typing import Literal
 
 import pytest
 
+from examples.low_overlap import words
 from flowbert.analysis.lengths import words_of
 from flowbert.data.split import is_word, split_words
-from flowbert.tasks.low_overlap import words
 
 # With vowel signs, a virama, tone marks, points and a joiner: one word each.
 SCRIPTS = [

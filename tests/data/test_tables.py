@@ -44,8 +44,7 @@ def encode(texts: list[str], kind: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["a.csv", "A.CSV.gz", "a.tsv", "a.tsv.gz", "a.jsonl", "a.jsonl.gz", "a.parquet"],
+    "name", ["a.csv", "A.CSV.gz", "a.tsv", "a.jsonl.gz", "a.parquet"]
 )
 def test_every_format_gives_the_same_rows(tmp_path: Path, name: str) -> None:
     data = encode(TEXTS, name.lower().split(".")[1])
@@ -61,7 +60,7 @@ def test_every_format_gives_the_same_rows(tmp_path: Path, name: str) -> None:
 CHARACTERS = st.characters(codec="utf-8", exclude_characters="\0")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(texts=st.lists(st.text(CHARACTERS).filter(str.strip), min_size=1, max_size=4))
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_any_text_comes_back(
@@ -78,7 +77,7 @@ def texts_of(signs: str) -> st.SearchStrategy[list[str]]:
     return st.lists(text, min_size=1, max_size=4)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     # With both, a field that is joined may look like two rows.
     texts=texts_of("\t,") | texts_of("\n'"),

@@ -21,7 +21,6 @@ from equivalence.ways import (
     unless_refused,
 )
 from flowbert.arrays import Floats
-from flowbert.errors import UserError
 from flowbert.exports import SentenceTransformers
 from flowbert.maps import MAPS, make_map
 from flowbert.methods import FlowModule
@@ -107,8 +106,6 @@ def test_noise_that_is_not_given(init: str, lab: Lab) -> None:
     assert module.hparams["noise"] == noise
     loaded: Any = Model.load(run.folder).map
     assert (loaded.noise, loaded.text) == (noise, make_map(text).text)
-    with pytest.raises(UserError, match=rf"model\.noise: received 0\.3 .* {noise}"):
-        lab.run("flow", "test", model={"noise": 0.3}, ckpt_path=run.checkpoint)
 
 
 # What an export promises of a pass of its program and one of ours: 168 u = 1e-5 in a cosine. The

@@ -43,8 +43,7 @@ def test_a_flow(lab: Lab) -> None:
     rows = rows_of(run.results, "flow")
     saved = lab.compare({"flow": Model.load(run.folder)})
     assert differences(rows_of(saved, "flow", ("corpus", "seed")), rows) == ""
-    again = lab.run("flow", "test", ckpt_path=run.checkpoint, **options)
-    assert differences(rows_of(again.results, "flow"), rows) == ""
+    assert differences(rows_of(lab.measured(run), "flow"), rows) == ""
     one = lab.run("flow", data={"batch_size": 64}, **options).results
     one = rows_of(one, "flow")
     assert differences(rows.drop(columns="value"), one) == ""
@@ -73,8 +72,7 @@ def test_an_encoder(method: str, lab: Lab) -> None:
     saved = lab.compare({method: Model.load(run.folder)})
     unknown = ("corpus", "seed", "supervised")
     assert differences(rows_of(saved, method, unknown), rows) == ""
-    again = trainings.run(method, "test", ckpt_path=run.checkpoint)
-    assert differences(rows_of(again.results, method), rows) == ""
+    assert differences(rows_of(lab.measured(run), method), rows) == ""
 
 
 @pytest.mark.parametrize("method", ["raw", "whitening", "whitening-64+flow"])

@@ -53,10 +53,10 @@ class Trainings:
         self.lab = lab
         self._runs: dict[str, Done] = {}
 
-    def run(self, method: str, command: str = "fit", **options: Any) -> Done:
+    def run(self, method: str, **options: Any) -> Done:
         trainer = ONE_EPOCH | options.pop("trainer", {})
         given = OPTIONS | SOURCES[method] | {"max_sentences": 48} | options
-        return self.lab.run(method, command, trainer=trainer, **given)
+        return self.lab.run(method, trainer=trainer, **given)
 
     def fitted(self, method: str) -> Done:
         """The finished fit; fitted once."""
@@ -93,8 +93,7 @@ def command_line(of: Trainings, method: str) -> Any:
 
 def by_test(of: Trainings, method: str) -> Any:
     """``test`` with the checkpoint of the fit."""
-    run = of.run(method, "test", ckpt_path=of.fitted(method).checkpoint)
-    return rows_of(run.results, method)
+    return rows_of(of.lab.measured(of.fitted(method)), method)
 
 
 def resumed(of: Trainings, method: str) -> Any:
@@ -120,8 +119,8 @@ def python(of: Trainings, method: str) -> Any:
     corpus = lab.task.corpus("target") if "corpus" in SOURCES[method] else None
     nli = SOURCES[method].get("nli")
     teacher = SOURCES[method].get("data", {}).get("teacher")
-    made = make_examples(method, corpus, nli=nli, tasks=[lab.task], teacher=teacher)
-    examples = made.sample(48, 0)
+    text = {"simcse": "dropout", "sbert": "softmax"}.get(method, "sentences")
+    examples = make_examples(text, corpus, nli=nli, tasks=[lab.task]).sample(48, 0)
     if teacher is not None:
         vectors = [
             EmbeddingCache().rows(each, examples.columns[0])[:]
@@ -129,7 +128,7 @@ def python(of: Trainings, method: str) -> Any:
         ]
         examples = teach(examples, *vectors)
     encoder = SentenceEncoder(layers=lab.options.layers, frozen=False)
-    kind: Any = METHODS[method].module_class
+    kind: Any = METHODS[method]
     module = kind(encoder)
     data = TextDataModule(encoder, examples, batch_size=8)
     seed_everything(0, verbose=False)
@@ -221,13 +220,12 @@ def test_figures_with_learned_token_weights(
 def test_figures_of_the_development_split(method: str, trainings: Trainings) -> None:
     """Those of ``validate`` are those of the saved encoder."""
     folder = trainings.fitted(method).folder
-    given = trainings.fitted(method).checkpoint
-    run = trainings.run(method, "validate", ckpt_path=given)
+    validated = trainings.lab.measured(trainings.fitted(method), "validate")
     results = compare(
         str(folder), "raw", split="dev", bootstrap=0, **trainings.lab.data
     )
     unknown = ("method", "corpus", "seed", "supervised")
-    rows = rows_of(run.results, method, unknown)
+    rows = rows_of(validated, method, unknown)
     assert differences(rows, rows_of(results, "raw", unknown)) == ""
 
 

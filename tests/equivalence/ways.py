@@ -125,14 +125,19 @@ class Lab:
             self._references[method, split] = rows_of(results, method)
         return self._references[method, split]
 
-    def run(self, method: str, command: str = "fit", **options: Any) -> Done:
+    def run(self, method: str, **options: Any) -> Done:
         """A run of a method."""
         trainer = TRAINER | options.pop("trainer", {})
         own = {"run_dir": self.new_folder(), "baseline": None, **self.data}
         options = own | options
-        function = getattr(fitting, command)
-        returned = function(method, self.options, trainer=trainer, **options)
+        returned = fitting.fit(method, self.options, trainer=trainer, **options)
         return Done(Path(options["run_dir"]), returned)
+
+    def measured(self, run: Done, command: str = "test") -> Any:
+        """Results of a run's last checkpoint."""
+        function = getattr(fitting, command)
+        trainer = TRAINER | {"strategy": "auto"}
+        return function(run.folder, trainer=trainer, run_dir=self.new_folder())
 
     def fitted(self, method: str) -> Done:
         """The finished fit, at the defaults; fitted once."""
@@ -262,14 +267,12 @@ def file_of_a_fit(lab: Lab, method: str) -> pd.DataFrame:
 
 def by_test(lab: Lab, method: str) -> pd.DataFrame:
     """``test`` with the checkpoint of the fit."""
-    run = lab.run(method, "test", ckpt_path=lab.checkpoint(method))
-    return rows_of(run.results, method)
+    return rows_of(lab.measured(lab.fitted(method)), method)
 
 
 def by_validate(lab: Lab, method: str) -> pd.DataFrame:
     """``validate`` with the checkpoint of the fit: figures of the development split."""
-    run = lab.run(method, "validate", ckpt_path=lab.checkpoint(method))
-    return rows_of(run.results, method)
+    return rows_of(lab.measured(lab.fitted(method), "validate"), method)
 
 
 def baseline(lab: Lab, method: str) -> pd.DataFrame:

@@ -14,8 +14,12 @@ import torch
 
 from flowbert import analyze, compare
 from flowbert.analysis import cls_token
-from flowbert.analysis.cls_token import cls_is_informative, warn_of_cls
-from flowbert.analysis.views import discriminability, make_views
+from flowbert.analysis.cls_token import (
+    cls_is_informative,
+    discriminability,
+    make_views,
+    warn_of_cls,
+)
 from flowbert.cli import main
 from flowbert.data.corpus import load_corpus
 from flowbert.data.sample import sample_corpus

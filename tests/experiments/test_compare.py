@@ -22,6 +22,7 @@ from flowbert.experiments.analyze import analyze_results
 from flowbert.experiments.candidates import Candidate, parse_candidates
 from flowbert.experiments.columns import RESULT_COLUMNS
 from flowbert.experiments.plan import Experiment, plan_experiments
+from flowbert.experiments.records import records_folder
 from flowbert.maps import Chain, Raw, make_map
 from flowbert.tasks import STS, load_task, load_tasks
 from flowbert.vectors import EmbeddingCache
@@ -135,40 +136,50 @@ def test_another_method_leaves_the_kept_cells(
 
 def test_a_damaged_cell_is_named(output: Path, pairs: list[str]) -> None:
     run(WordSums(), "raw", tasks=pairs[0], output=output)
-    (file,) = output.with_suffix(".experiments").iterdir()
+    (file,) = records_folder(output).iterdir()
     file.write_bytes(file.read_bytes()[:-1] + b"\xff")
     with pytest.raises(UserError, match=f"{file.name}: damaged"):
         run(WordSums(), "raw", tasks=pairs[0], output=output)
 
 
 class Weighted(Raw):
-    """A map of one's own: what it does is not in flowbert's digest of its source."""
+    """A custom map: what it does is not in flowbert's digest of its source."""
+
+    power = 1
 
     def _apply(self, rows: torch.Tensor) -> torch.Tensor:
-        return rows * torch.arange(rows.shape[1])
+        return rows * torch.arange(rows.shape[1]) ** self.power
 
 
 class OwnTask(STS):
-    """A task of one's own."""
+    """A custom task."""
+
+    power = 1
+
+    def items(self, vectors: torch.Tensor) -> Any:
+        return super().items(vectors * torch.arange(vectors.shape[1]) ** self.power)
 
 
 @pytest.mark.parametrize("kind", ["map", "chain", "task"])
-def test_what_code_of_ones_own_computes_is_not_kept(
-    kind: str, output: Path, pairs: list[str]
+def test_what_custom_code_computes_is_computed_again(
+    kind: str, output: Path, pairs: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (task,) = load_tasks(pairs[0])
     assert isinstance(task, STS)
     rows = WordSums().encode(task.sentences)
     own: dict[str, Any] = {
         "map": Weighted().fit(rows),
-        "chain": Chain.of(Weighted(), make_map("zca")),
+        "chain": Chain.of(Weighted(), make_map("zca:shrinkage=0.5")),
         "task": "zca",
     }
     tasks = [OwnTask(task.data)] if kind == "task" else [task]
-    results = run(WordSums(), {"own": own[kind]}, tasks=tasks, output=output)
-    raw = run(WordSums(), "raw", tasks=tasks).score("raw", "one")
-    assert results.score("own", "one") != raw
-    assert not [*output.with_suffix(".experiments").glob("*")]
+    options: dict[str, Any] = {"tasks": tasks, "output": output}
+    results = run(WordSums(), {"own": own[kind]}, **options)
+    monkeypatch.setattr(Weighted, "power", 2)
+    monkeypatch.setattr(OwnTask, "power", 2)
+    again = run(WordSums(), {"own": own[kind]}, **options)
+    assert results.score("own", "one") != again.score("own", "one")
+    assert len([*records_folder(output).iterdir()]) == 1
 
 
 def test_a_kept_record_without_a_sample_that_is_needed_is_not_taken(
@@ -183,17 +194,7 @@ def test_a_kept_record_without_a_sample_that_is_needed_is_not_taken(
         assert torch.equal(swapped.vectors[name], vectors)
 
 
-def test_a_record_of_another_experiment_is_refused(
-    output: Path, pairs: list[str]
-) -> None:
-    run(WordSums(), "raw,zca", tasks=pairs[0], output=output)
-    one, other = sorted(output.with_suffix(".experiments").iterdir())
-    one.write_bytes(other.read_bytes())
-    with pytest.raises(UserError, match=f"{one.name}: holds another experiment"):
-        run(WordSums(), "raw,zca", tasks=pairs[0], output=output)
-
-
-def test_keys_of_experiments() -> None:
+def test_what_equal_settings_are() -> None:
     task = load_task("SAMPLE")
     labels = tuple(task.labels())
     flow = Candidate("flow", make_map("flow"))
@@ -201,22 +202,25 @@ def test_keys_of_experiments() -> None:
     corpus = Corpus("a", ("one", "two"))
     base: dict[str, Any] = {"encoder": WordSums(), "candidate": flow, "task": task}
     base |= {"corpus": corpus, "seed": 0}
-    changes: list[dict[str, Any]] = [
+    same_names: list[dict[str, Any]] = [
         {},
-        {"encoder": WordSums(seed=1)},
+        {"encoder": WordSums(dim=5)},
         {"candidate": wider},
-        {"task": load_task("SAMPLE", split="dev")},
         {"corpus": Corpus("a", ("one", "three"))},
-        {"seed": 1},
         {"labels": labels},
     ]
-    keys = [Experiment(**base | change).key for change in changes]
-    assert len(set(keys)) == len(keys)
-    renamed = {
-        "candidate": Candidate("b", flow.map),
-        "corpus": Corpus("b", ("one", "two")),
-    }
-    assert Experiment(**base | renamed).key == keys[0]
+    experiments = [Experiment(**base | change) for change in same_names]
+    assert len({each.key for each in experiments}) == 1
+    assert len({str(each.settings) for each in experiments}) == len(experiments)
+    other_names: list[dict[str, Any]] = [
+        {"encoder": WordSums(seed=1)},
+        {"candidate": Candidate("b", flow.map)},
+        {"task": load_task("SAMPLE", split="dev")},
+        {"corpus": Corpus("b", ("one", "two"))},
+        {"seed": 1},
+    ]
+    keys = {Experiment(**base | change).key for change in [{}, *other_names]}
+    assert len(keys) == 1 + len(other_names)
 
 
 @pytest.mark.parametrize(
@@ -272,31 +276,32 @@ def test_every_setting_stands_in_the_results_in_words(
         score_range=[0, 5],
         output=output,
     )
-    record = json.loads(output.read_text())["record"]
+    results = Results.load(output)
+    record = results.record
     assert {"versions", "source", "device", "threads", "time"} <= set(record)
     assert {"flowbert", "torch", "numpy", "scipy"} <= set(record["versions"])
-    config = record["config"]
-    arguments = config["arguments"]
+    arguments = record["config"]
     assert arguments["max_sentences"] == 100
     assert arguments["seeds"] == [3, 4]
     assert arguments["bootstrap"] == 0
     assert arguments["corpus"] == corpus
-    (task,) = config["tasks"].values()
-    assert task["score_range"] == [0, 5]
-    assert task["positive_score"] == 2.5
-    assert task["uniformity_limit"] == 50
-    steps = config["methods"]["whitening:shrinkage=0.1"]["steps"]
-    assert steps[0]["parameters"]["shrinkage"] == 0.1
-    corpora = [each["name"] for each in config["corpora"].values()]
-    assert corpora == [corpus] * 2  # a sample for each seed
-    frame = Results.load(output).frame
-    assert set(frame["experiment"]) == set(config["experiments"])
-    seeds = {each["seed"] for each in config["experiments"].values()}
-    assert seeds == {None, 3, 4}
-    for each in config["experiments"].values():
-        assert each["encoder"] in config["encoders"]
-        assert each["task"] in config["tasks"]
-        assert each["corpus"] is None or each["corpus"] in config["corpora"]
+    assert set(results.frame["experiment"]) == {each.key for each in results.records}
+    for each in results.records:
+        assert each.environment["versions"] == record["versions"]
+        assert each.settings["encoder"]["identity"] == WordSums().identity
+        task = each.settings["task"]
+        assert task["score_range"] == [0, 5]
+        assert task["positive_score"] == 2.5
+        assert task["uniformity_limit"] == 50
+        sentences = each.settings["corpus"]
+        if each.columns["method"] == "raw":
+            assert sentences is None
+        else:
+            assert (sentences["name"], sentences["sentences"]) == (corpus, 100)
+        if each.columns["method"].startswith("whitening"):
+            (step,) = each.settings["method"]
+            assert step["parameters"]["shrinkage"] == 0.1
+    assert {each.settings["seed"] for each in results.records} == {None, 3, 4}
 
 
 def test_seeds(encoder: WordSums, pairs: list[str]) -> None:
@@ -477,7 +482,7 @@ def test_corpora_in_memory_are_those_of_files(tmp_path: Path) -> None:
     frames = []
     for corpus in corpora:
         results = run(encoder, shrunk, corpus=corpus, tasks=tasks)
-        frames.append(results.frame.drop(columns="corpus"))
+        frames.append(results.frame.drop(columns=["corpus", "experiment"]))
     for frame in frames:
         pd.testing.assert_frame_equal(frame, frames[0])
     several = run(encoder, shrunk, corpus=corpora[:2], tasks=tasks)

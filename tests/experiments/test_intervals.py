@@ -19,7 +19,7 @@ from flowbert.data.sts import STSData, Subset
 from flowbert.errors import UserError
 from flowbert.experiments import Results, compare
 from flowbert.experiments.candidates import parse_candidates
-from flowbert.experiments.estimates import Comparison, Estimates, joined
+from flowbert.experiments.estimates import Comparison, Estimates
 from flowbert.experiments.plan import plan_experiments
 from flowbert.experiments.run import run_experiments
 from flowbert.tasks import STS, Task, spearman
@@ -70,21 +70,6 @@ def test_differences_and_averages_are_taken_resample_by_resample() -> None:
     mean = both[[0, 2]].mean()
     np.testing.assert_allclose(mean.values, [0.45])
     np.testing.assert_allclose(mean.intervals, [(0.45, 0.45)])
-
-
-@pytest.mark.parametrize("rows", [[0], [1, 0], [0, 1, 2]])
-def test_rows_of_estimates_do_not_depend_on_each_other(rows: list[int]) -> None:
-    rng = np.random.default_rng(0)
-    values, drawn = rng.normal(size=3), rng.normal(size=(3, 50))
-    drawn[1, ::3] = np.nan
-    whole = Estimates(values, drawn)
-    alone = joined(*(Estimates(values[[row]], drawn[[row]]) for row in rows))
-    np.testing.assert_array_equal(whole[rows].intervals, alone.intervals)
-    np.testing.assert_array_equal(whole[rows].mean().values, [values[rows].mean()])
-    first = (whole[[2]] - whole).intervals[rows]
-    for row, interval in zip(rows, first, strict=True):
-        one = Estimates(values[[2]] - values[[row]], drawn[[2]] - drawn[[row]])
-        np.testing.assert_array_equal(one.intervals[0], interval)
 
 
 RAW = "use raw, no method is significantly better"

@@ -30,8 +30,8 @@ def test_names_and_estimators() -> None:
     names = ["raw", "whitening-3:shrinkage=0.1", "whitening-4+flow:epochs=1"]
     assert [method.name for method in methods] == [*names, "learned-removal-2"]
     assert [method.needs_fit for method in methods] == [False, True, True, True]
-    assert [method.seeded for method in methods] == [False, False, True, False]
-    assert [method.supervised for method in methods] == [False, False, False, True]
+    assert [method.map.seeded for method in methods] == [False, False, True, False]
+    assert [method.map.supervised for method in methods] == [False, False, False, True]
     named = parse_candidates({"mine": whitening, "theirs": "whitening"})
     assert [method.name for method in named] == ["mine", "theirs"]
     assert [method.name for method in parse_candidates(" raw , zca")] == ["raw", "zca"]
@@ -44,17 +44,19 @@ def test_long_names_are_no_files() -> None:
     flow = ":".join(["flow", *options])
     (method,) = parse_candidates([f"{flow}+{flow}"])
     assert len(method.name) > 255  # more than a file name may have
-    assert method.seeded
+    assert method.map.seeded
 
 
-def test_keys_are_of_parameters_and_fitted_values() -> None:
+def test_steps_in_words_are_parameters_and_fitted_values() -> None:
     estimators: list[Any] = ["whitening", "whitening:shrinkage=0.1", "zca"]
     estimators += [Whitening().fit(X), Whitening().fit(X[:50])]
-    keys = [parse_candidates({"name": each})[0].key for each in estimators]
-    assert len(set(keys)) == len(keys)
-    # Names and seeds are no part of a key: a cell has its own seed.
-    assert parse_candidates({"other": Whitening().fit(X)})[0].key == keys[3]
-    assert Candidate("a", Flow(random_state=1)).key == Candidate("b", Flow()).key
+    words = [str(parse_candidates({"name": each})[0].steps) for each in estimators]
+    assert len(set(words)) == len(words)
+    # Names and seeds are columns of their own.
+    (other,) = parse_candidates({"other": Whitening().fit(X)})
+    assert str(other.steps) == words[3]
+    seeded, plain = Candidate("a", Flow(random_state=1)), Candidate("b", Flow())
+    assert seeded.steps == plain.steps
 
 
 @pytest.mark.parametrize("kind", ["map", "pipeline", "model", "folder", "encoder"])
@@ -100,19 +102,6 @@ def test_fits_are_of_copies_with_their_seed() -> None:
     assert not np.array_equal(first, other)
 
 
-def test_a_pipeline_learns_from_pairs_after_its_first_steps() -> None:
-    pipeline = make_map("whitening-4+learned-removal-2")
-    left, right = rows(30, 6, seed=1), rows(30, 6, seed=2)
-    scores = np.linspace(0, 5, 30)
-    fitted: Any = fit_map(pipeline, X, pairs=(left, right, scores))[0]
-    whitening = Whitening(n_components=4).fit(X)
-    removal: Any = make_map("learned-removal-2")
-    mapped = whitening.transform(left), whitening.transform(right), scores
-    removal.fit(whitening.transform(X), pairs=mapped)
-    expected = removal.transform(whitening.transform(X))
-    np.testing.assert_allclose(fitted.transform(X), expected, atol=1e-9)
-
-
 def test_fits_without_meaning_have_a_reason() -> None:
     _, invalid_reason = fit_map(Whitening(), X[:6])
     assert invalid_reason is not None
@@ -142,3 +131,12 @@ def test_what_is_no_method_is_named(methods: Any, message: str) -> None:
     with pytest.raises(UserError, match=message) as caught:
         parse_candidates(methods)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "method", ["learned-removal-2", "whitening-4+learned-removal-2"]
+)
+def test_without_labels_nothing_is_learned(method: str) -> None:
+    for fit in (fit_map, lambda template, x: template.fit(x)):
+        with pytest.raises(UserError, match="received no labelled pairs"):
+            fit(make_map(method), X)

@@ -9,7 +9,6 @@ PACKAGE = Path(flowbert.__file__).parent
 # Files outside of maps/ that call a method ``fit``, and what they fit.
 FITTING = {
     "experiments/run.py": "maps: fit_map",
-    "fitting/__init__.py": "ClosedForm.fit, which calls fit_map",
     "fitting/outcome.py": "raw, of which there is nothing to fit",
     "training/callbacks.py": "the baseline of a Trainer, which knows no experiments",
     "methods/heads.py": "a map in the loss of a training, which knows no experiments",
@@ -17,7 +16,6 @@ FITTING = {
     "analysis/cls_token.py": "a whitening that is no result, but tells what [CLS] holds",
     "analysis/bits.py": "a covariance of scikit-learn",
     "analysis/nearest.py": "an index of scikit-learn",
-    "tasks/low_overlap.py": "tf-idf of scikit-learn",
     "tasks/probe.py": "a classifier of scikit-learn",
 }
 

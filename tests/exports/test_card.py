@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from huggingface_hub import ModelCard
 
@@ -18,15 +17,17 @@ from flowbert.experiments.results import Results
 from flowbert.exports import ONNXInt8, SentenceTransformers, export
 from flowbert.exports.card import check_results, model_card, name_in
 from flowbert.model import Model
-from flowbert.tasks import AVERAGE
+from flowbert.tasks import AVERAGE, Pairs
 
 # Some of the texts are cut on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:sentences. some are longer")
 
+PAIRS = Pairs(TEXTS[:3], TEXTS[3:6], [1, 2, 3])
+MAP = "learned-removal-2:center=false"
 SETTINGS: dict[str, Any] = {
     "name": "owner/name",
     "format": SentenceTransformers(),
-    "method": "learned-removal-2:center=false",
+    "method": MAP,
     "difference": 3e-7,
     "served": "sentence-transformers",
 }
@@ -39,7 +40,7 @@ def encoder() -> SentenceEncoder:
 
 @pytest.fixture(scope="module")
 def model(encoder: SentenceEncoder) -> Model:
-    fitted = fit_map("learned-removal-2:center=false", encoder.encode(TEXTS))
+    fitted = fit_map(MAP, encoder.encode(TEXTS))
     return Model(encoder, fitted)
 
 
@@ -49,7 +50,7 @@ def results_of(encoder: SentenceEncoder) -> Results:
     row |= {"seed": None, "split": "test", "corpus": "target", "pairs": 9}
     row |= {"supervised": False, "metric": "spearman", "aggregation": "all"}
     rows = []
-    values = {"raw": 0.5, "learned-removal-2:center=false": 0.625, "zca": 0.75}
+    values = {"raw": 0.5, MAP: 0.625, "zca": 0.75}
     for method, value in values.items():
         interval = {"value": value, "low": value - 0.125, "high": value + 0.125}
         rows.append(row | interval | {"method": method, "task": "STSB"})
@@ -58,60 +59,38 @@ def results_of(encoder: SentenceEncoder) -> Results:
     return Results(rows, {})
 
 
-def test_with_results(model: Model, encoder: SentenceEncoder) -> None:
+def test_settings_scores_and_cosines(model: Model, encoder: SentenceEncoder) -> None:
+    plain = model_card(model, **SETTINGS)
+    for part in ("first_last", MAP, "3.0e-07", __version__, "saved without a corpus"):
+        assert part in plain
+    assert "Scores" not in plain
+    assert "model-index" not in plain
+    assert "| map | none |" in model_card(Model(encoder), **SETTINGS)
     text = model_card(model, **SETTINGS, results=results_of(encoder), license="mit")
     data: Any = ModelCard(text).data
     assert (data.license, data.library_name) == ("mit", "sentence-transformers")
     (measured,) = data.eval_results
-    assert measured.metric_value == 0.625
-    assert measured.dataset_type == "STSB"
-    assert (
-        "| STSB | test | learned-removal-2:center=false | target | 62.50 [50.0, 75.0] |"
-        in text
-    )
-    assert (
-        "| average | test | learned-removal-2:center=false | target | 62.50 |" in text
-    )
+    assert (measured.metric_value, measured.dataset_type) == (0.625, "STSB")
+    assert f"| STSB | test | {MAP} | target | 62.50 [50.0, 75.0] |" in text
+    assert f"| average | test | {MAP} | target | 62.50 |" in text
     assert "| STSB | test | raw | target | 50.00 [37.5, 62.5] |" in text
     assert "zca" not in text
     assert "87.5" not in text
 
 
-def test_figures_of_a_format_with_a_loss_are_of_the_model(
+def test_scores_of_a_format_with_a_loss_are_of_the_model(
     encoder: SentenceEncoder,
 ) -> None:
-    fitted = fit_map("learned-removal-2:center=false", encoder.encode(TEXTS))
-    measured = Model(encoder, fitted)
+    measured = Model(encoder, fit_map(MAP, encoder.encode(TEXTS)))
     measured.estimate_cosines(TEXTS)
     settings = SETTINGS | {"results": results_of(encoder), "limits": ["It is so."]}
-    notes = [
-        "These are cosines of the model in float32, not of this export.",
-        "These are scores of the model in float32, not of this export.",
-        "- It is so.",
-    ]
+    notes = ["These are cosines of the model", "These are scores of the model"]
     text = model_card(measured, **settings | {"format": ONNXInt8()})
-    assert all(text.count(note) == 1 for note in notes)
+    assert all(text.count(note) == 1 for note in [*notes, "- It is so."])
     data: Any = ModelCard(text).data
-    assert (
-        data.eval_results is None
-    )  # nor does the hub show them as those of the export
+    assert data.eval_results is None  # the hub would show them as those of the export
     exact = model_card(measured, **settings)
-    assert not any(note in exact for note in notes[:2])
-
-
-def test_without_results(model: Model) -> None:
-    text = model_card(model, **SETTINGS)
-    assert "Scores" not in text
-    assert "Unknown, because the model was saved without a corpus" in text
-    assert "model-index" not in text
-    for part in (
-        "first_last",
-        "learned-removal-2:center=false",
-        "3.0e-07",
-        __version__,
-    ):
-        assert part in text
-    assert "| map | none |" in model_card(Model(model.encoder), **SETTINGS)
+    assert not any(note in exact for note in notes)
 
 
 def test_its_snippet_runs(
@@ -131,47 +110,31 @@ def named(results: Results, **names: str) -> Results:
     return results
 
 
-def test_only_the_figures_of_the_model_are_shown(
-    model: Model, encoder: SentenceEncoder
-) -> None:
-    """Another number, another option, another seed or corpus: another map."""
-    exact = "learned-removal-2:center=false"
-    others = results_of(encoder).frame
-    rows = others[others["method"] == exact].to_dict("records")
-    for name in ("learned-removal-2", "learned-removal-3:center=false", "whitening"):
-        rows += [{**row, "method": name, "value": 0.9375} for row in rows[:2]]
-    several = Results([*results_of(encoder).frame.to_dict("records"), *rows[2:]], {})
-    assert name_in(several, model, own=False, trained=False) == exact
-    text = model_card(model, **SETTINGS, results=several)
-    assert "| STSB | test | learned-removal-2:center=false | target | 62.50" in text
-    assert "93.75" not in text
-    spelt = named(results_of(encoder), **{exact: "learned-removal-2:center=false"})
-    assert name_in(spelt, model, own=False, trained=False).endswith("false")
-    lacking = named(results_of(encoder), **{exact: "learned-removal-2"})
-    with pytest.raises(
-        UserError, match=r"^results: received raw, learned-removal-2, zca"
-    ):
+def test_the_method_of_a_map(model: Model, encoder: SentenceEncoder) -> None:
+    """Another number or another option is another map; of the same run, the kind is enough."""
+    others = results_of(encoder).frame.to_dict("records")
+    for name in ("learned-removal-2", "learned-removal-3:center=false"):
+        others += [others[0] | {"method": name}]
+    assert name_in(Results(others, {}), model, own=False, trained=False) == MAP
+    lacking = named(results_of(encoder), **{MAP: "learned-removal-2"})
+    with pytest.raises(UserError, match=r"^results: received raw, learned-removal-2,"):
         name_in(lacking, model, own=False, trained=False)
     assert name_in(lacking, model, own=True, trained=False) == "learned-removal-2"
-    frame = results_of(encoder).frame
-    two = pd.concat([frame, frame.assign(corpus="nli")], ignore_index=True)
+    two = [row | {"corpus": name} for row in others for name in ("target", "nli")]
     with pytest.raises(UserError, match="several scores of raw on STSB"):
-        model_card(model, **SETTINGS, results=Results(two.to_dict("records"), {}))
+        model_card(model, **SETTINGS, results=Results(two, {}))
 
 
 def test_results_of_another_run_are_of_the_same_encoder(
-    encoder: SentenceEncoder, tmp_path: Path
+    encoder: SentenceEncoder,
 ) -> None:
-    results = compare(encoder, ["raw"], bootstrap=0)
-    results.save(tmp_path / "results.json")
-    check_results(Results.load(tmp_path / "results.json"), encoder)
+    results = compare(encoder, ["raw"], tasks=[PAIRS], bootstrap=0)
+    check_results(results, encoder)
     other = encoder.variant(layers="last", max_length=64)
     with pytest.raises(UserError, match="results: received scores of other encoders"):
         check_results(results, other)
-    unknown: list[dict[str, Any]] = [{}, {"config": "0a1b"}]
-    for record in (*unknown, {"config": {"encoders": {}}}):
-        with pytest.raises(UserError, match="results: received scores"):
-            check_results(Results([], record), encoder)
+    with pytest.raises(UserError, match="results: received scores that do not say"):
+        check_results(Results([], {}), encoder)
 
 
 def test_a_training_is_measured_by_its_own_run(encoder: SentenceEncoder) -> None:
@@ -181,21 +144,15 @@ def test_a_training_is_measured_by_its_own_run(encoder: SentenceEncoder) -> None
     for model, trained in ((flow, False), (Model(encoder), True)):
         with pytest.raises(UserError, match="results: received those of another run"):
             name_in(results, model, own=False, trained=trained)
-    # A task of words has a row called gold, which comes last.
-    last = results.frame.iloc[[-1]].assign(method="gold", layers="first_last")
-    frame = pd.concat([results.frame, last], ignore_index=True)
-    simcse = named(Results(frame.to_dict("records"), {}), flow="simcse")
-    assert name_in(simcse, Model(encoder), own=True, trained=True) == "simcse"
 
 
-def test_figures_of_a_run_with_a_trained_encoder(
+def test_scores_of_a_run_with_a_trained_encoder(
     encoder: SentenceEncoder, tmp_path: Path
 ) -> None:
     pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
     encoder.save(tmp_path / "run" / "model" / "encoder")
-    results = results_of(encoder)
+    results = named(results_of(encoder), zca="simcse")
     results.frame = results.frame[results.frame["layers"] == "first_last"]
-    results.frame["method"] = results.frame["method"].replace("zca", "simcse")
     results.save(tmp_path / "run" / "results.json")
     text = (export(tmp_path / "run", tmp_path / "to") / "README.md").read_text()
     assert "| STSB | test | simcse | target | 75.00 [62.5, 87.5] |" in text

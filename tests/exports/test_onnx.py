@@ -1,5 +1,6 @@
 """The graph gives the model's vectors, whatever the size of a batch."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ import torch
 from encoders.tiny import TOLERANCE
 from exports.models import FLOW, TEXTS, fit_map, largest_difference, small_encoder
 from flowbert.encoders import SentenceEncoder, WordVectors
-from flowbert.errors import FlowbertWarning, UserError
-from flowbert.exports import ONNX, ONNXInt8, export
+from flowbert.errors import UserError
+from flowbert.exports import ONNX, export
 from flowbert.model import Model
 
 for _name in ("onnx", "onnxscript", "onnxruntime"):
@@ -55,36 +56,16 @@ def test_networks_poolings_and_couplings(
     check(Model(encoder, fitted), tmp_path)
 
 
-def test_what_a_batch_changes_is_measured_and_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = Model(small_encoder())
-
-    def encode(*arguments: Any) -> Any:
-        _, _, sentences, *size = arguments
-        vectors = model.encode(sentences)
-        if size != [1]:  # 60 degrees off for the first sentence, whose norm is 1
-            vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-            across = np.eye(16)[0] - vectors[0, 0] * vectors[0]
-            across /= np.linalg.norm(across)
-            vectors[0] = vectors[0] / 2 + 3**0.5 / 2 * across
-        return vectors
-
-    monkeypatch.setattr(ONNXInt8, "write", lambda *_: None)
-    monkeypatch.setattr(ONNXInt8, "encode", encode)
-    said = "sentence alone and the same one in a batch of 32 is 0.500 or more"
-    with pytest.warns(FlowbertWarning, match=f"format: onnx-int8: .*{said}"):
-        export(model, tmp_path / "to", format="onnx-int8")
-    assert said in (tmp_path / "to" / "README.md").read_text()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("format", "bound"), [("onnx", 1e-4), ("onnx-int8", 0.1)])
 def test_the_snippet_of_its_page(format: str, bound: float, tmp_path: Path) -> None:
     encoder = SentenceEncoder("builtin-sample", layers="first_last", max_length=16)
     fitted = fit_map("whitening-32:shrinkage=0.1", encoder.encode(TEXTS))
     model = Model(encoder, fitted)
-    folder = export(model, tmp_path / "name", format=format)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        folder = export(model, tmp_path / "name", format=format)
+    messages = [str(warning.message) for warning in caught]
     code = (folder / "README.md").read_text().split("```python\n")[1].split("```")[0]
     names: dict[str, Any] = {}
     exec(code.replace('"name"', repr(str(folder))), names)
@@ -94,6 +75,10 @@ def test_the_snippet_of_its_page(format: str, bound: float, tmp_path: Path) -> N
     weights = sum(p.nbytes for p in encoder.backbone.network.parameters())
     size = (folder / "model.onnx").stat().st_size
     assert (size < 0.5 * weights) == (format == "onnx-int8")
+    page = (folder / "README.md").read_text()
+    batch = "depends on the other sentences of its batch"
+    assert any(batch in message for message in messages) == (format == "onnx-int8")
+    assert (batch in page) == (format == "onnx-int8")
 
 
 def test_what_no_graph_computes_is_refused(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from encoders.tiny import SENTENCES, add_modules, write_tiny
 from exports.models import (
@@ -38,7 +37,7 @@ TOLERANCE = SentenceTransformers.tolerance
 """What is promised: 168 u of float32, u = 6e-8. Sums of at most 64 terms, 8 u in quadratic mean,
 pass through maps of a condition of about 10."""
 
-WEIGHTED = ("zipf", "sif:a=0.01:cls=2", "idf", "learned_weights")
+WEIGHTED = ("zipf", "sif:a=0.01:cls=2", "idf")
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +65,15 @@ def transformer(folder: Path) -> Any:
     return opened
 
 
-@pytest.mark.parametrize("layers", ["last", "first_last", "1,2"])
-@pytest.mark.parametrize("pooling", [*MODES, *WEIGHTED])
-def test_every_map_after_every_layers_and_pooling(
+SETTINGS = [
+    ("mean", "last"),
+    ("mean", "1,2"),
+    *((name, "first_last") for name in (*MODES, *WEIGHTED)),
+]
+
+
+@pytest.mark.parametrize(("pooling", "layers"), SETTINGS)
+def test_maps_after_layers_and_poolings(
     pooling: str,
     layers: str,
     bert: SentenceEncoder,
@@ -76,14 +81,6 @@ def test_every_map_after_every_layers_and_pooling(
     transformer: Any,
 ) -> None:
     encoder = bert.variant(layers=layers, pooling=pooling, count_over=TEXTS)
-    if pooling == "learned_weights":
-        assert encoder.token_weights is not None
-        generator = torch.Generator().manual_seed(0)
-        weights = torch.rand(encoder.token_weights.shape, generator=generator)
-        options: dict[str, Any] = {"layers": layers, "max_length": bert.max_length}
-        encoder = SentenceEncoder(
-            bert.backbone, pooling=pooling, token_weights=weights, **options
-        )
     plain = (pooling, layers) == ("mean", "first_last")
     for name in maps if plain else ("none", "whitening", CHAINS[-1]):
         modules = [transformer, *stock_modules(encoder, maps[name])]
@@ -118,18 +115,17 @@ def test_it_has_no_code_and_names_nothing_of_this_machine(exported: Path) -> Non
         assert path.is_dir() or b"secret-place" not in path.read_bytes(), path
 
 
-def test_prompt_token_weights_and_length_are_kept(exported: Path, model: Model) -> None:
+def test_it_has_prompt_token_weights_length_and_map(
+    exported: Path, model: Model
+) -> None:
     texts = [*SENTENCES, " ".join(["cat", "dog"] * 8)]
-    vectors = SentenceTransformers().encode(exported, texts)
-    assert largest_difference(vectors, model.encode(texts)) <= TOLERANCE
-    assert SentenceEncoder(exported).identity == model.encoder.identity
-
-
-def test_it_loads_as_a_model(exported: Path, model: Model) -> None:
     loaded = Model.load(exported)
-    vectors = loaded.encode(SENTENCES)
-    assert largest_difference(vectors, model.encode(SENTENCES)) <= TOLERANCE
-    assert loaded.map_name == "flow"
+    for vectors in (
+        SentenceTransformers().encode(exported, texts),
+        loaded.encode(texts),
+    ):
+        assert largest_difference(vectors, model.encode(texts)) <= TOLERANCE
+    assert SentenceEncoder(exported).identity == model.encoder.identity
     assert loaded.scale is not None
     assert Model.load(exported, "raw").map is None
 
@@ -148,40 +144,26 @@ def test_it_loads_by_its_name_on_the_hub(
     assert loaded.encoder.describe()["revision"] == commit
 
 
-def test_a_map_after_modules_of_others(folder: Path, tmp_path: Path) -> None:
-    from sentence_transformers.base.modules import Dense, Transformer
-    from sentence_transformers.sentence_transformer.modules import Pooling
-
-    modules = [Transformer(str(folder)), Pooling(16, "mean"), Dense(16, 8)]
-    opened = sentence_transformers.SentenceTransformer(modules=modules)
-    opened.save(str(tmp_path / "dense"), create_model_card=False)
-    encoder = load_encoder(tmp_path / "dense")
-    rows = encoder.encode(TEXTS)
-    model = Model(encoder, fit_map("whitening-4", rows))
-    vectors = Model.load(export(model, tmp_path / "to")).encode(SENTENCES)
-    assert largest_difference(vectors, model.encode(SENTENCES)) <= TOLERANCE
-    with pytest.raises(UserError, match=r"^format: .* flow"):
-        export(Model(encoder, fit_map(FLOW, rows)), tmp_path / "flow")
-
-
 def test_settings_of_others_are_kept_in_front_of_a_map(
     folder: Path, tmp_path: Path
 ) -> None:
-    own = add_modules(
-        Path(shutil.copytree(folder, tmp_path / "own")),
+    other = add_modules(
+        Path(shutil.copytree(folder, tmp_path / "other")),
         ("Pooling", {"pooling_mode": "mean"}),
         ("Normalize", {}),
         processing_kwargs={"text": {"max_length": 4}},
     )
-    settings = own / "config_sentence_transformers.json"
+    settings = other / "config_sentence_transformers.json"
     settings.write_text(json.dumps({"truncate_dim": 8}))
-    encoder = load_encoder(own)
+    encoder = load_encoder(other)
+    rows = encoder.encode(TEXTS)
     for name in (None, "whitening-4"):
-        fitted = None if name is None else fit_map(name, encoder.encode(TEXTS))
-        model = Model(encoder, fitted)
+        model = Model(encoder, None if name is None else fit_map(name, rows))
         vectors = load_encoder(export(model, tmp_path / f"{name}")).encode(TEXTS)
         assert vectors.shape == model.encode(TEXTS).shape
         assert largest_difference(vectors, model.encode(TEXTS)) <= TOLERANCE
+    with pytest.raises(UserError, match=r"^format: .* flow"):
+        export(Model(encoder, fit_map(FLOW, rows)), tmp_path / "flow")
 
 
 def test_a_flow_after_cls(bert: SentenceEncoder, tmp_path: Path) -> None:
@@ -197,7 +179,7 @@ def test_a_flow_after_cls(bert: SentenceEncoder, tmp_path: Path) -> None:
     assert largest_difference(vectors, model.encode(texts)) > TOLERANCE
 
 
-# --------------------------------------------------------------------- what is refused
+# ---------------------------------------------------------------------------- mistakes
 
 
 def affine_flow(encoder: SentenceEncoder) -> Model:

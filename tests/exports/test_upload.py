@@ -50,12 +50,9 @@ def model() -> Model:
     return Model(encoder, fit_map("whitening-8", encoder.encode(TEXTS)))
 
 
-@pytest.mark.parametrize("private", [True, False])
-def test_a_folder_is_uploaded(
-    private: bool, hub: Hub, model: Model, tmp_path: Path
-) -> None:
-    folder = export(model, tmp_path / "to", push_to="owner/name", private=private)
-    created = {"private": private, "exist_ok": True}
+def test_a_folder_is_uploaded(hub: Hub, model: Model, tmp_path: Path) -> None:
+    folder = export(model, tmp_path / "to", push_to="owner/name")
+    created = {"private": True, "exist_ok": True}
     assert hub.calls["create_repo"] == ("owner/name", created)
     (options,) = hub.calls["upload_folder"]
     assert (options["repo_id"], options["folder_path"]) == ("owner/name", folder)
@@ -94,11 +91,11 @@ def test_no_repository_without_something_to_upload(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("call", ["create_repo", "upload_folder"])
 def test_an_upload_that_fails_leaves_the_whole_folder(
-    call: str, hub: Hub, model: Model, tmp_path: Path
+    hub: Hub, model: Model, tmp_path: Path
 ) -> None:
-    hub.refuses[call] = ConnectionError()
+    hub.refuses["upload_folder"] = ConnectionError()
     with pytest.raises(UserError, match=r"^push_to: .*ConnectionError.*to is written"):
-        export(model, tmp_path / "to", push_to="owner/name")
+        export(model, tmp_path / "to", push_to="owner/name", private=False)
+    assert hub.calls["create_repo"][1]["private"] is False
     assert Model.load(tmp_path / "to").map_name == "whitening"

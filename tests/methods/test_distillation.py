@@ -58,7 +58,7 @@ def test_listwise_is_least_where_the_student_is_the_teacher() -> None:
 @pytest.mark.parametrize("objective", DISTILLATION_OBJECTIVES)
 def test_a_student_that_is_its_teacher_has_nothing_to_learn(objective: str) -> None:
     encoder = trainable()
-    made = make_examples("distillation", CORPUS, teacher=BUILTIN).sample(16, 0)
+    made = make_examples("sentences", CORPUS).sample(16, 0)
     rows = encoder.encode(made.columns[0])
     data = text_data(encoder, teach(made, rows, rows))
     temperatures: dict[str, Any] = {}
@@ -80,7 +80,7 @@ def cosines(rows: Any) -> Any:
 @pytest.mark.parametrize("size", [3, 8, 20])
 def test_targets_keep_the_cosines(size: int) -> None:
     rng = np.random.default_rng(0)
-    made = make_examples("distillation", CORPUS, teacher=BUILTIN).sample(40, 0)
+    made = make_examples("sentences", CORPUS).sample(40, 0)
     vectors = rng.normal(size=(40, size)).astype(np.float32)
     start = rng.normal(size=(40, 8)).astype(np.float32)
     targets: Any = teach(made, vectors, start).targets
@@ -97,7 +97,7 @@ def test_targets_keep_the_cosines(size: int) -> None:
 
 def test_targets_are_turned_to_the_student() -> None:
     rng = np.random.default_rng(0)
-    made = make_examples("distillation", CORPUS, teacher=BUILTIN).sample(40, 0)
+    made = make_examples("sentences", CORPUS).sample(40, 0)
     start = rng.normal(size=(40, 8)).astype(np.float32)
     rotation = np.linalg.qr(rng.normal(size=(8, 8)))[0].astype(np.float32)
     targets: Any = teach(made, 2 * start @ rotation, start).targets
@@ -113,7 +113,7 @@ def test_few_rows_are_compared() -> None:
 
 def test_examples_need_targets_of_the_student() -> None:
     module = DistillationModule(trainable())
-    made = make_examples("distillation", CORPUS, teacher=BUILTIN).sample(16, 0)
+    made = make_examples("sentences", CORPUS).sample(16, 0)
     with pytest.raises(ValueError, match=r"targets of shape None; expected .16, 128."):
         module.check_examples(made)
     rows = np.full((16, 4), np.nan, dtype=np.float32)
@@ -162,9 +162,8 @@ def targets_of(teacher: Path | str, folder: Path, **options: Any) -> Any:
     """Targets of a fit that is prepared."""
     data = {"teacher": str(teacher), "batch_size": 8}
     given = FIT | {"data": data, "run_dir": folder / "run"} | options
-    with prepared("fit", FitOptions(**given)) as run:
-        made: Any = run.method.data
-        return made.examples
+    with prepared("fit", FitOptions(**given), given["run_dir"]) as run:
+        return run.data.examples
 
 
 def test_teachers(tmp_path: Path) -> None:
@@ -202,26 +201,3 @@ def test_refused_teachers(tmp_path: Path) -> None:
     for option in ("student_temperature", "teacher_temperature", "queue_size"):
         message = f"{option}: received 1, which has no effect .* objective l2"
         refused(message, BUILTIN, model={option: 1})
-
-
-def test_a_fit_resumes_with_the_same_teacher(tmp_path: Path) -> None:
-    teacher = tmp_path / "teacher"
-    SentenceEncoder(layers="first_last").save(teacher)
-    options: Any = FIT | {
-        "data": {"teacher": str(teacher), "batch_size": 8},
-        "trainer": {"accelerator": "cpu", "max_steps": 2, "limit_val_batches": 0},
-        "model": {"schedule": "constant", "warmup": 0.0},
-    }
-    fit(**options, run_dir=tmp_path / "first")
-    last = tmp_path / "first" / "checkpoints" / "last.ckpt"
-    saved = torch.load(last, weights_only=True)["settings"]
-    assert saved["teacher"]["name"] == str(teacher)
-    options |= {"ckpt_path": last, "run_dir": tmp_path / "second"}
-    fit(**options | {"trainer": options["trainer"] | {"max_steps": 3}})
-    SentenceEncoder(layers="last2").save(teacher)
-    options["run_dir"] = tmp_path / "third"
-    with pytest.raises(UserError, match=r"teacher: received .* on other sentences or"):
-        fit(**options)
-    options["data"] = {"teacher": BUILTIN, "batch_size": 8}
-    with pytest.raises(UserError, match=r"teacher: received 'builtin-sample' .* saved"):
-        fit(**options)

@@ -1,6 +1,5 @@
 """Examples of all methods, and the edits that make positives."""
 
-import warnings
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -8,26 +7,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flowbert.data.corpus import Corpus, load_corpus
-from flowbert.data.nli import LABELS, NLIData, load_nli
+from flowbert.data.corpus import load_corpus
+from flowbert.data.nli import LABELS, load_nli
 from flowbert.data.sample import sample_encoder_path
 from flowbert.data.sts import STSData, Subset
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.fitting import fit
 from flowbert.methods.augment import WORD_EDITS, MaskedReplacement, edit_words
-from flowbert.methods.examples import (
-    OBJECTIVES,
-    POSITIVES,
-    Examples,
-    make_examples,
-    uses,
-)
+from flowbert.methods.examples import Examples, make_examples
 from flowbert.methods.mlm import MLMModule
 from flowbert.tasks import STS, load_tasks
 from texts import CORPUS, trainable
 
 SENTENCES = CORPUS.sentences
-NLI: dict[str, Any] = {"nli": "builtin-sample"}
+BUILTIN = "builtin-sample"
+NLI: dict[str, Any] = {"nli": BUILTIN}
 
 
 @pytest.fixture(scope="session")
@@ -40,10 +34,9 @@ def masked_model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("positive", [*WORD_EDITS, "mlm"])
 def test_edits_of_the_sentence(positive: str, masked_model: str) -> None:
-    given: dict[str, Any] = {"positive_rate": 0.3, "mlm_path": masked_model}
-    used, _ = uses("simcse", positive=positive)
-    options = {name: value for name, value in given.items() if name in used}
-    examples = make_examples("simcse", CORPUS, positive=positive, **options)
+    text = positive if positive == "delete_one_word" else f"{positive}:rate=0.3"
+    text += f":path=[{masked_model}]" if positive == "mlm" else ""
+    examples = make_examples(text, CORPUS)
     assert examples.columns == (SENTENCES, SENTENCES)
     assert not examples.needs_dropout
     edit = examples.edit
@@ -87,10 +80,10 @@ def test_positives_of_the_data() -> None:
     data = load_nli("builtin-sample")
     labelled = zip(data.premises, data.hypotheses, data.labels, strict=True)
     entailed = [(a, b) for a, b, label in labelled if label == "entailment"]
-    same = make_examples("simcse", CORPUS)
-    following = make_examples("simcse", CORPUS, positive="next_sentence")
-    triples = make_examples("simcse", positive="entailment", **NLI)
-    pairs = make_examples("simcse", positive="entailment", hard_negatives=False, **NLI)
+    same = make_examples("dropout", CORPUS)
+    following = make_examples("next_sentence", CORPUS)
+    triples = make_examples("entailment", **NLI)
+    pairs = make_examples("entailment:hard_negatives=false", **NLI)
     assert same.columns == (SENTENCES, SENTENCES)
     assert same.needs_dropout
     assert following.columns == (
@@ -99,16 +92,16 @@ def test_positives_of_the_data() -> None:
     )
     assert list(zip(*triples.columns, strict=True)) == data.triples()
     assert list(zip(*pairs.columns, strict=True)) == entailed
-    every = make_examples("simcse", positive="hypothesis", **NLI)
+    every = make_examples("hypothesis", **NLI)
     assert every.columns == (data.premises, data.hypotheses)
     assert every.targets is None
-    assert make_examples("mlm", CORPUS).columns == (SENTENCES,)
+    assert make_examples("sentences", CORPUS).columns == (SENTENCES,)
 
 
 def test_next_sentences_are_of_a_text(tmp_path: Path) -> None:
     def pairs(source: Any, **options: Any) -> list[str]:
         corpus = load_corpus(source, **options)
-        made = make_examples("simcse", corpus, positive="next_sentence")
+        made = make_examples("next_sentence", corpus)
         return ["".join(pair) for pair in zip(*made.columns, strict=True)]
 
     (tmp_path / "a.txt").write_text("a\nb\n\n\nc\nd\ne\n \nf\n")
@@ -134,9 +127,9 @@ def test_next_sentences_are_of_a_text(tmp_path: Path) -> None:
 def test_objectives() -> None:
     data = load_nli("builtin-sample")
     tasks = load_tasks("SAMPLE", split=["test", "dev"])
-    softmax = make_examples("sbert", tasks=tasks, **NLI)
-    cosine = make_examples("sbert", tasks=tasks, objective="cosine")
-    triplet = make_examples("sbert", tasks=tasks, objective="triplet", **NLI)
+    softmax = make_examples("softmax", **NLI)
+    cosine = make_examples("cosine", tasks=tasks)
+    triplet = make_examples("triplet", **NLI)
     assert softmax.targets is not None
     assert cosine.targets is not None
     assert softmax.columns == (data.premises, data.hypotheses)
@@ -164,7 +157,7 @@ def test_targets_do_not_depend_on_the_scale_of_the_scores(
 ) -> None:
     shares = [0.0, 0.25, 1.0, 0.5]
     task = scored([low + width * share for share in shares], (low, low + width))
-    made = make_examples("sbert", tasks=[task], objective="cosine")
+    made = make_examples("cosine", tasks=[task])
     assert made.targets is not None
     assert made.targets.tolist() == shares
 
@@ -173,11 +166,10 @@ def test_measured_pairs_are_no_labels() -> None:
     tasks: list[Any] = load_tasks("SAMPLE", split=["test", "train"])
     (labels,) = tasks[0].labels()
     tasks[1].pairs = lambda: (labels.sentences2[:10], labels.sentences1[:10])
-    options: dict[str, Any] = {"tasks": tasks, "objective": "cosine"}
     with pytest.raises(UserError, match=r"tasks: .* of 3000 pairs are measured"):
-        make_examples("sbert", **options)
+        make_examples("cosine", tasks=tasks)
     with pytest.warns(FlowbertWarning, match="measured in SAMPLE train and left out"):
-        made = make_examples("sbert", drop_overlap=True, **options)
+        made = make_examples("cosine:drop_overlap=true", tasks=tasks)
     pairs = zip(*made.columns, strict=True)
     measured = zip(labels.sentences1[:10], labels.sentences2[:10], strict=True)
     assert not {*pairs} & {*measured}
@@ -197,89 +189,18 @@ def test_sample_and_digest() -> None:
     assert len({each.digest for each in (examples, drawn, swapped, without)}) == 4
 
 
-GIVEN: dict[str, tuple[Any, ...]] = {
-    "positive": POSITIVES,
-    "objective": OBJECTIVES,
-    "positive_rate": (0.1, 0.5),
-    "mlm_path": ("a", "b"),
-    "hard_negatives": (True, False),
-    "drop_overlap": (True, False),
-    "nli": ("builtin-sample", "other.jsonl"),
-    "corpus": (CORPUS, Corpus("other", SENTENCES[:150], 1, (0, 100))),
-}
-"""Two values or more of each option."""
-WAYS: list[tuple[str, dict[str, str]]] = [
-    *(("simcse", {"positive": name}) for name in POSITIVES),
-    *(("sbert", {"objective": name}) for name in OBJECTIVES),
-    ("mlm", {}),
-]
-
-
-@pytest.fixture
-def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    """NLI pairs and a masked model that say where they come from; tasks whose pairs overlap."""
-
-    class Replacement:
-        def __init__(self, path: str, rate: float) -> None:
-            self.path, self.rate = path, rate
-
-        def __call__(self, sentences: Any, rngs: Any) -> list[str]:
-            return [f"{self.path} {self.rate}" for _ in sentences]
-
-    def nli(source: str) -> NLIData:
-        pairs = [(source, f"{source} {label}", label) for label in LABELS]
-        pairs += [("alone", "entailed", "entailment")]
-        return NLIData(*zip(*pairs, strict=True))
-
-    module = "flowbert.methods.examples"
-    monkeypatch.setattr(f"{module}.MaskedReplacement", Replacement)
-    monkeypatch.setattr(f"{module}.load_nli", nli)
-
-
-def outcome(method: str, options: dict[str, Any]) -> str:
-    """What is trained on, or the error."""
-    train, test = (
-        [Subset("own", (*left, "x"), (*right, "y"), np.arange(3.0))]
-        for left, right in ((("a", "b"), ("c", "d")), (("e", "f"), ("g", "h")))
-    )
-    task: Any = STS(STSData("own", {"train": train, "test": test}), "test")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FlowbertWarning)
-        try:
-            made = make_examples(method, tasks=[task], **options)
-        except UserError as error:
-            return str(error)
-    edited = []
-    if made.edit is not None:
-        edited = made.edit(made.columns[1], [Random(n) for n in range(len(made))])
-    return f"{made.digest} {edited}"
-
-
-@pytest.mark.usefixtures("small_data")
-@pytest.mark.parametrize(("method", "way"), WAYS)
-def test_an_option_changes_the_examples_or_is_refused(
-    method: str, way: dict[str, str]
-) -> None:
-    """Two values of an option that has no effect would give the same examples."""
-    used, _ = uses(method, **way)
-    least = {name: values[0] for name, values in GIVEN.items() if name in used} | way
-    for name, values in GIVEN.items():
-        if name in way:
-            continue
-        outcomes = [outcome(method, {**least, name: value}) for value in values]
-        if name in used:
-            assert len(set(outcomes)) == len(values), name
-        else:
-            assert all("which has no effect on" in each for each in outcomes), name
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"corpus": "a.txt"}, "corpus: .*'a.txt', which has no effect on method sbert"),
-        ({"nli": "hub", "method": "mlm"}, "nli: .* no effect on method mlm"),
+        ({"corpus": "a.txt"}, "corpus: .*'a.txt', which has no effect on objective so"),
+        ({"column": "a"}, "column: .* no effect on objective softmax"),
+        ({"nli": "other", "method": "mlm", "corpus": BUILTIN}, "nli: .* no effect on"),
         ({"model": {"margin": 2.0}}, "margin: received 2.0, which has no effect"),
-        ({"data": {"positive": "crop"}}, "positive: received 'crop', which has no"),
+        ({"data": {"positive": "crop"}}, "data: .* unexpected .*'positive'"),
+        ({"data": {"drop_overlap": True}}, "objective: .* 'drop_overlap'; .* without"),
+        ({"model": {"head": "mlp"}}, "model: .* unexpected .*'head'"),
+        ({"baseline": "zca"}, "baseline: .* no effect on method sbert"),
+        ({"vectors": "a.npy"}, "vectors: .* no effect on method sbert"),
     ],
 )
 def test_a_fit_refuses_options_without_effect(
@@ -287,50 +208,43 @@ def test_a_fit_refuses_options_without_effect(
 ) -> None:
     given: dict[str, Any] = {"method": "sbert", "run_dir": tmp_path / "run"} | options
     if "corpus" not in given and given["method"] == "sbert":
-        given["nli"] = "builtin-sample"
+        given["nli"] = BUILTIN
     with pytest.raises(UserError, match=message):
         fit(**given)
     assert not (tmp_path / "run").exists()
 
 
 MISTAKES: list[tuple[str, dict[str, Any], str]] = [
-    ("simcse", {"positive": "crops"}, "positive: received 'crops'; expected dropout"),
-    ("sbert", {"objective": "soft"}, "objective: received 'soft'; expected softmax"),
-    ("simcse", {"positive_rate": 1.0}, "positive_rate: received 1.0"),
-    ("simcse", {"positive": "entailment"}, "corpus: received 'sample', which has no"),
-    ("simcse", {"positive": "hypothesis"}, "corpus: received 'sample', which has no"),
-    ("mlm", {"corpus": None}, "corpus: received None"),
+    ("crops", {}, "positive: received 'crops'; expected .* 'crop'"),
+    ("crop:rate=1", {}, "positive: received crop with rate=1; expected above 0"),
+    ("dropout:rate=0.1", {}, "positive: .* received the option 'rate'"),
+    ("entailment", {}, "corpus: received 'sample', which has no effect on positive"),
+    ("hypothesis", {}, "corpus: received 'sample', which has no effect on positive"),
+    ("crop", {"nli": "hub"}, "nli: received 'hub', which has no effect on positive"),
+    ("sentences", {"corpus": None}, "corpus: received None"),
     (
-        "sbert",
-        {
-            "objective": "cosine",
-            "tasks": load_tasks("SAMPLE", split="train"),
-            "corpus": None,
-        },
+        "cosine",
+        {"tasks": load_tasks("SAMPLE", split="train"), "corpus": None},
         "tasks: received none to learn from for SAMPLE",
     ),
-    ("simcse", {"positive": "mlm"}, "mlm_path: received nothing"),
+    ("mlm", {}, "positive: received 'mlm'; expected the option path"),
+    ("mlm:path=./no", {}, "positive: ./no cannot be read"),
     (
-        "simcse",
-        {"positive": "mlm", "mlm_path": "./no"},
-        "mlm_path: ./no cannot be read",
-    ),
-    (
-        "simcse",
-        {"positive": "mlm", "mlm_path": str(sample_encoder_path())},
-        "mlm_path: received .*tiny-bert; expected a masked language model",
+        f"mlm:path=[{sample_encoder_path()}]",
+        {},
+        "positive: received .*tiny-bert; expected a masked language model",
     ),
 ]
 
 
-@pytest.mark.parametrize(("method", "options", "message"), MISTAKES)
-def test_mistakes(method: str, options: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize(("text", "options", "message"), MISTAKES)
+def test_mistakes(text: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        make_examples(method, **{"corpus": CORPUS} | options)
+        make_examples(text, argument="positive", **{"corpus": CORPUS} | options)
 
 
 def test_triples_need_contradictions(tmp_path: Path) -> None:
     path = tmp_path / "nli.tsv"
     path.write_text("premise\thypothesis\tlabel\na dog\tan animal\tentailment\n")
     with pytest.raises(UserError, match=f"nli: received {path}"):
-        make_examples("simcse", positive="entailment", nli=str(path))
+        make_examples("entailment", nli=str(path))

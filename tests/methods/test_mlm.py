@@ -184,7 +184,7 @@ def test_training_predicts_better_and_spreads_words(tmp_path: Path) -> None:
     for weight in (0.0, 1.0):
         encoder = trainable()
         module: Any = MLMModule(encoder, cosreg_weight=weight, learning_rate=1e-3)
-        of = make_examples("mlm", load_corpus("builtin-sample")).sample(960, 0)
+        of = make_examples("sentences", load_corpus("builtin-sample")).sample(960, 0)
         data: Any = text_data(encoder, of, batch_size=16, held_out=0.1)
         losses = []
         for epochs in (0, 1):
@@ -223,7 +223,7 @@ def test_new_prediction_layers_are_told(tmp_path: Path) -> None:
 def test_the_head_alone_is_trained(tmp_path: Path) -> None:
     module: Any = MLMModule(trainable(), head_only=True, learning_rate=1e-3)
     before = {name: x.clone() for name, x in module.predictor.state_dict().items()}
-    of = make_examples("mlm", load_corpus("builtin-sample")).sample(960, 0)
+    of = make_examples("sentences", load_corpus("builtin-sample")).sample(960, 0)
     data: Any = text_data(module.encoder, of, batch_size=16, held_out=0.1)
     losses = []
     for epochs in (0, 1):

@@ -90,7 +90,7 @@ def test_training_improves_sts(tmp_path: Path) -> None:
     corpus = load_corpus("builtin-sample")
     data: Any = text_data(
         encoder,
-        make_examples("simcse", corpus).sample(1920, 0),
+        make_examples("dropout", corpus).sample(1920, 0),
         batch_size=64,
         max_length=32,
     )

@@ -63,7 +63,7 @@ def test_rows_and_targets_belong_to_the_sentences(method: str) -> None:
 
 
 def test_edits_depend_on_epoch_and_example_alone() -> None:
-    data = text_data(ENCODER, examples(positive="crop", positive_rate=0.4))
+    data = text_data(ENCODER, examples(positive="crop:rate=0.4"))
     whole = data.sentences(0, range(32))[1]
     assert [data.sentences(0, [i])[1][0] for i in range(32)] == whole
     assert data.sentences(1, range(32))[1] != whole
@@ -113,7 +113,7 @@ def test_description_and_prediction() -> None:
     fitted = len(data.fitted)
     described = {"name": "sample", "digest": of.digest, "fitted": fitted}
     assert data.describe() == described
-    assert data.settings()["data.max_length"] == 16
+    assert data.hparams["max_length"] == 16
     batches = list(data.predict_dataloader())
     assert [text for batch in batches for text in batch] == list(of.columns[0])
 

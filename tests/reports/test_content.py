@@ -14,8 +14,7 @@ from flowbert.reports.content import (
     next_commands,
     read_content,
 )
-from flowbert.reports.result_plots import MOST_LABELS, intervals, plane
-from flowbert.reports.training_plots import curve, training
+from flowbert.reports.plots import MOST_LABELS, curve, intervals, plane, training
 from reports.rows import results, row, sts_rows
 
 

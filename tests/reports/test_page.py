@@ -19,13 +19,11 @@ from flowbert.experiments.results import Results
 from flowbert.folders import MANIFEST
 from flowbert.reports import page as page_module
 from flowbert.reports.page import report
-from flowbert.reports.result_plots import RESULT_PLOTS
-from flowbert.reports.training_plots import TRAINING_PLOTS
+from flowbert.reports.plots import CONTENT_PLOTS
 from reports.rows import row, sts_rows
 
 PLOTS = [
-    *RESULT_PLOTS,
-    *TRAINING_PLOTS,
+    *CONTENT_PLOTS,
     *(plot for name in MEASURES for plot in measure_of(name).plots),
 ]
 VOID = {"meta", "img", "br"}
@@ -161,10 +159,9 @@ def test_a_part_that_fails_costs_a_warning(
     def fail(*_: object) -> None:
         raise RuntimeError("boom")
 
-    failing = RESULT_PLOTS["plane"]._replace(
-        plot=replace(RESULT_PLOTS["plane"].plot, draw=fail)
-    )
-    monkeypatch.setitem(RESULT_PLOTS, "plane", failing)
+    section, frame, plot = CONTENT_PLOTS["plane"]
+    failing = section, frame, replace(plot, draw=fail)
+    monkeypatch.setitem(CONTENT_PLOTS, "plane", failing)
     monkeypatch.setattr(page_module, "notes", fail)
     with pytest.warns(FlowbertWarning, match="left out of the page") as caught:
         page = Page(report(save(tmp_path, sts_rows("raw", "STSB"))))

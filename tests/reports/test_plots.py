@@ -15,12 +15,10 @@ from flowbert.analysis.drawing import draw, method_colours, save_picture, short
 from flowbert.analysis.frames import measure_of
 from flowbert.reports.content import PageContent
 from flowbert.reports.page import plots_of
-from flowbert.reports.result_plots import RESULT_PLOTS
-from flowbert.reports.training_plots import TRAINING_PLOTS
+from flowbert.reports.plots import CONTENT_PLOTS
 
 PLOTS = [
-    *RESULT_PLOTS,
-    *TRAINING_PLOTS,
+    *CONTENT_PLOTS,
     *(plot for name in MEASURES for plot in measure_of(name).plots),
 ]
 NASTY = [

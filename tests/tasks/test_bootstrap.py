@@ -1,14 +1,13 @@
 """Resamples as multiplicities: the same scores as computing on the drawn items."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowbert.data.sts import STSData, Subset
 from flowbert.seeding import Stream
 from flowbert.tasks import STS, load_task
-from flowbert.tasks.bootstrap import Counts, ResampledSpearman, draw_counts
+from flowbert.tasks.bootstrap import Counts, draw_counts
 from flowbert.tasks.measures import spearman
 
 
@@ -68,11 +67,3 @@ def test_the_fast_path_equals_the_score_of_each_resample(
             )
             whole = spearman(np.repeat(row, drawn), np.repeat(task.gold, drawn))
             np.testing.assert_allclose(scores["spearman", "all"], whole, atol=1e-15)
-
-
-def test_a_resample_of_one_value_has_no_correlation() -> None:
-    counts = np.array([[3, 0, 0], [1, 1, 1]], dtype=np.int32)
-    found = ResampledSpearman([np.arange(3.0)], np.arange(3.0))(counts)
-    assert np.isnan(found[0, 0])
-    assert found[0, 1] == pytest.approx(1)
-    assert np.isnan(spearman(np.arange(3.0), np.arange(3.0), counts[0]))

@@ -7,18 +7,20 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from experiments.small import WordSums
-from flowbert.arrays import Floats
-from flowbert.data.sts import STSData, Subset, load_sts
-from flowbert.errors import UserError
-from flowbert.experiments import compare
-from flowbert.tasks import HighOverlap, LowOverlap, load_task, load_tasks, spearman
-from flowbert.tasks.low_overlap import (
+from examples.low_overlap import (
+    HighOverlap,
+    LowOverlap,
     first_of_bins,
     tfidf_cosine,
     word_overlap,
     words,
 )
+from experiments.small import WordSums
+from flowbert.arrays import Floats
+from flowbert.data.sts import STSData, Subset, load_sts
+from flowbert.errors import UserError
+from flowbert.experiments import compare
+from flowbert.tasks import load_task, load_tasks, spearman
 from flowbert.vectors import EmbeddingCache
 
 NO_CACHE = EmbeddingCache(False)

@@ -16,6 +16,8 @@ from torchmetrics.functional.retrieval import (
 
 from flowbert.arrays import Floats
 from flowbert.data.answers import AnswerData
+from flowbert.data.entailment import EntailmentData, load_entailment
+from flowbert.data.nli import NLIData
 from flowbert.errors import UserError
 from flowbert.seeding import Stream
 from flowbert.tasks import (
@@ -63,21 +65,26 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(
-    scope="module", params=["SAMPLE", "years", "lexical", "overlap", "answers", "probe"]
-)
-def task(request: pytest.FixtureRequest, answers: Path) -> Task:
-    names = {
-        "SAMPLE": "SAMPLE",
-        "lexical": "lexical:SAMPLE",
-        "overlap": "low-overlap:SAMPLE",
-        "answers": f"answers:{answers}",
-        "probe": "probe:SAMPLE",
+def small_probe() -> Probe:
+    """The first tenth of the sample's labelled pairs."""
+    splits = {
+        split: NLIData(*(side[: len(data) // 10] for side in vars(data).values()))
+        for split, data in load_entailment("SAMPLE").splits.items()
     }
+    return Probe(EntailmentData("SAMPLE", splits))
+
+
+KINDS = ("SAMPLE", "years", "lexical:SAMPLE", "answers", "probe")
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def task(request: pytest.FixtureRequest, answers: Path) -> Task:
     if request.param == "years":
         real = request.getfixturevalue("real")
         return load_task("STS13", str(real / "data/senteval"))
-    return load_task(names[request.param])
+    if request.param == "probe":
+        return small_probe()
+    return load_task(request.param.replace("answers", f"answers:{answers}"))
 
 
 @pytest.fixture(scope="module")
@@ -85,23 +92,28 @@ def items(task: Task) -> Floats:
     return task.items(random_vectors(task))
 
 
-def test_items_and_scores_of_a_task(task: Task) -> None:
-    measured = task.measure(random_vectors(task))
+def test_scores_of_a_task_and_reasons_where_there_are_none(task: Task) -> None:
+    vectors = random_vectors(task)
+    measured = task.measure(vectors)
     assert measured.items.shape == (task.count,)
     assert set(measured.scores) >= set(task.metrics)
     assert all(math.isfinite(value) for value in measured.scores.values())
     assert measured.reasons == {}
     assert len(set(task.sentences)) == len(task.sentences)
+    undefined = task.measure(vectors, "too few sentences")
+    assert set(undefined.reasons.values()) == {"too few sentences"}
+    for nothing in (undefined, task.measure(torch.full_like(vectors, math.nan))):
+        assert all(math.isnan(value) for value in nothing.scores.values())
+        assert set(nothing.reasons) == set(nothing.scores)
+        assert all(nothing.reasons.values())
 
 
-def test_resamples_lie_around_the_scores(task: Task, items: Floats) -> None:
-    twice = task.resample({"one": items, "twin": items.copy()}, resamples=200)
-    scores = task.score(items)
-    for metric in task.metrics:
-        one, twin = twice[metric]
-        assert np.array_equal(one, twin, equal_nan=True)
-        finite = one[np.isfinite(one)]
-        assert finite.min() <= scores[metric] <= finite.max()
+def test_digests_tell_tasks_apart(answers: Path) -> None:
+    names = [name for name in KINDS if ":" in name] + [f"answers:{answers}"]
+    names += ["SAMPLE", "lexical-characters:SAMPLE", "probe:SAMPLE"]
+    tasks = [*load_tasks(names), *load_tasks("SAMPLE", positive_above=0.6)]
+    assert len({task.digest for task in tasks}) == len(tasks)
+    assert load_task("SAMPLE").digest in [task.digest for task in tasks]
 
 
 def test_resamples_are_scores_with_weights(task: Task, items: Floats) -> None:
@@ -127,88 +139,47 @@ def test_a_task_scores_again_from_what_results_keep(task: Task, items: Floats) -
     again = load_scoring(json.loads(plain) | arrays)
     assert type(again) is type(task)
     assert again.score(items) == task.score(items)
-    own, other = (each.resample({"one": items}, 70) for each in (task, again))
-    assert own.keys() == other.keys() == set(task.metrics)
-    assert all(np.array_equal(own[name], other[name], equal_nan=True) for name in own)
-    assert (again.headline, again.averaged) == (task.headline, task.averaged)
-    assert (again.name, again.split, again.digest) == (
-        task.name,
-        task.split,
-        task.digest,
-    )
+    methods = {"one": items, "twin": items.copy()}
+    before, after = (each.resample(methods, 70) for each in (task, again))
+    assert before.keys() == after.keys() == set(task.metrics)
+    for metric, (one, twin) in before.items():
+        np.testing.assert_array_equal(one, twin)
+        np.testing.assert_array_equal(after[metric], [one, twin])
+    for name in ("headline", "averaged", "name", "split", "digest"):
+        assert getattr(again, name) == getattr(task, name)
 
 
-@pytest.mark.parametrize("change", [{"kind": "ranking"}, {"gold": None}, {"more": 1}])
-def test_what_no_task_has_written_is_refused(change: dict[str, Any]) -> None:
-    state = load_task("SAMPLE").state() | change
-    if None in change.values():
-        del state["gold"]
+@pytest.mark.parametrize("change", [{"kind": "ranking"}, {"more": 1}])
+def test_a_state_that_is_no_task(change: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="task: received"):
-        load_scoring(state)
+        load_scoring(load_task("SAMPLE").state() | change)
 
 
-def test_undefined_scores_say_why(task: Task) -> None:
-    vectors = random_vectors(task)
-    undefined = task.measure(vectors, "too few sentences")
-    invalid = task.measure(torch.full_like(vectors, math.nan))
-    for measured in (undefined, invalid):
-        assert all(math.isnan(value) for value in measured.scores.values())
-        assert set(measured.reasons) == set(measured.scores)
-        assert all(measured.reasons.values())
-    assert set(undefined.reasons.values()) == {"too few sentences"}
-
-
-def test_digests_tell_tasks_apart(task: Task, answers: Path) -> None:
-    others = [load_task(name) for name in ("SAMPLE", "lexical-characters:SAMPLE")]
-    others += load_tasks(f"SAMPLE,probe:SAMPLE,answers:{answers}", positive_above=0.6)
-    same = [other for other in others if other.digest == task.digest]
-    assert len(same) <= 1
-    assert len({other.digest for other in others}) == len(others)
-
-
-@pytest.mark.parametrize("scale", [1, 5, 100])
-def test_positives_are_a_share_of_the_score_range(scale: int) -> None:
-    whole = load_task("SAMPLE")
-    assert isinstance(whole, STS)
-    first, second = whole.pairs()
-    own = Pairs(first, second, whole.gold / 5 * scale, score_range=(0, scale))
-    (scaled,) = load_tasks([own])
-    vectors = random_vectors(whole)
-    expected = whole.measure(vectors).scores
-    assert scaled.measure(vectors).scores == expected
-    positive = whole.gold > 4
-    unit = torch.nn.functional.normalize(vectors, dim=1)
-    differences = unit[whole.left[positive]] - unit[whole.right[positive]]
-    by_hand = float(differences.square().sum(dim=1).mean())
-    assert expected["alignment", "all"] == pytest.approx(by_hand)
-    (few,) = load_tasks([own], positive_above=0.999)
-    assert few.digest != scaled.digest
-
-
-def test_an_alignment_without_positives_has_a_reason() -> None:
-    pairs = Pairs(["a b", "c d"], ["a c", "e f"], [1, 2], score_range=(0, 5))
-    (task,) = load_tasks([pairs])
-    measured = task.measure(random_vectors(task))
-    ((metric, reason),) = measured.reasons.items()
-    assert metric == ("alignment", "all")
-    assert reason.startswith(
-        "no pair has a score above 4, the limit that positive_above"
-    )
-    assert math.isnan(measured.scores["alignment", "all"])
-
-
-def test_sts_scores_are_the_correlations_of_cosines() -> None:
+def test_scores_of_an_sts_task_and_of_another_scale() -> None:
     task = load_task("SAMPLE")
     assert isinstance(task, STS)
     vectors = random_vectors(task)
-    unit = torch.nn.functional.normalize(vectors, dim=1)
-    cosine = (unit[task.left] * unit[task.right]).sum(dim=1).numpy()
     scores = task.measure(vectors).scores
+    unit = torch.nn.functional.normalize(vectors, dim=1)
+    left, right = unit[task.left], unit[task.right]
+    cosine = (left * right).sum(dim=1).numpy()
     # Rounding cosines to ten decimals may tie or swap neighbours in rank.
-    assert scores["spearman", "all"] == pytest.approx(
-        spearman(cosine, task.gold), abs=1e-6
-    )
+    rho = spearman(cosine, task.gold)
+    assert scores["spearman", "all"] == pytest.approx(rho, abs=1e-6)
     assert scores["spearman", "all"] == scores["spearman", "mean"]
+    distances = (left - right).square().sum(dim=1)[task.gold > 4]
+    assert scores["alignment", "all"] == pytest.approx(float(distances.mean()))
+    pairs = Pairs(*task.pairs(), 20 * task.gold, score_range=(0, 100))
+    (scaled,) = load_tasks([pairs])
+    assert scaled.measure(vectors).scores == scores
+    (few,) = load_tasks([pairs], positive_above=0.999)
+    assert few.digest != scaled.digest
+    (low,) = load_tasks(
+        [Pairs(["a b", "c d"], ["a c", "e f"], [1, 2], score_range=(0, 5))]
+    )
+    ((metric, reason),) = low.measure(random_vectors(low)).reasons.items()
+    assert metric == ("alignment", "all")
+    assert reason.startswith("no pair has a score above 4, the limit that positive")
 
 
 def test_aggregations_over_subsets(real: Path) -> None:
@@ -224,19 +195,7 @@ def test_aggregations_over_subsets(real: Path) -> None:
     assert task.strata == (189, 750, 561)
 
 
-def test_answers_equal_sklearn_and_hand_counted_ranks(answers: Path) -> None:
-    task = load_task(f"answers:{answers}")
-    assert isinstance(task, AnswerRanking)
-    items = np.array([0.5, 0.9, 0.1, 0.2, 0.7, 0.95])
-    scores = task.score(items)
-    expected = sklearn.metrics.roc_auc_score(task.is_answer, items)
-    assert scores["auc", "all"] == pytest.approx(expected)
-    # First question: the answer is second of three; second question: first of two.
-    assert scores["mrr", "all"] == pytest.approx((1 / 2 + 1) / 2)
-    assert scores["map", "all"] == pytest.approx((1 / 2 + 1) / 2)
-
-
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_answers_equal_torchmetrics_and_sklearn_question_by_question(seed: int) -> None:
     rng = np.random.default_rng(seed)
     question_of, is_answer = rng.integers(0, 12, 80), rng.random(80) < 0.3
@@ -268,16 +227,8 @@ def test_answers_equal_torchmetrics_and_sklearn_question_by_question(seed: int) 
     assert task.score(items + 10, weights) == scores
 
 
-def test_equal_scores_count_by_half_in_the_resampled_area(answers: Path) -> None:
-    task = load_task(f"answers:{answers}")
-    items = np.zeros(task.count)
-    counts = np.array([[2, 1, 0], [1, 1, 1]], dtype=np.int32)
-    assert task.scorer([items])(counts)[0, 0] == pytest.approx(0.5)
-
-
 def test_the_probe_reads_labels_that_are_in_the_vectors() -> None:
-    task = load_task("probe:SAMPLE")
-    assert isinstance(task, Probe)
+    task = small_probe()
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(len(task.sentences), 4))
     row = {text: number for number, text in enumerate(task.sentences)}
@@ -293,7 +244,7 @@ def test_the_probe_reads_labels_that_are_in_the_vectors() -> None:
 
 
 def test_the_probe_ignores_dimensions_that_hold_rounding_alone() -> None:
-    task = load_task("probe:SAMPLE")
+    task = small_probe()
     vectors = random_vectors(task, dim=6)
     noise = torch.randn(len(vectors), 3, generator=torch.Generator().manual_seed(0))
     constant = torch.full((len(vectors), 3), 0.3, dtype=torch.float64)
@@ -302,35 +253,29 @@ def test_the_probe_ignores_dimensions_that_hold_rounding_alone() -> None:
     assert np.array_equal(plain, rounded)
 
 
-def test_corpora_and_labels_of_a_task() -> None:
+def test_corpora_and_labels_of_a_task(answers: Path) -> None:
     task = load_task("SAMPLE")
     target, train = task.corpus("target"), task.corpus("train_only")
     assert len(target) == 2 * (3000 + 750 + 1000)
     assert train.sentences == target.sentences[: len(train)]
     assert sum(map(len, task.labels())) == 3000
     assert load_task("SAMPLE", split="train").labels() == ()
+    with pytest.raises(UserError, match="train_only"):
+        load_task(f"answers:{answers}").corpus("train_only")
 
 
 @pytest.mark.parametrize(
     ("arguments", "names"),
     [
-        ({"tasks": "STSX"}, ["STSX"]),
         ({"tasks": ""}, ["tasks"]),
         ({"tasks": "SAMPLE,SAMPLE:x"}, ["SAMPLE:x"]),
+        ({"tasks": "SAMPLE", "columns": "a,b,c"}, ["columns", "own files of pairs"]),
         ({"tasks": "SAMPLE", "split": "held_out"}, ["held_out", "dev"]),
-        ({"tasks": "STSB"}, ["STSB", "senteval"]),
         ({"tasks": "probe:STSB"}, ["STSB"]),
         ({"tasks": "answers:missing.csv"}, ["missing.csv"]),
-        ({"tasks": "STSB", "senteval": "/nowhere"}, ["/nowhere"]),
     ],
 )
 def test_mistakes_are_named(arguments: dict[str, Any], names: list[str]) -> None:
     with pytest.raises(UserError) as caught:
         load_tasks(**arguments)
     assert all(name in str(caught.value) for name in names)
-
-
-def test_only_target_and_train_only_are_corpora_of_a_task(answers: Path) -> None:
-    task = load_task(f"answers:{answers}")
-    with pytest.raises(UserError, match="train_only"):
-        task.corpus("train_only")

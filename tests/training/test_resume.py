@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
-from pytorch_lightning.callbacks import ModelCheckpoint, StochasticWeightAveraging
+from pytorch_lightning.callbacks import ModelCheckpoint
 
 from fits import BATCHES, differences, fit, make_data, make_module, make_rows
 from flowbert.errors import UserError
@@ -147,42 +147,6 @@ def test_a_schedule_over_the_run_is_not_stretched(
         fit(tmp_path, module=make_module(**schedule), max_epochs=-1)
 
 
-OTHERS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-    ({"gradient_clip_val": 0.5}, {}, r"trainer\.gradient_clip_val: received 0\.5"),
-    (
-        {"accumulate_grad_batches": 2},
-        {},
-        r"trainer\.accumulate_grad_batches: received 2",
-    ),
-    ({"precision": "bf16-mixed"}, {}, r"trainer\.precision: received 'bf16-mixed'"),
-    ({"limit_train_batches": 3}, {}, r"trainer\.limit_train_batches: received 3"),
-    ({}, {"noise": 0.2}, r"model\.noise: received 0\.2 .* expected 0\.05, as saved"),
-    ({}, {"learning_rate": 0.1}, r"model\.learning_rate: received 0\.1"),
-]
-
-
-def test_another_training_is_refused(tmp_path: Path) -> None:
-    fit(
-        tmp_path,
-        *checkpoint_callbacks(tmp_path),
-        module=make_module(schedule="constant"),
-    )
-    last = tmp_path / "last.ckpt"
-    for options, model, message in OTHERS:
-        module = make_module(schedule="constant", **model)
-        with pytest.raises(UserError, match=f"^{message}"):
-            fit(tmp_path, module=module, ckpt_path=last, **options)
-    averaging = StochasticWeightAveraging(1e-2)
-    module = make_module(schedule="constant")
-    with pytest.raises(UserError, match=r"^trainer\.callbacks: .*StochasticWeight"):
-        fit(tmp_path, averaging, module=module, ckpt_path=last)
-    content = torch.load(last, weights_only=True)
-    del content["settings"]
-    torch.save(content, last)
-    with pytest.raises(UserError, match="a checkpoint of an older version"):
-        fit(tmp_path, module=make_module(schedule="constant"), ckpt_path=last)
-
-
 class Kill(Callback):
     """End the process, as far as the checkpoints can tell, in a hook of the n-th call."""
 
@@ -253,9 +217,7 @@ def test_refused_where_it_would_not_be_exact(tmp_path: Path) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"data": make_data(rows=make_rows(26))}, other),
         ({"data": make_data(digest="b")}, other),
-        ({"data": make_data(batch_size=5)}, r"^data\.batch_size: received 5 .* 4, as"),
-        ({"data": make_data(held_out=0.1)}, r"^data\.held_out: received 0\.1 .* 0\.0"),
-        ({"data": make_data(seed=1)}, "^seed: received 1 .* expected 0, as saved"),
+        ({"data": make_data(held_out=0.1)}, other),
     ]
     for options, message in cases:
         with pytest.raises(UserError, match=message):

@@ -4,38 +4,29 @@ import time
 from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from flowbert.errors import UserError
 from flowbert.training.run_folder import (
-    RunFolder,
-    command_folder,
+    claimed,
     find_checkpoint,
     new_folder,
 )
 
-# Files and folders that a fit, a test and a prediction leave.
-LEFT = (
-    "analysis.json",
-    "checkpoints/last.ckpt",
-    "config.yaml",
-    "figures/a.png",
-    "hparams.yaml",
-    "metrics.csv",
-    "metrics-3.csv",
-    "model/encoder.json",
-    "predictions.npy",
-    "report.html",
-    "results.csv",
-    "tensorboard/events",
-    "wandb/latest-run",
-)
+# What each run leaves, among other files.
+LEFT = ("checkpoints/last.ckpt", "config.yaml", "predictions.npy")
 
 
 def put(folder: Path, name: str) -> None:
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
     (folder / name).touch()
+
+
+def claim(*args: Any, **options: Any) -> None:
+    with claimed(*args, **options):
+        pass
 
 
 def test_runs_of_one_moment_have_folders_of_their_own() -> None:
@@ -45,58 +36,48 @@ def test_runs_of_one_moment_have_folders_of_their_own() -> None:
 
 def test_one_run_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b"
-    with pytest.raises(UserError, match="another run writes into"), RunFolder(path):
-        RunFolder(path)
+    with pytest.raises(UserError, match="another run writes into"), claimed(path):
+        claim(path)
     assert list(tmp_path.iterdir()) == []
     for _ in range(2):
-        with RunFolder(path):
-            pass
+        claim(path)
     assert list(path.iterdir()) == []
 
 
 def test_checkpoints_by_name(tmp_path: Path) -> None:
     put(tmp_path, "a/checkpoints/last.ckpt")
-    put(tmp_path, "b/checkpoints/best.ckpt")
     put(tmp_path, "c/mine.txt")
-    folders = [None, *(tmp_path / name for name in "cab")]
-    last = tmp_path / "a" / "checkpoints" / "last.ckpt"
-    assert find_checkpoint("last", folders) == last
-    assert find_checkpoint("no/such.ckpt", folders) == Path("no/such.ckpt")
+    run, last = tmp_path / "a", tmp_path / "a" / "checkpoints" / "last.ckpt"
+    assert find_checkpoint("last", run) == last
+    assert find_checkpoint("no/such.ckpt", run) == Path("no/such.ckpt")
     with pytest.raises(UserError, match=r"received 'best'; .*checkpoints has \(last\)"):
-        find_checkpoint("best", folders)
-    with pytest.raises(UserError, match="received 'best' of no run") as error:
-        find_checkpoint("best", folders[:2])
-    assert error.value.argument == "ckpt_path"
-    for command in ("validate", "test", "predict"):
-        own = command_folder(command, tmp_path / "a", last)
-        assert own == tmp_path / "a" / command
-        assert command_folder(command, own, last) == own
-        assert command_folder(command, tmp_path / "b", last) == tmp_path / "b"
-    assert command_folder("fit", tmp_path / "a", last) == tmp_path / "a"
-    assert command_folder("test", tmp_path / "a", None) == tmp_path / "a"
+        find_checkpoint("best", run)
+    for folder in (None, tmp_path / "c"):
+        with pytest.raises(UserError, match="received 'best' of no run") as error:
+            find_checkpoint("best", folder)
+        assert error.value.argument == "ckpt_path"
 
 
 @pytest.mark.parametrize("name", LEFT)
 def test_what_another_run_left_is_refused(name: str, tmp_path: Path) -> None:
     put(tmp_path, "mine.txt")
-    with RunFolder(tmp_path):
+    with claimed(tmp_path):
         pass  # what no run wrote does not matter
     put(tmp_path, name)
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(
         UserError, match=f"{name.split('/')[0]} of another run"
     ) as caught:
-        RunFolder(tmp_path, resumable=True)
-    assert ("the ckpt_path last" in str(caught.value)) == name.startswith("checkpoints")
+        claim(tmp_path, resumable=True)
+    assert ("--resume" in str(caught.value)) == name.startswith("checkpoints")
     assert sorted(tmp_path.rglob("*")) == before
     elsewhere = tmp_path.parent / "last.ckpt"
     with pytest.raises(UserError, match="of another run"):
-        RunFolder(tmp_path, elsewhere, resumable=True)
-    with RunFolder(tmp_path, tmp_path / "checkpoints" / "last.ckpt", resumable=True):
-        pass
+        claim(tmp_path, elsewhere, resumable=True)
+    claim(tmp_path, tmp_path / "checkpoints" / "last.ckpt", resumable=True)
     put(tmp_path, "results.json")
     with pytest.raises(UserError, match="holds a finished run"):
-        RunFolder(tmp_path, tmp_path / "checkpoints" / "last.ckpt", resumable=True)
+        claim(tmp_path, tmp_path / "checkpoints" / "last.ckpt", resumable=True)
 
 
 def test_a_failed_run_leaves_its_folder_for_the_next(tmp_path: Path) -> None:
@@ -105,7 +86,7 @@ def test_a_failed_run_leaves_its_folder_for_the_next(tmp_path: Path) -> None:
         folder = tmp_path / name.split("/")[0] / str(kept)
         if name == "own":
             put(folder, "mine.txt")
-        with suppress(ZeroDivisionError), RunFolder(folder):
+        with suppress(ZeroDivisionError), claimed(folder):
             put(folder, "config.yaml")
             if "/" in name:
                 put(folder, "checkpoints/last.ckpt")
@@ -117,27 +98,26 @@ def test_a_failed_run_leaves_its_folder_for_the_next(tmp_path: Path) -> None:
 def test_what_cannot_be_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=r"run_dir: .*file is a file"):
-        RunFolder(tmp_path / "file")
+        claim(tmp_path / "file")
     with pytest.raises(UserError, match=r"run_dir: .* cannot be written \(Not a dir"):
-        RunFolder(tmp_path / "file" / "run")
+        claim(tmp_path / "file" / "run")
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_killed_process_blocks_nobody(tmp_path: Path) -> None:
     context = get_context("fork")
-    claimed = context.Event()
+    ready = context.Event()
 
     def hold() -> None:
-        with RunFolder(tmp_path):
-            claimed.set()
+        with claimed(tmp_path):
+            ready.set()
             time.sleep(60)
 
     process = context.Process(target=hold)
     process.start()
-    assert claimed.wait(30)
+    assert ready.wait(30)
     with pytest.raises(UserError, match="another run writes into"):
-        RunFolder(tmp_path)
+        claim(tmp_path)
     process.kill()
     process.join()
-    with RunFolder(tmp_path):
-        pass
+    claim(tmp_path)

@@ -1,4 +1,7 @@
-"""Pairs of a task that share few words, or many: what similarity owes to the wording."""
+"""Pairs of a task that share few words, or many: what similarity owes to the wording.
+
+python train.py compare --import examples.low_overlap --tasks low-overlap:SAMPLE,high-overlap:SAMPLE
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

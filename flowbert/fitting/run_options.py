@@ -1,0 +1,224 @@
+"""Options of a training, and the file ``config.yaml`` of its run folder."""
+
+from collections.abc import Collection, Mapping, Sequence, Sized
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from flowbert.data.nli import BUILTIN
+from flowbert.data.text_files import read_yaml
+from flowbert.encoders import EncoderOptions
+from flowbert.errors import UserError, check_choice, check_used, first_line
+from flowbert.tasks import POSITIVE_ABOVE
+from flowbert.training.run_folder import RUN_CONFIG
+
+_OF_A_CALL = ("run_dir", "ckpt_path", "config")
+
+# Objects that only a fit needs.
+_OBJECTS = ("callbacks", "logger", "plugins", "profiler")
+
+MEASURED_WITH = (
+    *("accelerator", "strategy", "devices", "num_nodes", "precision", "plugins"),
+    *("logger", "callbacks", "profiler", "enable_progress_bar", "inference_mode"),
+    *("limit_val_batches", "limit_test_batches", "limit_predict_batches"),
+    *("deterministic", "benchmark", "detect_anomaly"),
+)
+"""Options of the Trainer that validation, test and prediction use."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions:
+    """The arguments of :func:`flowbert.fit`.
+
+    Args:
+        method: ``flow``, ``simcse``, ``sbert``, ``mlm``, ``distillation``, or a map that is
+            fitted in closed form, such as ``whitening:shrinkage=0.3``.
+        encoder: The encoder, or its path.
+        corpus: Sentences to fit on: ``target`` (the default: all sentences of the first task,
+            without labels, called ``STSB sentences`` in results), ``train_only``, ``nli``,
+            ``builtin-sample``, files or ``hub:NAME``; in Python also sentences in memory, see
+            :func:`flowbert.data.corpus.load_corpus`.
+        nli: NLI pairs: ``hub`` (the default), ``builtin-sample``, or files.
+        column: Column of the sentences, or of the vectors, in table files.
+        max_sentences: Fit on a random subset of this many sentences or examples.
+        vectors: File of vectors in place of encoder and corpus, without tasks. In Python
+            an array or tensor ``(N, D)``, too.
+        tasks: Tasks that are measured, a list or comma-separated: STS12 to STS16, STSB, SICKR,
+            SAMPLE, files of scored pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``,
+            ``low-overlap:STSB``. None for SAMPLE on the built-in sample, else none.
+        senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
+        columns: Columns of your pair files: two sentences and the score.
+        score_range: Lowest and highest score of your pair files.
+        positive_above: Share of the score range above which pairs are positive (alignment).
+        uniformity_limit: Largest number of sentences for the uniformity.
+        bootstrap: Resamples of the confidence intervals; 0 for none.
+        bootstrap_seed: Seed of the resamples.
+        baseline: Closed-form map to compare a flow with; ``none`` for none.
+        model: Hyper-parameters of the module.
+        data: Options of the data module, and of the examples of methods that train the encoder.
+        checkpoint: Options of :func:`flowbert.training.checkpoint_callbacks`.
+        trainer: Options of Lightning's Trainer.
+        log_to: Loggers in addition to metrics.csv: ``wandb``, ``wandb-offline``, ``tensorboard``.
+        seed: Seed of all random numbers.
+        run_dir: Run folder; None for ``runs/METHOD/TIME``.
+        ckpt_path: Checkpoint to resume from, with equal options: ``last`` or ``best`` of
+            ``run_dir``, or a path.
+        cache: Folder of the embedding cache; None for ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
+        config: Text of ``config.yaml`` in the run folder; None for these options.
+    """
+
+    method: str = "flow"
+    encoder: EncoderOptions | str = "builtin-sample"
+    corpus: str | Any | None = None
+    nli: str | None = None
+    column: str | None = None
+    max_sentences: int | None = None
+    vectors: Any = None
+    tasks: str | Sequence[str] | None = None
+    senteval: str | None = None
+    columns: str | Sequence[str] | None = None
+    score_range: Sequence[float] | None = None
+    positive_above: float = POSITIVE_ABOVE
+    uniformity_limit: int | None = None
+    bootstrap: int = 1000
+    bootstrap_seed: int = 0
+    baseline: str | None = "whitening"
+    model: Mapping[str, Any] | None = None
+    data: Mapping[str, Any] | None = None
+    checkpoint: Mapping[str, Any] | None = None
+    trainer: Mapping[str, Any] | None = None
+    log_to: str | Sequence[str] = ()
+    seed: int = 0
+    run_dir: str | Path | None = None
+    ckpt_path: str | Path | None = None
+    cache: str | None = None
+    config: str | None = None
+
+    @property
+    def corpus_name(self) -> str:
+        """The corpus by its name; sentences in memory are ``in memory``."""
+        if self.corpus is None:
+            return "target"
+        return self.corpus if isinstance(self.corpus, str) else "in memory"
+
+    @property
+    def fits_on_sample(self) -> bool:
+        """Whether corpus and NLI pairs are the built-in sample, or those of the tasks."""
+        corpus, nli = self.corpus_name, self.nli
+        if corpus == "nli":
+            return nli == BUILTIN
+        return corpus in ("target", "train_only", BUILTIN) and nli in (None, BUILTIN)
+
+    def check_unused(self, names: Collection[str], where: str) -> None:
+        """Raise a UserError for the first option of some that is not at its default.
+
+        Args:
+            names: Names of options.
+            where: What they have no effect on.
+        """
+        usual = FitOptions()
+        for name in names:
+            value, default = getattr(self, name), getattr(usual, name)
+            if isinstance(value, EncoderOptions):
+                usual_encoder = asdict(EncoderOptions(default))
+                value = {
+                    k: x for k, x in asdict(value).items() if x != usual_encoder[k]
+                }
+            is_default = type(value) is type(default) and bool(value == default)
+            if not is_default and (not isinstance(value, Sized) or len(value)):
+                check_used({name: None if value == "none" else value}, (), where)
+
+    def to_yaml(self) -> str:
+        """Text of ``config.yaml``; of objects in memory, their types."""
+        options = {each.name: getattr(self, each.name) for each in fields(self)}
+        encoder = self.encoder
+        if isinstance(encoder, str):
+            encoder = EncoderOptions(encoder)
+        if isinstance(encoder, EncoderOptions):
+            options["encoder"] = asdict(encoder)
+        kept = {name: options[name] for name in options if name not in _OF_A_CALL}
+        text: str = yaml.safe_dump(plain(kept), sort_keys=False, allow_unicode=True)
+        return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """The arguments of :func:`flowbert.validate` and :func:`flowbert.test`, beside the run.
+
+    Args:
+        ckpt_path: Checkpoint: ``last`` or ``best`` of the run, or a path.
+        corpus: The corpus of the fit, if it is somewhere else now, or in memory.
+        vectors: The vectors of the fit, if they are somewhere else now, or in memory.
+        tasks: Tasks that are measured; None for those of the fit, as in what follows.
+        senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
+        columns: Columns of your pair files: two sentences and the score.
+        score_range: Lowest and highest score of your pair files.
+        positive_above: Share of the score range above which pairs are positive (alignment).
+        uniformity_limit: Largest number of sentences for the uniformity.
+        bootstrap: Resamples of the confidence intervals; 0 for none.
+        bootstrap_seed: Seed of the resamples.
+        trainer: Options of Lightning's Trainer: those in :data:`MEASURED_WITH`.
+        log_to: Loggers in addition to metrics.csv: ``wandb``, ``wandb-offline``, ``tensorboard``.
+        run_dir: Folder to write into; None for one inside the run, named as the command.
+        cache: Folder of the embedding cache.
+    """
+
+    ckpt_path: str | Path = "last"
+    corpus: str | Any | None = None
+    vectors: Any = None
+    tasks: str | Sequence[str] | None = None
+    senteval: str | None = None
+    columns: str | Sequence[str] | None = None
+    score_range: Sequence[float] | None = None
+    positive_above: float | None = None
+    uniformity_limit: int | None = None
+    bootstrap: int | None = None
+    bootstrap_seed: int | None = None
+    trainer: Mapping[str, Any] | None = None
+    log_to: str | Sequence[str] = ()
+    run_dir: str | Path | None = None
+    cache: str | None = None
+
+
+def read_run(run: str | Path, given: RunOptions) -> FitOptions:
+    """The options of a run, with those that are given.
+
+    Args:
+        run: The run folder.
+        given: Options that replace those of the run.
+
+    Raises:
+        UserError: If the folder has no ``config.yaml``, its content is not that of a run, or an
+            option of the Trainer has no effect without training.
+    """
+    path = Path(run) / RUN_CONFIG
+    content = dict(read_yaml(path))
+    trainer = dict(content.get("trainer") or {})
+    for name in _OBJECTS:
+        trainer.pop(name, None)
+    for name, value in (given.trainer or {}).items():
+        check_choice("trainer", name, MEASURED_WITH)
+        trainer[name] = value
+    for each in fields(given):
+        value = getattr(given, each.name)
+        if value is not None:
+            content[each.name] = value
+    content |= {"trainer": trainer, "log_to": given.log_to}
+    try:
+        encoder = EncoderOptions(**content.pop("encoder", None) or {})
+        return FitOptions(encoder=encoder, **content)
+    except TypeError as error:
+        raise UserError(f"{path}: {first_line(error)}") from error
+
+
+def plain(value: Any) -> Any:
+    """A value as YAML and JSON have it; of an object, its type."""
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return str(value) if isinstance(value, Path) else type(value).__name__

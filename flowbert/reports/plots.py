@@ -1,0 +1,233 @@
+"""Plots of results and of what was logged: intervals, alignment and uniformity, trainings."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from flowbert.analysis.drawing import Plot, draw_intervals, method_colours, short
+from flowbert.analysis.table import in_order
+from flowbert.experiments.columns import main_aggregation
+from flowbert.reports.content import PageContent
+from flowbert.reports.result_tables import GEOMETRY, mean_geometry, summarize
+
+if TYPE_CHECKING:  # matplotlib is imported when something is drawn
+    from matplotlib.axes import Axes
+
+_LOGGED = r"(?P<source>step|train|held_out|val)/(?P<measure>[^/]+)"
+_VALIDATION = (
+    r"(?P<method>[^/]+)/(?P<task>.+)/(?P<split>[^/]+)"
+    r"/(?P<metric>spearman_wmean|alignment|uniformity)"
+)
+PLANE = ["alignment", "uniformity"]
+
+_LOG_SOURCES = {
+    "step": ("batches", "#56b4e9"),
+    "train": ("training sentences", "#0072b2"),
+    "held_out": ("held-out sentences", "#d55e00"),
+    "val": ("validation", "#d55e00"),
+}
+
+
+def curve(content: PageContent) -> pd.DataFrame:
+    """Each validation: columns method, task, step, spearman_wmean, alignment, uniformity."""
+    rows = _matching(content.metrics, _VALIDATION)
+    if (rows["split"] != "test").any():  # the test split is measured after the training
+        rows = rows[rows["split"] != "test"]
+    rows = rows.assign(task=rows["task"] + " " + rows["split"])
+    index = ["method", "task", "step"]
+    wide = rows.pivot(index=index, columns="metric", values="value")
+    return wide.reindex(columns=["spearman_wmean", *PLANE]).reset_index()
+
+
+def draw_curve(ax: "Axes", frame: pd.DataFrame) -> None:
+    """Spearman by training step; what does not train is dashed.
+
+    Args:
+        ax: Axes.
+        frame: Columns method, step and spearman_wmean.
+    """
+    colours = method_colours(frame["method"])
+    for method, rows in frame.groupby("method", sort=False):
+        x, y = rows["step"], 100 * rows["spearman_wmean"]
+        style = "o-" if y.nunique() > 1 else "x--"
+        ax.plot(x, y, style, color=colours[method], label=short(method))
+    ax.set(xlabel="step", ylabel="Spearman x 100 (wmean)")
+
+
+def _curve_caption(frame: pd.DataFrame) -> str:
+    text = "One point per validation."
+    if (frame.groupby("method")["spearman_wmean"].nunique() == 1).any():
+        text += " Dashed: methods without training."
+    return text
+
+
+def training(content: PageContent) -> pd.DataFrame:
+    """Logged losses, learning rate and gradient norm.
+
+    Columns measure (``bits_per_dim``), source (``step``, ``train``, ``held_out`` or ``val``), step
+    and value.
+    """
+    rows = _matching(content.metrics, _LOGGED)
+    if (rows["measure"] == "bits_per_dim").any():  # nll in other units
+        rows = rows[rows["measure"] != "nll"]
+    return rows[["measure", "source", "step", "value"]]
+
+
+def draw_logged(ax: "Axes", frame: pd.DataFrame) -> None:
+    """One logged measure by training step, a line per source.
+
+    Args:
+        ax: Axes.
+        frame: Columns source, step and value.
+    """
+    for source, rows in frame.groupby("source", sort=False):
+        name, colour = _LOG_SOURCES[source]
+        style = "-" if len(rows) > 30 else ".-"
+        ax.plot(rows["step"], rows["value"], style, color=colour, label=name)
+    ax.locator_params(axis="x", nbins=4, integer=True)  # a step is a whole number
+    ax.locator_params(axis="y", nbins=5)
+    ax.set(xlabel="step")
+
+
+def _logged_caption(frame: pd.DataFrame) -> str:
+    text = "Batches are measured as they are trained on, with noise or dropout; the others without."
+    bits = frame[frame["measure"] == "bits_per_dim"]
+    without = bits[bits["source"] != "step"].groupby("source")["value"]
+    if (without.last() > without.first()).any():
+        text += (
+            " The density of a flow that is trained with noise is that of the noisy vectors: of "
+            "vectors without noise its bits may rise while those of the batches fall."
+        )
+    return text
+
+
+def _matching(metrics: pd.DataFrame, pattern: str) -> pd.DataFrame:
+    """Columns whose names match a pattern, in long form: its groups, step and value."""
+    rows = metrics.reset_index().melt("step", var_name="name").dropna()
+    names = rows["name"].astype(str).str.extract(f"^{pattern}$")
+    return rows.join(names).dropna()
+
+
+MOST_LABELS = 40
+"""Largest number of rows of the intervals: more cannot be told apart."""
+
+_MARKERS = "osD^vPX*"
+
+
+def intervals(content: PageContent) -> pd.DataFrame:
+    """Headline scores with their intervals, or one standard deviation.
+
+    Columns column, label, value, low and high. Every label has a row in every column, so that
+    facets are alike.
+    """
+    scores = summarize(content.frame).dropna(subset="value")
+    metrics = scores["metric"].unique()
+    main = {metric: main_aggregation(scores, metric) for metric in metrics}
+    shown = scores["aggregation"] == scores["metric"].map(main)
+    scores = scores[shown & ~scores["metric"].isin(GEOMETRY)]
+    if scores["split"].nunique() > 1:
+        columns = scores["column"] + " " + scores["split"]
+        scores = scores.assign(column=columns)
+    keys = ["column", "label"]
+    values = [scores[key].unique() for key in keys]
+    if len(values[1]) > MOST_LABELS:
+        return scores[:0]
+    every = pd.MultiIndex.from_product(values, names=keys)
+    scores = scores.set_index(keys)[["value", "low", "high"]]
+    return scores.reindex(every).reset_index()
+
+
+def plane(content: PageContent) -> pd.DataFrame:
+    """Alignment and uniformity, means over the tasks.
+
+    Columns label, step, alignment and uniformity. Results have no step; a method that is trained
+    has a row per validation.
+    """
+    means = mean_geometry(summarize(content.frame)).set_index(["label", "metric"])
+    points = in_order(means["value"], ["metric"]).reset_index()
+    path = curve(content).groupby(["method", "step"])[PLANE].mean().reset_index()
+    trained = path.groupby("method")["alignment"].transform("nunique") > 1
+    path = path[trained].assign(label=path["method"] + ", training")
+    columns = ["label", "step", *PLANE]
+    frame = pd.concat([points, path], ignore_index=True).reindex(columns=columns)
+    return frame.dropna(subset=PLANE)
+
+
+def draw_plane(ax: "Axes", frame: pd.DataFrame) -> None:
+    """Alignment against uniformity; a training is a path that begins at a hollow point.
+
+    Args:
+        ax: Axes.
+        frame: Columns label, step (NaN for a point), alignment and uniformity.
+    """
+    is_path = frame["step"].notna()
+    colours = method_colours(frame["label"][~is_path])
+    colours |= method_colours(frame["label"][is_path])
+    for number, (label, rows) in enumerate(frame.groupby("label", sort=False)):
+        colour, marker = colours[label], _MARKERS[number % len(_MARKERS)]
+        x, y = rows["uniformity"], rows["alignment"]
+        if is_path[rows.index[0]]:
+            ax.plot(x, y, ".-", color=colour, label=short(label), zorder=3)
+            ax.plot(x[:1], y[:1], "o", color=colour, markerfacecolor="white")
+        else:
+            ax.plot(x, y, marker, color=colour, label=short(label), markersize=7)
+    ax.margins(0.12)
+    ax.set(xlabel="uniformity (lower is better)", ylabel="alignment (lower is better)")
+
+
+def _plane_caption(frame: pd.DataFrame) -> str:
+    text = (
+        "Alignment: mean squared distance of positive pairs. Uniformity: how evenly all sentences "
+        "cover the sphere. Means over the tasks."
+    )
+    if frame["step"].notna().any():
+        text += " A path is a training on the development split, from its hollow point."
+    return text
+
+
+CONTENT_PLOTS: dict[str, tuple[str, Callable[[PageContent], pd.DataFrame], Plot]] = {
+    "intervals": (
+        "Results",
+        intervals,
+        Plot(
+            draw_intervals,
+            "Results with their intervals",
+            "Spearman x 100 and other headline metrics, as in the first tables. Lines: 95% "
+            "bootstrap intervals, or the standard deviation over several seeds.",
+            facets="column",
+            rows="label",
+            height=0.5,
+            share="y",
+            across=2,
+        ),
+    ),
+    "plane": (
+        "Results",
+        plane,
+        Plot(draw_plane, "Alignment and uniformity", _plane_caption, height=3.0),
+    ),
+    "curve": (
+        "Training",
+        curve,
+        Plot(
+            draw_curve,
+            "Spearman during the training",
+            _curve_caption,
+            facets="task",
+            across=2,
+        ),
+    ),
+    "training": (
+        "Training",
+        training,
+        Plot(
+            draw_logged,
+            "Logged values",
+            _logged_caption,
+            facets="measure",
+            height=2.0,
+        ),
+    ),
+}
+"""By the name of its files: section of a plot, function that makes its frame, and the plot."""

@@ -1,0 +1,50 @@
+"""No pair that is measured is learned from."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flowbert.data.sts import STSData, Subset
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.tasks import STS, load_tasks
+from flowbert.tasks.labels import training_labels
+
+LEFT = tuple(f"Left  {n}" for n in range(12))
+RIGHT = tuple(f"Right {n}" for n in range(12))
+SCORES = np.arange(12.0)
+LABELS = Subset("S", LEFT, RIGHT, SCORES)
+
+
+@pytest.mark.parametrize(
+    ("start", "order", "respell"),
+    [(0, 1, str), (5, -1, str.swapcase), (10, 1, " {} ".format)],
+)
+def test_overlap_is_an_error_or_left_out(
+    start: int, order: int, respell: Callable[[str], str]
+) -> None:
+    sides = [tuple(map(respell, side[start:])) for side in (LEFT, RIGHT)]
+    first, second = sides[::order]
+    task = STS(STSData("T", {"test": [Subset("T", first, second, SCORES[start:])]}))
+    message = f"{12 - start} of 24 pairs are measured in T test"
+    labels = [LABELS, Subset("other", RIGHT, RIGHT, SCORES)]
+    with pytest.raises(UserError, match=message):
+        training_labels(task, [task], labels)
+    with pytest.warns(FlowbertWarning, match=message):
+        kept = training_labels(task, [task], labels, drop_overlap=True)
+    assert [len(subset) for subset in kept] == ([start, 12] if start else [12])
+    if start:
+        assert (kept[0].sentences1, kept[0].sentences2) == (LEFT[:start], RIGHT[:start])
+        np.testing.assert_array_equal(kept[0].scores, SCORES[:start])
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("names", "message"), [("STSB,STS14", "357 of 5749"), ("SICKR,SICKR", "93 of 4500")]
+)
+def test_real_overlap(real: Path, names: str, message: str) -> None:
+    root = str(real / "data" / "senteval")
+    task, measured = (load_tasks(name, root)[0] for name in names.split(","))
+    with pytest.raises(UserError, match=message):
+        training_labels(task, [measured])
