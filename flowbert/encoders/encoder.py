@@ -224,14 +224,15 @@ class SentenceEncoder(nn.Module):
         max_length: int | None = None,
         count_over: Sequence[str] = (),
         by_layer: bool | None = None,
+        template: str | None = None,
         skip_first: bool | None = None,
     ) -> "SentenceEncoder":
-        """The same backbone with other layers, pooling or length; None keeps those of this encoder.
+        """The same backbone, read in another way; None keeps the options of this encoder.
 
         The pooling that it has keeps its token weights, and the one that its folder was saved with
         has those of the folder; nothing is counted for them.
         """
-        if layers is None and pooling is None and skip_first is None:
+        if (layers, pooling, template, skip_first) == (None, None, None, None):
             skip_first = self.skip_first
         kept = pooling is None or _same_weights(pooling, str(self.pooling))
         other = SentenceEncoder(
@@ -239,7 +240,7 @@ class SentenceEncoder(nn.Module):
             layers=self.layers if layers is None else layers,
             pooling=str(self.pooling) if pooling is None else pooling,
             max_length=self.max_length if max_length is None else max_length,
-            template=self.template,
+            template=self.template if template is None else template,
             skip_first=skip_first,
             frozen=self.frozen,
             count_over=count_over,
