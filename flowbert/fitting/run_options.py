@@ -46,8 +46,8 @@ class FitOptions:
         vectors: File of vectors in place of encoder and corpus, without tasks. In Python
             an array or tensor ``(N, D)``, too.
         tasks: Tasks that are measured, a list or comma-separated: STS12 to STS16, STSB, SICKR,
-            SAMPLE, files of scored pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``,
-            ``low-overlap:STSB``. None for SAMPLE on the built-in sample, else none.
+            SAMPLE, files of scored pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``.
+            None for SAMPLE on the built-in sample, else none.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         columns: Columns of your pair files: two sentences and the score.
         score_range: Lowest and highest score of your pair files.
