@@ -12,7 +12,7 @@ from flowbert.encoders.encoder import SentenceEncoder
 from flowbert.encoders.pooling import make_pooling
 from flowbert.errors import UserError, choices
 
-_OPTIONS = ("layers", "pooling", "template", "skip_first")
+_VIEW_OPTIONS = ("layers", "pooling", "template", "skip_first")
 
 
 class ViewsEncoder(nn.Module):
@@ -81,7 +81,7 @@ class ViewsEncoder(nn.Module):
             "path": self.path,
             "revision": described[0]["revision"],
             "views": [
-                {name: view[name] for name in _OPTIONS if name in view}
+                {name: view[name] for name in _VIEW_OPTIONS if name in view}
                 for view in described
             ],
             "max_length": described[0]["max_length"],
@@ -114,9 +114,9 @@ class ViewsEncoder(nn.Module):
 def _checked(view: Mapping[str, Any]) -> dict[str, Any]:
     """Options of a view."""
     for name in view:
-        if name not in _OPTIONS:
+        if name not in _VIEW_OPTIONS:
             raise UserError(
-                f"received {name!r}; expected {choices(_OPTIONS, name)}",
+                f"received {name!r}; expected {choices(_VIEW_OPTIONS, name)}",
                 argument="views",
             )
     if "pooling" in view and make_pooling(view["pooling"]).counts:
