@@ -531,7 +531,7 @@ OTHER_ENCODERS: dict[str, Any] = {
     "layers": "first_last",
     "pooling": "cls",
     "dtype": "bfloat16",
-    "prompt": "query: ",
+    "template": "query: {}",
     "max_length": 5,
 }
 

@@ -82,7 +82,8 @@ ENCODER: Table = {
     "encoder.pooling": Change("cls"),
     "encoder.max_length": Change("5"),
     "encoder.dtype": Change("bfloat16"),
-    "encoder.prompt": Change("a "),
+    "encoder.template": Change("a:{}"),
+    "encoder.views": Change('[{"layers":1}]'),
     "encoder.max_words": Change("40", "--encoder.path ../given/words.txt"),
 }
 SOURCES: Table = {
@@ -192,6 +193,7 @@ TRAINED_ENCODER: Table = {
     "log_to": Change("tensorboard"),
     "encoder.path": Refused("../given/words.txt"),
     "encoder.dtype": Refused("bfloat16"),
+    "encoder.views": Refused('[{"layers":1}]'),
     "encoder.max_words": Refused("40"),
     "model.dropout": Change("0.3"),
     "trainer.precision": Change("bf16-mixed"),
@@ -316,6 +318,7 @@ ADVISE: Table = {
     **ENCODER,
     **{name: SOURCES[name] for name in ("corpus", "nli", "column")},
     "encoder.path": Refused("../given/words.txt"),
+    "encoder.views": Refused('[{"layers":1}]'),
     "encoder.max_words": Refused("40"),
     "encoder.layers": Refused("1"),
     "encoder.pooling": Refused("cls"),
@@ -370,6 +373,7 @@ IMPORT: Table = {
     **ALL,
     **ENCODER,
     "encoder.path": Refused("../given/words.txt"),
+    "encoder.views": Refused('[{"layers":1}]'),
     "encoder.max_words": Refused("40"),
     "output": Change("other"),
     "scale": Change("2"),

@@ -20,6 +20,7 @@ from flowbert.encoders.sentence_transformer import (
     SentenceTransformerEncoder,
     is_sentence_transformer,
 )
+from flowbert.encoders.views import ViewsEncoder
 from flowbert.encoders.words import WordVectors
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Pooling",
     "SentenceEncoder",
     "SentenceTransformerEncoder",
+    "ViewsEncoder",
     "WordVectors",
     "as_sentences",
     "check_same_encoder",

@@ -139,6 +139,12 @@ class Backbone(nn.Module):
         """Take the settings of the modules as those that the configuration says."""
         self._loaded_state = module_state(self.network)
 
+    def with_tokenizer(self, tokenizer: Any) -> "Backbone":
+        """The same network with another tokenizer of its vocabulary."""
+        other = Backbone(self.network, tokenizer, self.path, self.revision)
+        other._loaded_state = self._loaded_state
+        return other
+
     def __getstate__(self) -> dict[str, Any]:
         """Everything, the weights too: the folder may be on another machine."""
         remove_captures(self.network)
@@ -207,6 +213,7 @@ class Backbone(nn.Module):
             features: Token features by name, each ``(B, T)``.
             top: Highest layer that is read: those above it may be left out; None for all.
         """
+        features = {name: x for name, x in features.items() if name in self.inputs}
         # Decoders keep keys and values for generation.
         options = {"use_cache": False} if "use_cache" in self.inputs else {}
         network: Any = self.network

@@ -25,7 +25,7 @@ from flowbert.encoders.pooling import (
     TokenFeatures,
     make_pooling,
 )
-from flowbert.encoders.sanity import sanity_check, warn_of_findings
+from flowbert.encoders.sanity import find, first_is_sink, warn_of_findings
 from flowbert.encoders.settings import changes_positions
 from flowbert.encoders.source import (
     FolderSettings,
@@ -34,6 +34,13 @@ from flowbert.encoders.source import (
     read_settings,
     save_token_weights,
     write_settings,
+)
+from flowbert.encoders.template import (
+    SLOT,
+    Template,
+    name_template,
+    prompt_of,
+    resolve_template,
 )
 from flowbert.encoders.token_weights import TokenCounts, vocabulary_size
 from flowbert.errors import FlowbertWarning, UserError
@@ -80,7 +87,7 @@ class SentenceEncoder(nn.Module):
 
     Arguments that are None are those of the folder: of ``flowbert.json`` for an encoder trained
     with flowbert, else of the files of sentence-transformers; else the last layer, ``mean``, 128
-    tokens and no prompt.
+    tokens and no template.
 
     Args:
         path: A folder, a run folder with a trained encoder, a hub name (``owner/name@revision``
@@ -91,7 +98,12 @@ class SentenceEncoder(nn.Module):
         max_length: Tokens after which a sentence is cut, special ones included; 0 for as many as
             the network can read.
         dtype: Precision of the computation: ``float32``, ``float16`` or ``bfloat16``.
-        prompt: Text before every sentence; its tokens are pooled, too.
+        template: Text around every sentence, such as ``This sentence : "{}" means in one word:"``,
+            or a name of :data:`~flowbert.encoders.template.TEMPLATES`. Its tokens are not pooled,
+            but for ``last_token`` and ``cls``. A template that ends in its only ``{}`` is a prompt
+            as sentence-transformers has it, whose tokens are pooled, too.
+        skip_first: Whether poolings over tokens leave out the first token; None where it is an
+            attention sink, a token of more than 20 times the median norm in the layers read.
         frozen: Whether the weights stay as they are.
         count_over: Sentences whose tokens ``idf`` and ``sif`` count, if no weights are saved.
         token_weights: Saved :attr:`token_weights`.
@@ -130,7 +142,8 @@ class SentenceEncoder(nn.Module):
         pooling: str | None = None,
         max_length: int | None = None,
         dtype: str = "float32",
-        prompt: str | None = None,
+        template: str | None = None,
+        skip_first: bool | None = None,
         frozen: bool = True,
         count_over: Sequence[str] = (),
         token_weights: Tensor | None = None,
@@ -163,7 +176,11 @@ class SentenceEncoder(nn.Module):
             settings.layers if layers is None else layers, self.num_layers
         )
         self.max_length = self.backbone.choose_length(max_length, settings.max_length)
-        self.prompt = settings.prompt if prompt is None else prompt
+        self.template = resolve_template(
+            settings.template if template is None else template
+        )
+        if (wrapping := self._wrapping()) is not None:
+            wrapping.room(self.max_length)
         self.by_layer = by_layer
         self.pooling = make_pooling(pooling or settings.pooling)
         if token_weights is None and self.backbone.saved_weights is not None:
@@ -171,6 +188,9 @@ class SentenceEncoder(nn.Module):
             if _same_weights(str(self.pooling), saved_pooling):
                 token_weights = saved
         self.counted = self.pooling.counts and token_weights is None
+        if skip_first is None:
+            skip_first = self._has_sink()
+        self.skip_first = skip_first
         self._check_pooler()
         self.pooling.bind(
             self.backbone.tokenizer,
@@ -203,19 +223,24 @@ class SentenceEncoder(nn.Module):
         max_length: int | None = None,
         count_over: Sequence[str] = (),
         by_layer: bool | None = None,
+        template: str | None = None,
+        skip_first: bool | None = None,
     ) -> "SentenceEncoder":
-        """The same backbone with other layers, pooling or length; None keeps those of this encoder.
+        """The same backbone, read in another way; None keeps the options of this encoder.
 
         The pooling that it has keeps its token weights, and the one that its folder was saved with
         has those of the folder; nothing is counted for them.
         """
+        if (layers, pooling, template, skip_first) == (None, None, None, None):
+            skip_first = self.skip_first
         kept = pooling is None or _same_weights(pooling, str(self.pooling))
         other = SentenceEncoder(
             self.backbone,
             layers=self.layers if layers is None else layers,
             pooling=str(self.pooling) if pooling is None else pooling,
             max_length=self.max_length if max_length is None else max_length,
-            prompt=self.prompt,
+            template=self.template if template is None else template,
+            skip_first=skip_first,
             frozen=self.frozen,
             count_over=count_over,
             token_weights=self.token_weights if kept else None,
@@ -223,6 +248,14 @@ class SentenceEncoder(nn.Module):
         )
         other.counted = self.counted if kept else other.counted
         return other
+
+    def _has_sink(self) -> bool:
+        """Whether the pooling would read an attention sink as the first token."""
+        over_tokens = self.pooling.over_tokens and self._wrapping() is None
+        if not over_tokens or self.backbone.tokenizer.cls_token_id is not None:
+            return False
+        with self.backbone.evaluating():
+            return first_is_sink(self.backbone, self.layers)
 
     def _check_pooler(self) -> None:
         """Raise a UserError where the network's pooler is asked for and cannot be used."""
@@ -244,7 +277,10 @@ class SentenceEncoder(nn.Module):
         """The encoders whose cached vectors are averaged: itself, or one for each layer."""
         if not self.by_layer:
             return [self]
-        return [self.variant(layers=layer, by_layer=False) for layer in self.layers]
+        return [
+            self.variant(layers=layer, by_layer=False, skip_first=self.skip_first)
+            for layer in self.layers
+        ]
 
     @property
     def token_weights(self) -> Tensor | None:
@@ -267,16 +303,66 @@ class SentenceEncoder(nn.Module):
         """Token features of one batch, padded to its longest sentence: ``(B, T)`` on the CPU."""
         return self.backbone.pad(list(self.tokens(sentences)))
 
+    @property
+    def prompt(self) -> str:
+        """Text before every sentence whose tokens are pooled."""
+        return prompt_of(self.template)
+
+    def _wrapping(self) -> Template | None:
+        """The template whose tokens are not pooled; None without one."""
+        if not self.template or self.prompt:
+            return None
+        return Template.make(self.template, self.backbone.tokenizer)
+
+    def with_template_in_tokenizer(self) -> "SentenceEncoder":
+        """The same vectors without a template here, as an exported tokenizer adds its tokens.
+
+        Raises:
+            UserError: If other programs could not leave the template out of the pooling, or the
+                tokenizer joins a space of the template to the sentence.
+        """
+        wrapping = self._wrapping()
+        if wrapping is None:
+            return self
+        if self.pooling.over_tokens:
+            raise UserError(
+                f"received {str(self.pooling)!r}, which leaves out the template "
+                f"{self.template!r}; expected last_token",
+                argument="pooling",
+            )
+        if wrapping.space:
+            raise UserError(
+                argument="template",
+                received=self.template,
+                expected=f"no space before {SLOT} for this tokenizer",
+            )
+        backbone = self.backbone.with_tokenizer(
+            wrapping.add_to(self.backbone.tokenizer)
+        )
+        return SentenceEncoder(
+            backbone,
+            layers=self.layers,
+            pooling=str(self.pooling),
+            max_length=self.max_length,
+            template="",
+            frozen=self.frozen,
+        )
+
     def lengths(self, sentences: Sequence[str]) -> list[int]:
         """Number of tokens of each sentence, special ones included, after truncation."""
         return [len(row["input_ids"]) for row in self.tokens(sentences)]
 
-    def _warn_of_cut(self, sentences: Sequence[str]) -> None:
-        """Warn if one of these sentences is longer than :attr:`max_length`."""
-        for sentence in sentences:
-            text = self.prompt + sentence
-            whole = self.backbone.tokenizer(text, truncation=False, verbose=False)
-            if len(whole["input_ids"]) > self.max_length:
+    def _warn_of_cut(self, sentences: Sequence[str], lengths: Sequence[int]) -> None:
+        """Warn if one of these sentences, of so many tokens, was cut."""
+        wrapping = self._wrapping()
+        room = self.max_length
+        if wrapping is not None:
+            room = wrapping.room(self.max_length)
+        for sentence, length in zip(sentences, lengths, strict=True):
+            if length < self.max_length - 1:  # a repeated sentence may leave one token
+                continue
+            whole = self._tokenize([sentence], wrapping, truncation=False)
+            if len(whole["input_ids"][0]) > room:
                 warnings.warn(
                     "sentences: some are longer than max_length and are truncated "
                     f"to {self.max_length} tokens",
@@ -285,20 +371,32 @@ class SentenceEncoder(nn.Module):
                 )
                 return
 
+    def _tokenize(
+        self, sentences: Sequence[str], wrapping: Template | None, **options: Any
+    ) -> Any:
+        """Tokens of sentences, without those of a template around them."""
+        before = self.prompt if wrapping is None else wrapping.space
+        return self.backbone.tokenizer(
+            [before + sentence for sentence in sentences],
+            add_special_tokens=wrapping is None,
+            return_attention_mask=True,
+            verbose=False,
+            **options,
+        )
+
     def tokens(self, sentences: Sequence[str]) -> Iterator[dict[str, list[int]]]:
         """Token features of each sentence by name, special tokens included, after truncation.
+
+        Tokens of a template that are not pooled have 1 in ``special_tokens_mask``.
 
         Raises:
             UserError: If a sentence has no token.
         """
+        wrapping = self._wrapping()
+        room = self.max_length if wrapping is None else wrapping.room(self.max_length)
         for start in range(0, len(sentences), BLOCK_SENTENCES):
             block = sentences[start : start + BLOCK_SENTENCES]
-            columns = self.backbone.tokenizer(
-                [self.prompt + sentence for sentence in block],
-                truncation=True,
-                max_length=self.max_length,
-                return_attention_mask=True,
-            )
+            columns = self._tokenize(block, wrapping, truncation=True, max_length=room)
             names = [name for name in columns if name in self.backbone.inputs]
             for number, sentence in enumerate(block):
                 row = {name: columns[name][number] for name in names}
@@ -307,7 +405,7 @@ class SentenceEncoder(nn.Module):
                         f"received {sentence!r}, which has no tokens",
                         argument="sentences",
                     )
-                yield row
+                yield row if wrapping is None else wrapping.wrap(row["input_ids"])
 
     def _count_tokens(self, sentences: Sequence[str]) -> TokenCounts:
         """Count the tokens of sentences, every occurrence of a sentence."""
@@ -320,7 +418,10 @@ class SentenceEncoder(nn.Module):
         size = vocabulary_size(self.backbone.tokenizer)
         occurrences, documents = torch.zeros(2, size, dtype=torch.float64)
         for row in self.tokens(sentences):
-            ids, counts = np.unique(row["input_ids"], return_counts=True)
+            ids = np.array(row["input_ids"])
+            if "special_tokens_mask" in row:  # of a template
+                ids = ids[np.array(row["special_tokens_mask"]) == 0]
+            ids, counts = np.unique(ids, return_counts=True)
             occurrences[ids] += torch.from_numpy(counts)
             documents[ids] += 1
         return TokenCounts(occurrences, documents, len(sentences))
@@ -345,7 +446,18 @@ class SentenceEncoder(nn.Module):
             pooled: Tensor = output.pooler_output.float()
             return pooled
         tokens = average_layers(output.hidden_states, self.layers)
-        return self.pooling(tokens, features["attention_mask"], features["input_ids"])
+        return self.pool(tokens, features)
+
+    def pool(self, tokens: Tensor, features: TokenFeatures) -> Tensor:
+        """Vectors of token vectors ``(B, T, D)``: ``(B, D)``."""
+        mask = features["attention_mask"].bool()
+        if self.pooling.over_tokens:
+            if "special_tokens_mask" in features:  # tokens of a template
+                mask = mask & (features["special_tokens_mask"] == 0)
+            if self.skip_first:
+                is_first = torch.arange(mask.shape[1], device=mask.device) == 0
+                mask = mask & ~(is_first & (mask.sum(dim=1, keepdim=True) > 1))
+        return self.pooling(tokens, mask, features["input_ids"])
 
     def encode(
         self, sentences: Sequence[str], *, batch_tokens: int | None = None
@@ -379,7 +491,7 @@ class SentenceEncoder(nn.Module):
         """Vectors of several variants from one pass, as :meth:`encode` of each gives them.
 
         Args:
-            variants: This encoder and variants of the same length and prompt.
+            variants: This encoder and variants of the same length and template.
             sentences: N sentences.
             batch_tokens: As in :meth:`encode`.
             on_batch: Called with the number of sentences after each batch.
@@ -409,8 +521,7 @@ class SentenceEncoder(nn.Module):
             equal_lengths = self._check_network(variants)
             rows = list(self.tokens(sentences))
             lengths = [len(row["input_ids"]) for row in rows]
-            full = [i for i, length in enumerate(lengths) if length == self.max_length]
-            self._warn_of_cut([sentences[i] for i in full])
+            self._warn_of_cut(sentences, lengths)
             plan = plan_batches(lengths, sentences, batch_tokens, equal_lengths)
             with in_threads(embed, plan, workers(backbone.network)) as batches:
                 for batch, vectors in zip(plan, _with_next_begun(batches), strict=True):
@@ -428,13 +539,11 @@ class SentenceEncoder(nn.Module):
         Once for a backbone, when it encodes for the first time: on the device that was chosen by
         then, and at no cost where every vector is cached.
         """
-        backbone = self.backbone
-        if backbone.findings is None:
-            backbone.findings = sanity_check(backbone)
-        if backbone.findings is None:
+        findings = find(self.backbone)
+        if findings is None:
             return False
-        warn_of_findings(backbone, variants)
-        return backbone.findings.equal_lengths
+        warn_of_findings(self.backbone, variants if self._wrapping() is None else ())
+        return findings.equal_lengths
 
     def _refuse_not_finite(self, sentence: str) -> NoReturn:
         """Raise a UserError for a sentence whose vector is not finite."""
@@ -462,15 +571,15 @@ class SentenceEncoder(nn.Module):
             "pooling": str(self.pooling),
             "max_length": self.max_length,
             "dtype": str(self.backbone.dtype).removeprefix("torch."),
-            "prompt": self.prompt,
+            "template": self.template,
+            **({"skip_first": True} if self.skip_first else {}),
         }
 
     def columns(self) -> dict[str, str]:
-        """Columns of results: encoder (with its prompt), layers, pooling."""
+        """Columns of results: encoder (with its template), layers, pooling."""
+        template = name_template(self.template)
         return {
-            "encoder": f"{self.path}; prompt {self.prompt!r}"
-            if self.prompt
-            else self.path,
+            "encoder": f"{self.path}; template {template!r}" if template else self.path,
             "layers": name_layers(self.layers, self.num_layers),
             "pooling": str(self.pooling),
         }
@@ -495,7 +604,7 @@ class SentenceEncoder(nn.Module):
     @property
     def pass_key(self) -> str:
         """Encoders with equal keys share a backbone and are computed in one pass."""
-        return f"{id(self.backbone)} {self.max_length} {self.prompt}"
+        return f"{id(self.backbone)} {self.max_length} {self.template}"
 
     def save(self, folder: str | Path) -> None:
         """Write a folder that transformers and this class load; an older one is replaced."""

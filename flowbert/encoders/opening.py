@@ -21,10 +21,12 @@ from flowbert.encoders.sentence_transformer import (
     is_sentence_transformer,
 )
 from flowbert.encoders.source import locate, read_settings
+from flowbert.encoders.views import ViewsEncoder
 from flowbert.encoders.words import WordVectors
 from flowbert.errors import FlowbertWarning, UserError, first_line
 
 _TEXT = (".txt", ".vec", ".gz")
+_OF_VIEWS = ("views", "revision", "max_length", "dtype")
 _OF_WORDS = ("pooling", "count_over", "token_weights", "max_words")
 
 
@@ -42,7 +44,12 @@ class EncoderOptions:
         pooling: Pooling over tokens, such as ``mean`` or ``zipf:cls=16``.
         max_length: Tokens after which a sentence is truncated; 0 for the limit of the network.
         dtype: ``float32``, ``float16`` or ``bfloat16``.
-        prompt: Text prepended to every sentence.
+        template: Text around every sentence, with ``{}`` in its place, or ``prompteol``,
+            ``pretended-cot``, ``knowledge``, ``echo``. Only ``last_token`` and ``cls`` pool its
+            tokens, unless it ends in its only ``{}``, as the prompt ``query: {}``.
+        views: Several of layers, pooling and template, whose vectors are put side by side, such as
+            ``[{template: prompteol, pooling: last_token}, {layers: 1}]``; the map ``views`` fits
+            each on its own.
         max_words: Number of word vectors to read.
     """
 
@@ -52,7 +59,8 @@ class EncoderOptions:
     pooling: str | list[str] | None = None
     max_length: int | None = None
     dtype: str = "float32"
-    prompt: str | None = None
+    template: str | None = None
+    views: list[Any] | None = None
     max_words: int | None = None
 
 
@@ -218,7 +226,11 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encode
     given = {name: value for name, value in settings.items() if value is not None}
     file = Path(os.path.expanduser(path))
     if file.is_file() or (file.suffix in _TEXT and not file.is_dir()):
-        _refuse(given, "word vectors", "layers", "max_length", "prompt", "revision")
+        _refuse(
+            given,
+            "word vectors",
+            *("layers", "max_length", "template", "revision", "views", "dtype"),
+        )
         return WordVectors(
             path, **{name: x for name, x in given.items() if name in _OF_WORDS}
         )
@@ -228,18 +240,27 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encode
             received=given["max_words"],
             expected=(f"none, as {path} is no file of word vectors"),
         )
+    if "views" in given:
+        _refuse(given, "views, which have their own", "layers", "pooling", "template")
+        return ViewsEncoder(
+            path, **{name: x for name, x in given.items() if name in _OF_VIEWS}
+        )
     if given.get("frozen", True) and not {"layers", "pooling"} & given.keys():
         files = locate(path, given.get("revision"))
         folder = read_settings(files.folder)
         if folder.left_out or folder.unsupported:
-            _refuse(given, "a folder of sentence-transformers", "max_length", "prompt")
+            _refuse(
+                given,
+                "a folder of sentence-transformers",
+                *("max_length", "template", "dtype"),
+            )
             return SentenceTransformerEncoder(path, revision=given.get("revision"))
     return SentenceEncoder(path, **given)
 
 
 def _refuse(given: dict[str, Any], kind: str, *settings: str) -> None:
     """Raise an error for settings that change vectors and that this kind does not have."""
-    for name in (*settings, "dtype"):
+    for name in settings:
         if given.get(name, "float32") != "float32":
             raise UserError(
                 argument=name, received=given[name], expected=f"none for {kind}"

@@ -37,6 +37,8 @@ class Pooling(ABC):
 
     Attributes:
         linear: Whether it commutes with the average of layers.
+        over_tokens: Whether it pools the tokens of the sentence: those of a template and an
+            attention sink are left out.
         counts: Whether it counts the tokens of the corpus of the fit.
         weights: Weight of each token of the vocabulary, ``(V,)``; saved with a model.
         special: Ids of special tokens.
@@ -47,7 +49,8 @@ class Pooling(ABC):
         tensor([[2.5000]])
     """
 
-    linear: ClassVar[bool] = False
+    linear: bool = False
+    over_tokens: ClassVar[bool] = True
     counts: ClassVar[bool] = False
     weights: Tensor | None = None
     special: Sequence[int] = ()
@@ -122,17 +125,22 @@ class MeanPooling(Pooling):
 
     Args:
         half: 0 or 1 for the tokens at even or odd positions alone, without special ones.
+        unit: Whether each token has length 1 before the mean.
     """
 
-    linear = True
-
-    def __init__(self, half: int | None = None) -> None:
+    def __init__(self, half: int | None = None, unit: bool = False) -> None:
+        if not isinstance(unit, bool):
+            raise UserError(argument="unit", received=unit, expected="true or false")
+        self.unit = unit
+        self.linear = not unit
         if half is not None and (isinstance(half, bool) or half not in (0, 1)):
             raise UserError(argument="half", received=half, expected="0 or 1")
         self.half = None if half is None else int(half)
 
     def pool(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
         """One vector per sentence, ``(B, D)``."""
+        if self.unit:
+            tokens = nn.functional.normalize(tokens, dim=-1)
         mask = self._in_half(mask, ids).unsqueeze(-1)
         return tokens.masked_fill(~mask, 0.0).sum(dim=1) / mask.sum(dim=1)
 
@@ -151,9 +159,10 @@ class MeanPooling(Pooling):
 
 @POOLINGS.register("cls")
 class FirstTokenPooling(Pooling):
-    """The token at position 0."""
+    """The token at position 0, that of a template included."""
 
     linear = True
+    over_tokens = False
 
     def pool(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
         """One vector per sentence, ``(B, D)``."""
@@ -187,9 +196,10 @@ class PositionMeanPooling(Pooling):
 
 @POOLINGS.register("last_token")
 class LastTokenPooling(Pooling):
-    """The last token."""
+    """The last token, that of a template included."""
 
     linear = True
+    over_tokens = False
 
     def pool(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
         """One vector per sentence, ``(B, D)``."""
@@ -395,6 +405,8 @@ class LearnedWeightsPooling(WeightedPooling):
 @POOLINGS.register("cls_pooler")
 class NetworkPooling(Pooling):
     """The network's layer over position 0, which follows its last layer."""
+
+    over_tokens = False
 
     def pool(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
         """Nothing: the network pools.

@@ -182,9 +182,29 @@ def _reads_outlier(findings: Findings, encoder: Any, device: torch.device) -> bo
     tokens = average_layers(findings.states, encoder.layers)
     others = tokens.masked_fill(outliers.unsqueeze(2), 0.0)
     features = {name: value.to(device) for name, value in findings.features.items()}
-    inputs = features["attention_mask"], features["input_ids"]
-    pooled = [encoder.pooling(each.to(device), *inputs) for each in (tokens, others)]
+    pooled = [encoder.pool(each.to(device), features) for each in (tokens, others)]
     return not torch.equal(*pooled)
+
+
+def find(backbone: Any) -> Findings | None:
+    """What the sanity check of a backbone found, which runs once."""
+    if backbone.findings is None:
+        backbone.findings = sanity_check(backbone)
+    findings: Findings | None = backbone.findings
+    return findings
+
+
+def first_is_sink(backbone: Any, layers: Sequence[int]) -> bool:
+    """Whether the first token of a sentence is an attention sink in an average of layers.
+
+    References:
+        Efficient Streaming Language Models with Attention Sinks (Xiao et al., 2024).
+        https://arxiv.org/abs/2309.17453
+    """
+    findings = find(backbone)
+    if findings is None:
+        return False
+    return bool((_ratios(findings, layers)[:, 0] > _OUTLIER_RATIO).all())
 
 
 def compare_tokenizer(path: str, tokenizer: Any, folder: Path) -> None:

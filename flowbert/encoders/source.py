@@ -14,6 +14,7 @@ from flowbert.data.hub import fetch_encoder
 from flowbert.data.sample import sample_encoder_path
 from flowbert.encoders.layers import LayerSpec
 from flowbert.encoders.pooling import POOLINGS
+from flowbert.encoders.template import SLOT, prompt_of
 from flowbert.errors import FlowbertWarning, UserError, first_line
 from flowbert.io import (
     digest,
@@ -46,12 +47,12 @@ _SMALL_FILES = (
     f"*{WEIGHTS_FILE}",
     "model/*.safetensors",
 )
-_USE = ("layers", "pooling", "max_length", "prompt")
+_USE = ("layers", "pooling", "max_length", "template")
 _SETTINGS_SCHEMA: dict[str, Any] = {
     "layers": list,
     "pooling": str,
     "max_length": int,
-    "prompt": (str, ""),
+    "template": (str, ""),
     "files": (dict, {}),
     "digest": (str, None),
 }
@@ -137,7 +138,7 @@ class FolderSettings(NamedTuple):
         layers: Layers to average.
         pooling: Pooling over tokens.
         max_length: Tokens after which a sentence is cut; None for what the tokenizer says.
-        prompt: Text before every sentence.
+        template: Text around every sentence.
         token_weights: Saved weights of the pooling.
         trained: Whether the encoder was trained with flowbert.
         lowercase: Whether text is converted to lower case.
@@ -151,7 +152,7 @@ class FolderSettings(NamedTuple):
     layers: LayerSpec = "last"
     pooling: str = "mean"
     max_length: int | None = 128
-    prompt: str = ""
+    template: str = ""
     token_weights: Tensor | None = None
     trained: bool = False
     lowercase: bool = False
@@ -188,19 +189,19 @@ class FolderSettings(NamedTuple):
             UserError: If the folder leaves the tokens of a prompt out of its pooling.
         """
         try:
-            used["prompt"].encode()
+            used["template"].encode()
         except UnicodeEncodeError as error:
             raise UserError(
-                argument="prompt", received=used["prompt"], expected="valid text"
+                argument="template", received=used["template"], expected="valid text"
             ) from error
-        if used["prompt"] and not self.pools_prompt:
+        if prompt_of(used["template"]) and not self.pools_prompt:
             raise UserError(
-                argument="prompt",
-                received=used["prompt"],
+                argument="template",
+                received=used["template"],
                 expected=(f"none, as {path} leaves it out of its pooling"),
             )
         reasons = []
-        for name in ("layers", "pooling", "prompt") if self.trained else ():
+        for name in ("layers", "pooling", "template") if self.trained else ():
             value = getattr(self, name)
             if used[name] != value:
                 reasons.append(
@@ -366,10 +367,11 @@ def _published_settings(folder: Path) -> FolderSettings:
         model = read(MODEL_SETTINGS, {"model_type": (str, "")})
         if model["model_type"] not in ("", "SentenceTransformer"):
             _refuse_model(folder, model["model_type"])
+    prompt = default_prompt(folder / MODEL_SETTINGS)
     return FolderSettings(
         pooling=pooling,
         max_length=transformer.get("max_seq_length"),
-        prompt=default_prompt(folder / MODEL_SETTINGS),
+        template=f"{prompt}{SLOT}" if prompt else "",
         lowercase=transformer.get("do_lower_case", False),
         pools_prompt=pools_prompt,
         modules=tuple(kinds),

@@ -253,7 +253,7 @@ class _Plan:
                 row.opened,
                 layers="last",
                 pooling=row.pooling,
-                prompt="",
+                template="",
             )
             self.networks[key] = network.to(self.device)
         return self.networks[key].variant(

@@ -87,7 +87,8 @@ class ONNX(Format):
         if not isinstance(encoder, SentenceEncoder):
             raise self.refused(f"the encoder {encoder.path}", "a transformer alone")
         if encoder.prompt:
-            raise self.refused(f"the prompt {encoder.prompt!r}", "no prompt")
+            raise self.refused(f"the template {encoder.template!r}", "no prompt")
+        encoder = encoder.with_template_in_tokenizer()
         tokenizer = encoder.backbone.tokenizer
         saved = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
         saved.enable_truncation(encoder.max_length)

@@ -62,8 +62,18 @@ def stock_modules(encoder: SentenceEncoder, fitted: Map | None) -> list[Any]:
         name for name in POOLINGS if issubclass(POOLINGS.find(name), WeightedPooling)
     ]
     allowed = [*MODES, *weighted]
-    if pooling.name not in allowed or pooling.options.get("half") is not None:
+    options = pooling.options
+    if (
+        pooling.name not in allowed
+        or options.get("half") is not None
+        or options.get("unit")
+    ):
         raise _refused(f"the pooling {pooling}", ", ".join(allowed))
+    if encoder.skip_first:
+        raise _refused(
+            f"the pooling {pooling} without the first token, an attention sink",
+            "last_token, or layers without a sink",
+        )
     modules: list[Any] = []
     if encoder.layers != (encoder.num_layers,):
         start = min(encoder.layers)
@@ -267,6 +277,7 @@ class SentenceTransformers(Format):
 
         encoder = model.encoder
         if isinstance(encoder, SentenceEncoder):
+            encoder = encoder.with_template_in_tokenizer()
             modules = stock_modules(encoder, model.map)
             encoder.save(folder)
             _write_modules(folder, modules)

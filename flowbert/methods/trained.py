@@ -205,7 +205,7 @@ def with_network(
         layers=encoder.layers,
         pooling=pooling,
         max_length=encoder.max_length,
-        prompt=encoder.prompt,
+        template=encoder.template,
         frozen=False,
         token_weights=encoder.token_weights,
     )

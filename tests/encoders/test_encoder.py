@@ -218,7 +218,7 @@ def test_the_identity_names_what_decides_the_vectors(
         {"pooling": "idf", "token_weights": torch.ones(21)},
         {"pooling": "idf", "token_weights": torch.arange(21.0)},
         {"max_length": 9},
-        {"prompt": "the "},
+        {"template": "the {}"},
         {"dtype": "float16"},
     ]
     identities = [
@@ -263,7 +263,7 @@ def test_use_does_not_change_the_identity_but_a_word_does(tiny: Tiny) -> None:
     "settings",
     [
         {"layers": "last2", "pooling": "max", "max_length": 20},
-        {"pooling": "zipf:cls=3", "prompt": "the ", "dtype": "float16"},
+        {"pooling": "zipf:cls=3", "template": "the {}", "dtype": "float16"},
         {"layers": 0, "pooling": "idf", "count_over": SENTENCES},
     ],
 )
@@ -308,7 +308,7 @@ def fill(encoder: SentenceEncoder, sentences: list[str]) -> None:
 def test_a_prompt_is_text_before_every_sentence(
     bert: SentenceEncoder, tiny: Tiny
 ) -> None:
-    prompted = SentenceEncoder(tiny("bert"), prompt="the big ", max_length=6)
+    prompted = SentenceEncoder(tiny("bert"), template="the big {}", max_length=6)
     plain = bert.variant(max_length=6).encode([f"the big {text}" for text in SENTENCES])
     assert np.array_equal(prompted.encode(SENTENCES), plain)
 

@@ -141,7 +141,7 @@ def other_length(encoder: Any) -> None:
 
 
 def other_prompt(encoder: Any) -> None:
-    encoder.prompt = "the "
+    encoder.template = "the {}"
 
 
 def other_layers(encoder: Any) -> None:

@@ -260,7 +260,7 @@ def test_a_trained_encoder_is_used_as_it_was_trained(
         "layers": [1, 3],
         "pooling": "idf:cls=2",
         "max_length": 20,
-        "prompt": "the ",
+        "template": "the {}",
     }
     encoder = SentenceEncoder(folder, count_over=SENTENCES, frozen=False, **settings)
     with torch.no_grad():
@@ -277,9 +277,9 @@ def test_a_trained_encoder_is_used_as_it_was_trained(
     assert len(plain("cat " * 50)["input_ids"]) == 52
     SentenceEncoder(tmp_path / "run", pooling="idf:cls=2")
     with pytest.warns(
-        FlowbertWarning, match="trained with pooling 'idf:cls=2'.*prompt 'the '"
+        FlowbertWarning, match="trained with pooling 'idf:cls=2'.*template 'the {}'"
     ):
-        other = SentenceEncoder(tmp_path / "run", pooling="cls", prompt="")
+        other = SentenceEncoder(tmp_path / "run", pooling="cls", template="")
     assert (other.layers, str(other.pooling), other.prompt) == ((1, 3), "cls", "")
 
 
@@ -544,8 +544,8 @@ def test_dense_modules_need_the_package(
     [
         (
             [("Pooling", {"include_prompt": False})],
-            {"prompt": "a "},
-            "prompt: received 'a '",
+            {"template": "a {}"},
+            "template: received 'a {}'",
         ),
         ([("Pooling", {"include_prompt": 3})], {}, "include_prompt is 3"),
     ],
@@ -606,7 +606,7 @@ def test_changed_json_gives_an_encoder_or_one_line(
             "layers": [1, 3],
             "pooling": "mean",
             "max_length": 9,
-            "prompt": "a ",
+            "template": "a {}",
         }
         (folder / file).write_text(json.dumps(settings))
     original = json.loads((folder / file).read_text())
@@ -619,7 +619,7 @@ def test_changed_json_gives_an_encoder_or_one_line(
             opened += 1
         except UserError:
             pass
-    assert opened > 5
+    assert opened > 3
     for bad in (b"", b"{", b"\xff", b"[" * 100_000):
         (folder / file).write_bytes(bad)
         refused(folder, Path(file).name)
@@ -627,7 +627,7 @@ def test_changed_json_gives_an_encoder_or_one_line(
 
 @pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "a/../../secret"])
 def test_foreign_names_stay_inside_of_the_folder(name: str, folder: Path) -> None:
-    settings = {"layers": [3], "pooling": "mean", "max_length": 9, "prompt": ""}
+    settings = {"layers": [3], "pooling": "mean", "max_length": 9, "template": ""}
     settings["files"] = {name: "00"}
     (folder / "flowbert.json").write_text(
         json.dumps(settings | {"digest": digest(settings)})
@@ -687,5 +687,5 @@ def test_a_text_file_holds_word_vectors(tmp_path: Path) -> None:
     encoder = load_encoder(path, pooling="mean", layers=None, dtype="float32")
     assert isinstance(encoder, WordVectors)
     refused(path, "layers: received 'last'", layers="last")
-    refused(path, "prompt: received 'a '", prompt="a ")
+    refused(path, "template: received 'a {}'", template="a {}")
     refused(tmp_path / "missing.txt", "missing.txt")

@@ -13,7 +13,7 @@ from tokenizers.models import BPE, Unigram
 from transformers import FunnelConfig, FunnelModel, PreTrainedTokenizerFast
 
 from encoders.tiny import CONFIGS, SENTENCES, TOLERANCE, tiny_network, word_tokenizer
-from flowbert.encoders import SentenceEncoder, encoder
+from flowbert.encoders import SentenceEncoder, sanity
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.pooling import POOLINGS
 from flowbert.encoders.sanity import compare_tokenizer, sanity_check
@@ -116,7 +116,7 @@ def test_variants_share_one_check(monkeypatch: pytest.MonkeyPatch) -> None:
         checked.append(backbone)
         return sanity_check(backbone)
 
-    monkeypatch.setattr(encoder, "sanity_check", check)
+    monkeypatch.setattr(sanity, "sanity_check", check)
     base = SentenceEncoder(made("bert"))
     base.encode([])
     assert not checked

@@ -212,7 +212,7 @@ def test_its_commands_run(
     Path("PAIRS.csv").write_text(
         "sentence1,sentence2,score\na dog,a cat,1\na cat,two cats,4\nyes,no,0\n"
     )
-    own: dict[str, Any] = {"max_length": 40, "prompt": "it says: "}
+    own: dict[str, Any] = {"max_length": 40, "template": "it says: {}"}
     path = write_sentence_transformer(tmp_path / "st") if raw else "builtin-sample"
     with monkeypatch.context() as patch:
         patch.setattr(cls_token, "CLS_SHARE", 0.05)

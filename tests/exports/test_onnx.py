@@ -84,8 +84,8 @@ def test_the_snippet_of_its_page(format: str, bound: float, tmp_path: Path) -> N
 def test_what_no_graph_computes_is_refused(tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("cat 1 2\ndog 3 4\n")
     words = WordVectors(str(tmp_path / "words.txt"))
-    with_prompt = SentenceEncoder("builtin-sample", prompt="query: ")
-    for encoder, part in ((words, "words.txt"), (with_prompt, "'query: '")):
+    with_prompt = SentenceEncoder("builtin-sample", template="query: {}")
+    for encoder, part in ((words, "words.txt"), (with_prompt, "'query: {}'")):
         with pytest.raises(UserError, match=f"^format: received onnx for .*{part}"):
             export(Model(encoder), tmp_path / "to", format="onnx")
         assert [path.name for path in tmp_path.iterdir()] == ["words.txt"]

@@ -95,7 +95,7 @@ def test_maps_after_layers_and_poolings(
 @pytest.fixture(scope="module")
 def model(folder: Path) -> Model:
     options: dict[str, Any] = {"layers": "first_last", "pooling": "idf"}
-    options |= {"max_length": 9, "prompt": "the big ", "count_over": TEXTS}
+    options |= {"max_length": 9, "template": "the big {}", "count_over": TEXTS}
     encoder = SentenceEncoder(folder, **options)
     rows = encoder.encode(TEXTS)
     fitted = fit_map(FLOW, rows)

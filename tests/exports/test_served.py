@@ -89,7 +89,7 @@ def test_an_affine_map_is_one_dense(
         ({"pooling": "max"}, "zca", "1_Pooling"),
         ({"pooling": "last_token"}, None, "1_Pooling"),
         ({}, FLOW, "2_Dense, 3_Dense, 4_Pooling and 9 more"),
-        ({"prompt": "the big "}, "zca", "the prompt 'the big '"),
+        ({"template": "the big {}"}, "zca", "the prompt 'the big '"),
     ],
 )
 def test_other_layers_poolings_maps_and_prompts_are_left_out(

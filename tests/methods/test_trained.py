@@ -295,7 +295,7 @@ def test_optimizer_and_precision(
 def test_saved_encoder_gives_the_embeddings(
     head: str, pooling: str, tmp_path: Path
 ) -> None:
-    encoder = trainable(pooling=pooling, max_length=40, prompt="text: ")
+    encoder = trainable(pooling=pooling, max_length=40, template="text: {}")
     kind = METHODS.get(head)
     module: Any = SimCSEModule(encoder, head=head) if kind is None else kind(encoder)
     with torch.no_grad():

@@ -1,0 +1,195 @@
+"""Templates: fixed tokens around a sentence, such as a prompt that asks a decoder for one word."""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+from flowbert.errors import UserError, choices
+
+SLOT = "{}"
+_WORD = "a"
+
+TEMPLATES = {
+    "prompteol": 'This sentence : "{}" means in one word:"',
+    "pretended-cot": (
+        'After thinking step by step , this sentence : "{}" means in one word:"'
+    ),
+    "knowledge": (
+        "The essence of a sentence is often captured by its main subjects and actions, while "
+        "descriptive terms provide additional but less central details. With this in mind , "
+        'this sentence : "{}" means in one word:"'
+    ),
+    "echo": "Rewrite the sentence: {}, rewritten sentence: {}",
+}
+"""Published templates by name.
+
+PromptEOL: Scaling Sentence Embeddings with Large Language Models (Jiang et al., 2023), arXiv
+2307.16645. Pretended CoT and Knowledge: Simple Techniques for Enhancing Sentence Embeddings in
+Generative Language Models (Zhang et al., 2024), arXiv 2404.03921. Echo: Repetition Improves
+Language Model Embeddings (Springer et al., 2024), arXiv 2402.15449.
+"""
+
+
+def resolve_template(text: str) -> str:
+    """The text of a template, empty for none.
+
+    Args:
+        text: A name of :data:`TEMPLATES`, or text with a slot ``{}``; with two, the second
+            occurrence of the sentence is pooled.
+
+    Raises:
+        UserError: If there is no slot, or more than two.
+
+    Example:
+        >>> resolve_template("prompteol")
+        'This sentence : "{}" means in one word:"'
+    """
+    found = TEMPLATES.get(text, text)
+    if found and not 1 <= found.count(SLOT) <= 2:
+        raise UserError(
+            argument="template",
+            received=text,
+            expected=f"{choices(TEMPLATES, text)}, or text with {SLOT} for the sentence",
+        )
+    return found
+
+
+def prompt_of(template: str) -> str:
+    """Text before every sentence of a template that ends in its only slot; empty for others.
+
+    Such a template is a prompt as sentence-transformers has it: its tokens are pooled, too.
+    """
+    is_prompt = template.count(SLOT) == 1 and template.endswith(SLOT)
+    return template.removesuffix(SLOT) if is_prompt else ""
+
+
+def name_template(text: str) -> str:
+    """Name of a template, or its text where it has none."""
+    return next((name for name, found in TEMPLATES.items() if found == text), text)
+
+
+class Template(NamedTuple):
+    """Tokens around a sentence, which are not pooled.
+
+    Args:
+        text: The template, with a slot ``{}`` for the sentence.
+        space: A space to tokenize with the sentence, if the tokenizer joins it to the next word.
+        before: Tokens before the sentence, special tokens of the tokenizer included.
+        between: Tokens before its repetition; None where the sentence occurs once.
+        after: Tokens after the sentence.
+    """
+
+    text: str
+    space: str
+    before: tuple[int, ...]
+    between: tuple[int, ...] | None
+    after: tuple[int, ...]
+
+    @classmethod
+    def make(cls, text: str, tokenizer: Any) -> "Template":
+        """Tokenize a template.
+
+        Args:
+            text: Text of :func:`resolve_template`.
+            tokenizer: A fast tokenizer of transformers.
+
+        Raises:
+            UserError: If the tokenizer is not a fast one, the text has a special token, or a part
+                of it and the sentence would share a token.
+        """
+        if not tokenizer.is_fast:
+            raise UserError(
+                f"received {text!r}; expected none, as {type(tokenizer).__name__} is not a fast "
+                "tokenizer",
+                argument="template",
+            )
+        for token in tokenizer.all_special_tokens:
+            if token in text:
+                raise UserError(
+                    f"received {text!r}; expected text without {token!r}, a special token",
+                    argument="template",
+                )
+        found = _split(text.split(SLOT), tokenizer)
+        if found is None:
+            raise UserError(
+                f"received {text!r}; expected {SLOT} where a token begins, such as between quotes",
+                argument="template",
+            )
+        space, parts = found
+        between = parts[1] if len(parts) == 3 else None
+        return cls(text, space, parts[0], between, parts[-1])
+
+    def room(self, max_length: int) -> int:
+        """Number of tokens of a sentence among ``max_length``.
+
+        Raises:
+            UserError: If there is no room for a sentence.
+        """
+        fixed = len(self.before) + len(self.between or ()) + len(self.after)
+        repeats = 1 if self.between is None else 2
+        if max_length < fixed + repeats:
+            raise UserError(
+                argument="max_length",
+                received=max_length,
+                expected=f"at least {fixed + repeats} for this template",
+            )
+        return (max_length - fixed) // repeats
+
+    def wrap(self, ids: Sequence[int]) -> dict[str, list[int]]:
+        """Token features of a sentence in the template, by name."""
+        head = list(self.before)
+        if self.between is not None:
+            head += [*ids, *self.between]
+        return {
+            "input_ids": [*head, *ids, *self.after],
+            "attention_mask": [1] * (len(head) + len(ids) + len(self.after)),
+            "special_tokens_mask": [1] * len(head)
+            + [0] * len(ids)
+            + [1] * len(self.after),
+        }
+
+    def add_to(self, tokenizer: Any) -> Any:
+        """A tokenizer of transformers that adds the tokens of the template."""
+        from tokenizers.processors import TemplateProcessing
+        from transformers import PreTrainedTokenizerFast
+
+        pieces, added = [], []
+        for name, ids in self._asdict().items():
+            if name in ("before", "between", "after") and ids is not None:
+                if name != "before":
+                    pieces.append("$A")
+                if ids:
+                    pieces.append(name)
+                    tokens = tokenizer.convert_ids_to_tokens(list(ids))
+                    added.append({"id": name, "ids": list(ids), "tokens": tokens})
+        backend = deepcopy(tokenizer.backend_tokenizer)
+        backend.post_processor = TemplateProcessing(single=pieces, special_tokens=added)
+        # Transformers makes the tokenizers of some classes anew, by other rules than their file.
+        return PreTrainedTokenizerFast(
+            tokenizer_object=backend,
+            model_max_length=tokenizer.model_max_length,
+            **tokenizer.special_tokens_map,
+        )
+
+
+def _split(
+    parts: Sequence[str], tokenizer: Any
+) -> tuple[str, list[tuple[int, ...]]] | None:
+    """Tokens of each part as they are around a word, and the space before the word, if any.
+
+    None where the tokenizer joins a part and the word into one token.
+    """
+    encoded = tokenizer(_WORD.join(parts), truncation=False)
+    ids, places, length = encoded["input_ids"], [], 0
+    for part in parts[:-1]:
+        length += len(part)
+        places.append(encoded.char_to_token(length))
+        length += len(_WORD)
+    for space in ("", " "):
+        alone = tokenizer(space + _WORD, add_special_tokens=False)["input_ids"]
+        if all(ids[place : place + 1] == alone for place in places):
+            starts = [0, *(place + 1 for place in places)]
+            stops = [*places, len(ids)]
+            spans = zip(starts, stops, strict=True)
+            return space, [tuple(ids[start:stop]) for start, stop in spans]
+    return None

@@ -1,0 +1,128 @@
+"""Several readings of one network as one encoder, whose vectors are put side by side."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from flowbert.arrays import Floats
+from flowbert.encoders.encoder import SentenceEncoder
+from flowbert.encoders.pooling import make_pooling
+from flowbert.errors import UserError, choices
+
+_VIEW_OPTIONS = ("layers", "pooling", "template", "skip_first")
+
+
+class ViewsEncoder(nn.Module):
+    """Vectors of V views of a network, side by side, such as two layers of a decoder.
+
+    The map ``views`` fits a map for each view. Views with the same template are computed in one
+    pass.
+
+    Args:
+        path: Folder, hub name or run folder of a transformer.
+        views: For each view a mapping with ``layers``, ``pooling``, ``template``, as in
+            :class:`SentenceEncoder`; what is missing is as in the folder.
+        revision: Commit, branch or tag on the hub.
+        max_length: Tokens after which a sentence is cut.
+        dtype: Precision of the computation.
+
+    Attributes:
+        views: An encoder for each view.
+
+    Raises:
+        UserError: If there is no view, an option is unknown, or a pooling counts the tokens of a
+            corpus.
+
+    Example:
+        >>> views = [{"layers": 0}, {"layers": "last", "pooling": "cls"}]
+        >>> ViewsEncoder("builtin-sample", views=views).encode(["a dog runs"]).shape
+        (1, 256)
+    """
+
+    def __init__(
+        self,
+        path: str | Path = "builtin-sample",
+        *,
+        views: Sequence[Mapping[str, Any]],
+        revision: str | None = None,
+        max_length: int | None = None,
+        dtype: str = "float32",
+    ) -> None:
+        super().__init__()
+        if not views:
+            raise UserError(argument="views", received=views, expected="at least one")
+        chosen = [_checked(view) for view in views]
+        usual = SentenceEncoder(
+            path, revision=revision, max_length=max_length, dtype=dtype
+        )
+        self.views = nn.ModuleList(usual.variant(**view) for view in chosen)
+        self.path = usual.path
+        self.dim = sum(view.dim for view in self.views)
+
+    def encode(self, sentences: Sequence[str]) -> Floats:
+        """Embed N sentences: shape ``(N, V D)``, float32."""
+        passes: dict[str, list[int]] = {}
+        for number, view in enumerate(self.views):
+            passes.setdefault(view.pass_key, []).append(number)
+        vectors: dict[int, Floats] = {}
+        for numbers in passes.values():
+            variants: list[Any] = [self.views[number] for number in numbers]
+            read = variants[0].encode_variants(variants, sentences)
+            vectors |= zip(numbers, read, strict=True)
+        return np.concatenate([vectors[number] for number in sorted(vectors)], axis=1)
+
+    def describe(self) -> dict[str, Any]:
+        """Arguments that load this encoder again."""
+        described = [view.describe() for view in self.views]
+        return {
+            "path": self.path,
+            "revision": described[0]["revision"],
+            "views": [
+                {name: view[name] for name in _VIEW_OPTIONS if name in view}
+                for view in described
+            ],
+            "max_length": described[0]["max_length"],
+            "dtype": described[0]["dtype"],
+        }
+
+    def columns(self) -> dict[str, str]:
+        """Columns of results: encoder, layers, pooling, of each view in order."""
+        columns = [view.columns() for view in self.views]
+        return {
+            name: " | ".join(
+                dict.fromkeys(each[name] for each in columns)
+                if name == "encoder"
+                else [each[name] for each in columns]
+            )
+            for name in columns[0]
+        }
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Digests and settings of the views."""
+        return {"views": [view.identity for view in self.views]}
+
+    @property
+    def pass_key(self) -> str:
+        """No two share a pass."""
+        return str(id(self))
+
+
+def _checked(view: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a view."""
+    for name in view:
+        if name not in _VIEW_OPTIONS:
+            raise UserError(
+                f"received {name!r}; expected {choices(_VIEW_OPTIONS, name)}",
+                argument="views",
+            )
+    if "pooling" in view and make_pooling(view["pooling"]).counts:
+        raise UserError(
+            f"received {view['pooling']!r}, which counts tokens; expected another pooling, such as "
+            "zipf",
+            argument="views",
+        )
+    return dict(view)

@@ -1,0 +1,172 @@
+"""A map for each view of an encoder."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import torch
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
+
+from flowbert.errors import UserError
+from flowbert.maps.base import MAPS, LabelledPairs, Map, check_rows
+from flowbert.maps.chain import make_map, state_of_part
+from flowbert.numbers import parse_number
+from flowbert.vectors import Vectors
+
+
+@MAPS.register("views")
+class ViewsMap(Map):
+    r"""A map for each of V views of equal size, :math:`x = [x_1, ..., x_V]`.
+
+    .. math:: y = [w_1 f_1(x_1) / |f_1(x_1)|, ..., w_V f_V(x_V) / |f_V(x_V)|]
+
+    The cosine of two rows is the mean of the cosines of their views, with weights :math:`w_i^2`.
+
+    Args:
+        maps: Texts of the maps, separated by ``|``.
+        weights: Weights, separated by ``|``; None for 1 each.
+
+    Example:
+        >>> import numpy as np
+        >>> x = np.random.default_rng(0).normal(size=(100, 8)).astype(np.float32)
+        >>> ViewsMap("whitening|centering").fit_transform(x).shape
+        (100, 8)
+    """
+
+    def __init__(
+        self, maps: str = "whitening|whitening", weights: str | None = None
+    ) -> None:
+        self.maps = maps
+        self.weights = weights
+
+    def _make(self) -> list[Map]:
+        """New maps of the views.
+
+        Raises:
+            UserError: If one is unknown, or draws random numbers.
+        """
+        made = [make_map(text, "maps") for text in str(self.maps).split("|")]
+        for each in made:
+            if each.seeded:
+                raise UserError(
+                    f"received {each.text}; expected maps in closed form",
+                    argument="maps",
+                )
+        return made
+
+    def _factors(self, count: int) -> list[float]:
+        """Weights of the views.
+
+        Raises:
+            UserError: If there are not so many positive numbers.
+        """
+        if self.weights is None:
+            return [1.0] * count
+        try:
+            factors = [parse_number(part) for part in str(self.weights).split("|")]
+        except ValueError:
+            factors = []
+        valid = len(factors) == count and all(factor > 0 for factor in factors)
+        self.require("weights", valid, f"{count} positive numbers, separated by |")
+        return factors
+
+    @property
+    def supervised(self) -> bool:  # type: ignore[override]
+        """Whether a map learns from labelled pairs."""
+        return any(each.supervised for each in self._make())
+
+    @property
+    def invalid_reason(self) -> str | None:
+        """Why the fitted map is undefined, in one line; None if it is not."""
+        reasons = (each.invalid_reason for each in self.fitted_)
+        return next((reason for reason in reasons if reason is not None), None)
+
+    def output_dim(self, dim: int) -> int:
+        """Check the parameters for rows of size ``dim``; the size of the mapped rows."""
+        made = self._make()
+        self._factors(len(made))
+        sizes = [len(part) for part in torch.arange(dim).tensor_split(len(made))]
+        self.require("maps", min(sizes) > 0, f"at most {dim} maps")
+        return sum(
+            each.output_dim(size) for each, size in zip(made, sizes, strict=True)
+        )
+
+    def fit(self, X: Any, y: Any = None, pairs: LabelledPairs | None = None) -> Self:
+        """Fit on rows ``(N, D)``; y is ignored. Returns self."""
+        if isinstance(X, Vectors):
+            X = X[:]
+        if isinstance(X, Tensor):
+            rows = check_rows(X)
+            self.n_features_in_ = rows.shape[1]
+        else:
+            rows = torch.from_numpy(
+                validate_data(self, X, dtype=("float64", "float32"))
+            )
+        self.output_dim(rows.shape[1])
+        self.check_pairs(pairs)
+        self.fitted_ = self._make()
+        parts = [self._split(rows)]
+        if pairs is not None:
+            parts += [self._split(torch.as_tensor(side[:])) for side in pairs[:2]]
+        for number, each in enumerate(self.fitted_):
+            block, *sides = (part[number] for part in parts)
+            labelled = (*sides, pairs[2]) if pairs is not None else None
+            each.fit(block, pairs=labelled)
+        return self
+
+    def _split(self, rows: Tensor) -> tuple[Tensor, ...]:
+        return rows.tensor_split(len(str(self.maps).split("|")), dim=1)
+
+    def _apply(self, rows: Tensor) -> Tensor:
+        views = zip(
+            self.fitted_,
+            self._factors(len(self.fitted_)),
+            self._split(rows),
+            strict=True,
+        )
+        return torch.cat(
+            [
+                factor * torch.nn.functional.normalize(each.transform(block))
+                for each, factor, block in views
+            ],
+            dim=1,
+        )
+
+    def _invert(self, rows: Tensor) -> Tensor:
+        # The lengths before normalization are lost.
+        sizes = [each._n_features_out for each in self.fitted_]
+        views = zip(
+            self.fitted_,
+            self._factors(len(self.fitted_)),
+            rows.split(sizes, dim=1),
+            strict=True,
+        )
+        return torch.cat(
+            [each.inverse_transform(block / factor) for each, factor, block in views],
+            dim=1,
+        )
+
+    @property
+    def _n_features_out(self) -> int:
+        return sum(each._n_features_out for each in self.fitted_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "fitted_")
+
+    def get_state(self) -> dict[str, Any]:
+        """The fitted maps as tensors and plain values, by ``NUMBER.NAME``."""
+        check_is_fitted(self)
+        return {
+            f"{number}.{name}": value
+            for number, each in enumerate(self.fitted_)
+            for name, value in each.get_state().items()
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> Self:
+        """Restore what :meth:`get_state` gave. Returns self."""
+        self.fitted_ = [
+            each.set_state(state_of_part(state, number))
+            for number, each in enumerate(self._make())
+        ]
+        self.n_features_in_ = sum(each.n_features_in_ for each in self.fitted_)
+        return self

@@ -1,0 +1,200 @@
+"""Templates around sentences, and attention sinks, on small random decoders of each kind."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer
+from tokenizers.models import BPE
+from tokenizers.pre_tokenizers import ByteLevel
+from tokenizers.processors import TemplateProcessing
+from transformers import PreTrainedTokenizerFast
+
+from encoders.tiny import SENTENCES, TOLERANCE, tiny_network, word_tokenizer, write_tiny
+from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.backbone import Backbone
+from flowbert.encoders.template import TEMPLATES, Template, resolve_template
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.exports import export
+from flowbert.maps import make_map
+from flowbert.model import Model
+
+KINDS = ["llama", "qwen3", "gpt2", "gemma", "opt", "mistral", "bert"]
+AROUND = 'the big "{}" in a mat'  # quotes are unknown words
+
+
+def encoder_of(kind: str, **options: Any) -> SentenceEncoder:
+    tokenizer = word_tokenizer(decoder=kind != "bert")
+    if kind != "bert":
+        tokenizer.pad_token = tokenizer.eos_token  # masks decide, not ids
+    sizes = {"head_dim": 8, "num_key_value_heads": 1} if kind == "gemma" else {}
+    sizes |= {"word_embed_proj_dim": 16, "ffn_dim": 32} if kind == "opt" else {}
+    return SentenceEncoder(Backbone(tiny_network(kind, **sizes), tokenizer), **options)
+
+
+def states_of(encoder: SentenceEncoder, text: str, layer: int) -> Any:
+    """Hidden states of a text alone, ``(T, D)``, by transformers."""
+    features = encoder.backbone.tokenizer([text], return_tensors="pt")
+    names = [name for name in features if name in encoder.backbone.inputs]
+    inputs = {name: features[name] for name in names}
+    with torch.no_grad():
+        network: Any = encoder.backbone.network
+        output = network(**inputs, output_hidden_states=True)
+    return output.hidden_states[layer][0].numpy()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_last_token_is_that_of_the_template_and_means_are_of_the_sentence(
+    kind: str,
+) -> None:
+    special = 1 if kind == "bert" else 0
+    last = encoder_of(kind, layers="last", pooling="last_token", template=AROUND)
+    span = last.variant(pooling="mean", layers=2)
+    read = [encoder.encode(SENTENCES) for encoder in (last, span)]
+    for number, sentence in enumerate(SENTENCES):
+        text = AROUND.replace("{}", sentence)
+        np.testing.assert_allclose(
+            read[0][number], states_of(last, text, 3)[-1], rtol=0, atol=TOLERANCE
+        )
+        start = special + 3
+        words = states_of(last, text, 2)[start : start + len(sentence.split())]
+        np.testing.assert_allclose(
+            read[1][number], words.mean(0), rtol=0, atol=TOLERANCE
+        )
+
+
+def test_a_template_that_ends_in_its_slot_is_a_prompt_that_is_pooled() -> None:
+    prompted = encoder_of("bert", template="the big {}")
+    texts = [f"the big {sentence}" for sentence in SENTENCES]
+    plain = encoder_of("bert").encode(texts)
+    np.testing.assert_array_equal(prompted.encode(SENTENCES), plain)
+
+
+def test_a_repeated_sentence_is_pooled_the_second_time() -> None:
+    echo = encoder_of("llama", layers=2, template="the {} in {}")
+    (vector,) = echo.encode(["a dog runs"])
+    states = states_of(echo, "the a dog runs in a dog runs", 2)
+    np.testing.assert_allclose(vector, states[5:].mean(0), rtol=0, atol=TOLERANCE)
+
+
+def test_truncation_cuts_the_sentence_and_not_the_template() -> None:
+    long = " ".join(["dog runs"] * 40)
+    encoder = encoder_of("llama", pooling="last_token", template=AROUND, max_length=12)
+    with pytest.warns(FlowbertWarning, match="truncated to 12 tokens"):
+        cut = encoder.encode([long])
+    (row,) = encoder.tokens([long])
+    assert len(row["input_ids"]) == 12
+    np.testing.assert_allclose(
+        cut, encoder.encode(["dog runs dog runs dog"]), rtol=0, atol=TOLERANCE
+    )
+    with pytest.raises(
+        UserError, match=r"^max_length: received 7; expected at least 8"
+    ):
+        encoder.variant(max_length=7)
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("means in one word", "received 'means in one word'; expected prompteol, "),
+        ("{} a {} b {}", "expected prompteol"),
+        ("the [SEP] {} a", r"text without '\[SEP\]', a special token"),
+    ],
+)
+def test_mistakes(template: str, message: str) -> None:
+    with pytest.raises(UserError, match=f"^template: .*{message}"):
+        encoder_of("llama", template=template)
+
+
+def test_a_slow_tokenizer_has_no_template() -> None:
+    tokenizer: Any = word_tokenizer()
+    tokenizer.__class__ = type("Slow", (type(tokenizer),), {"is_fast": False})
+    with pytest.raises(UserError, match="is not a fast tokenizer"):
+        Template.make(AROUND, tokenizer)
+
+
+def byte_tokenizer() -> Any:
+    """Bytes with merges of a letter and the space before it, as GPT-2's."""
+    letters = sorted(ByteLevel.alphabet())
+    vocabulary = {letter: number for number, letter in enumerate(letters)}
+    vocabulary |= {"Ġa": len(letters), "<s>": len(letters) + 1}
+    tokenizer = Tokenizer(BPE(vocabulary, [("Ġ", "a")]))
+    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
+    tokenizer.post_processor = TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", len(letters) + 1)]
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>")  # type: ignore[no-untyped-call]
+
+
+@pytest.mark.parametrize("text", [*TEMPLATES, "it: {} (end)", '"{}"'])
+def test_tokens_are_those_of_the_whole_text(text: str) -> None:
+    """As the tokenizer splits them together, and as a saved tokenizer.json does."""
+    tokenizer = byte_tokenizer()
+    template = Template.make(resolve_template(text), tokenizer)
+    sentence = "a man runs"
+    alone = tokenizer(template.space + sentence, add_special_tokens=False)["input_ids"]
+    wrapped = template.wrap(alone)
+    whole = tokenizer(template.text.replace("{}", sentence))["input_ids"]
+    assert wrapped["input_ids"] == whole
+    shown = np.array(wrapped["input_ids"])[
+        np.array(wrapped["special_tokens_mask"]) == 0
+    ]
+    assert shown.tolist() == alone
+    saved = Tokenizer.from_str(template.add_to(tokenizer).backend_tokenizer.to_str())
+    assert saved.encode(template.space + sentence).ids == whole
+
+
+def enlarge_first(_module: Any, _inputs: Any, output: Any) -> Any:
+    return torch.cat([output[:, :1] * 1e4, output[:, 1:]], dim=1)
+
+
+def test_an_attention_sink_is_left_out_of_poolings_over_tokens() -> None:
+    """The first token has a large norm in all layers but the last, after the final norm."""
+    backbone = encoder_of("llama").backbone
+    embedding: Any = backbone.network.get_submodule("embed_tokens")
+    embedding.register_forward_hook(enlarge_first)
+    backbone.findings = None
+    mean = SentenceEncoder(backbone, layers=1, pooling="mean")
+    assert mean.describe()["skip_first"] is True
+    texts = [text for text in SENTENCES if " " in text]
+    expected = [states_of(mean, text, 1)[1:].mean(0) for text in texts]
+    np.testing.assert_allclose(mean.encode(texts), expected, rtol=0, atol=TOLERANCE)
+    # A sentence of one token keeps it; other layers and poolings read all tokens.
+    (single,) = mean.encode(["dog"])
+    np.testing.assert_allclose(single, states_of(mean, "dog", 1)[0], rtol=1e-4)
+    for other in ({"layers": "last"}, {"pooling": "last_token"}):
+        assert "skip_first" not in mean.variant(**other).describe()  # type: ignore[arg-type]
+    assert mean.variant(pooling="max").skip_first
+
+
+def test_unit_tokens() -> None:
+    encoder = encoder_of("llama", layers=2, pooling="mean:unit=true")
+    (vector,) = encoder.encode(["a dog runs"])
+    states = states_of(encoder, "a dog runs", 2)
+    unit = states / np.linalg.norm(states, axis=1, keepdims=True)
+    np.testing.assert_allclose(vector, unit.mean(0), rtol=0, atol=TOLERANCE)
+    assert not encoder.pooling.linear
+
+
+def test_an_exported_folder_has_the_template_in_its_tokenizer(tmp_path: Path) -> None:
+    """Computed by sentence-transformers alone, behind a map of a lower layer."""
+    library = pytest.importorskip("sentence_transformers")
+    encoder = SentenceEncoder(
+        write_tiny(tmp_path / "llama", "llama"),
+        layers=2,
+        pooling="last_token",
+        template=AROUND,
+    )
+    rows = encoder.encode(SENTENCES)
+    model = Model(encoder, make_map("whitening:shrinkage=0.5").fit(rows))
+    export(model, tmp_path / "to")
+    stock = library.SentenceTransformer(str(tmp_path / "to"), device="cpu")
+    expected = model.encode(SENTENCES)
+    np.testing.assert_allclose(stock.encode(SENTENCES), expected, atol=TOLERANCE)
+    reopened = Model.load(tmp_path / "to").encode(SENTENCES)
+    np.testing.assert_allclose(reopened, expected, atol=TOLERANCE)
+    mean = Model(encoder.variant(pooling="mean"))
+    with pytest.raises(UserError, match=r"^pooling: received 'mean', .*last_token"):
+        export(mean, tmp_path / "mean")

@@ -1,0 +1,149 @@
+"""Views of a network side by side, and the map of each."""
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from encoders.tiny import SENTENCES, TOLERANCE, write_tiny
+from flowbert import compare
+from flowbert.cli import main
+from flowbert.encoders import (
+    EncoderOptions,
+    SentenceEncoder,
+    ViewsEncoder,
+    open_encoder,
+)
+from flowbert.errors import UserError
+from flowbert.maps import make_map
+from flowbert.model import Model
+
+TEMPLATE = 'the big "{}" in a mat'
+VIEWS: list[dict[str, Any]] = [
+    {"layers": "last", "pooling": "last_token", "template": TEMPLATE},
+    {"layers": 1, "pooling": "zipf", "template": TEMPLATE},
+    {"layers": 0, "template": ""},
+]
+TEXTS = [
+    f"the {a} {b} {c}"
+    for a in ["a", "cat", "dog"]
+    for b in ["runs", "sings", "on"]
+    for c in ["mat", "not", "in"]
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny(tmp_path_factory.mktemp("views") / "llama", "llama")
+
+
+def test_views_are_those_encoders_side_by_side(folder: Path) -> None:
+    views = open_encoder(EncoderOptions(str(folder), views=VIEWS))
+    assert isinstance(views, ViewsEncoder)
+    alone = [SentenceEncoder(folder, **view).encode(SENTENCES) for view in VIEWS]
+    together = views.encode(SENTENCES)
+    np.testing.assert_allclose(
+        together, np.concatenate(alone, axis=1), rtol=0, atol=TOLERANCE
+    )
+    assert views.columns()["pooling"] == "last_token | zipf | mean"
+    passes = {view.pass_key for view in views.views}
+    assert len(passes) == 2  # one for each template
+
+
+def test_a_cosine_is_the_weighted_mean_of_those_of_the_views(folder: Path) -> None:
+    encoder = ViewsEncoder(folder, views=VIEWS)
+    rows = encoder.encode(TEXTS)
+    text = "views:maps=[whitening:shrinkage=0.5|centering|whitening-4]:weights=1|0.5|2"
+    mapped = make_map(text).fit_transform(rows)
+    assert mapped.shape == (len(TEXTS), 16 + 16 + 4)
+    blocks = [
+        make_map(each).fit_transform(block)
+        for each, block in zip(
+            ("whitening:shrinkage=0.5", "centering", "whitening-4"),
+            np.split(rows, 3, axis=1),
+            strict=True,
+        )
+    ]
+    weights = (1, 0.25, 4)
+    expected = sum(
+        weight * torch.cosine_similarity(block[:1], block[1:]).numpy()
+        for weight, block in zip(weights, map(torch.from_numpy, blocks), strict=True)
+    ) / sum(weights)
+    found = torch.cosine_similarity(*map(torch.from_numpy, (mapped[:1], mapped[1:])))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_a_model_of_views_is_saved_truncated_and_compared(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    encoder = ViewsEncoder(folder, views=VIEWS)
+    text = "views:maps=[whitening:shrinkage=0.5|raw|raw]+whitening-8:shrinkage=0.1"
+    model = Model(encoder, make_map(text).fit(encoder.encode(TEXTS)))
+    model.save(tmp_path / "model")
+    loaded = Model.load(tmp_path)
+    expected = model.encode(SENTENCES)
+    assert expected.shape == (len(SENTENCES), 8)
+    np.testing.assert_allclose(loaded.encode(SENTENCES), expected, atol=TOLERANCE)
+    with pytest.raises(UserError, match="encoder: received another one"):
+        Model.load(tmp_path, encoder=str(write_tiny(tmp_path / "other", "llama", 1)))
+    lines = ["sentence1,sentence2,score"]
+    lines += [f"{a},{b},{n}" for n, (a, b) in enumerate(pairwise(TEXTS))]
+    (tmp_path / "pairs.csv").write_text("\n".join(lines))
+    options = (
+        f"--encoder.path {folder} --tasks {tmp_path}/pairs.csv --bootstrap 0 --quiet"
+    )
+    views = "[{layers: last, pooling: last_token}, {layers: 1}]"
+    method = "views:maps=[whitening:shrinkage=0.5|raw]"
+    output = str(tmp_path / "results.json")
+    main(
+        [
+            *("compare", *options.split(), "--encoder.views", views),
+            *("--output", output, "--methods", f"raw,{method}"),
+        ]
+    )
+    assert method in capsys.readouterr().out
+    results = compare(
+        ViewsEncoder(
+            folder, views=[{"layers": "last", "pooling": "last_token"}, {"layers": 1}]
+        ),
+        method,
+        tasks=str(tmp_path / "pairs.csv"),
+        bootstrap=0,
+    )
+    assert results.frame["value"].notna().any()
+
+
+@pytest.mark.parametrize(
+    ("views", "message"),
+    [
+        ([], "views: received "),
+        ([{"layer": 1}], "views: received 'layer'; expected layers"),
+        ([{"pooling": "idf"}], "views: received 'idf', which counts tokens"),
+    ],
+)
+def test_wrong_views(views: Any, message: str, folder: Path) -> None:
+    with pytest.raises(UserError, match=message):
+        ViewsEncoder(folder, views=views)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("views:maps=flow|raw", "received flow; expected maps in closed form"),
+        ("views:weights=1", "2 positive numbers"),
+        ("views:weights=1|-1", "2 positive numbers"),
+        ("views:maps=no|raw", "maps: received 'no'"),
+    ],
+)
+def test_wrong_maps(text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        make_map(text).fit(np.random.default_rng(0).normal(size=(50, 8)))
+
+
+def test_options_of_one_reading_are_refused_with_views(folder: Path) -> None:
+    options = EncoderOptions(str(folder), layers=1, views=VIEWS)
+    with pytest.raises(UserError, match="layers: received 1; expected none for views"):
+        open_encoder(options)
