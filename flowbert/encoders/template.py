@@ -165,7 +165,8 @@ class Template(NamedTuple):
         backend = deepcopy(tokenizer.backend_tokenizer)
         backend.post_processor = TemplateProcessing(single=pieces, special_tokens=added)
         # Transformers makes the tokenizers of some classes anew, by other rules than their file.
-        return PreTrainedTokenizerFast(
+        make: Any = PreTrainedTokenizerFast
+        return make(
             tokenizer_object=backend,
             model_max_length=tokenizer.model_max_length,
             **tokenizer.special_tokens_map,

@@ -138,7 +138,7 @@ class ViewsMap(Map):
         views = zip(
             self.fitted_,
             self._factors(len(self.fitted_)),
-            rows.split(sizes, dim=1),
+            torch.split(rows, sizes, dim=1),
             strict=True,
         )
         return torch.cat(

@@ -72,7 +72,8 @@ def test_a_cosine_is_the_weighted_mean_of_those_of_the_views(folder: Path) -> No
         weight * torch.cosine_similarity(block[:1], block[1:]).numpy()
         for weight, block in zip(weights, map(torch.from_numpy, blocks), strict=True)
     ) / sum(weights)
-    found = torch.cosine_similarity(*map(torch.from_numpy, (mapped[:1], mapped[1:])))
+    first, others = torch.from_numpy(mapped[:1]), torch.from_numpy(mapped[1:])
+    found = torch.cosine_similarity(first, others)
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
