@@ -58,7 +58,8 @@ class ViewsEncoder(nn.Module):
         usual = SentenceEncoder(
             path, revision=revision, max_length=max_length, dtype=dtype
         )
-        self.views: Any = nn.ModuleList([usual.variant(**view) for view in chosen])
+        variants: list[Any] = [usual.variant(**view) for view in chosen]
+        self.views: Any = nn.ModuleList(variants)
         self.path = usual.path
         self.dim = sum(view.dim for view in self.views)
 
