@@ -19,7 +19,8 @@ def test_paths_with_commas_are_one_item(tmp_path: Path) -> None:
         assert as_list(",".join(items), "path", paths=True) == items
     assert as_list(inner, "methods") == inner.replace(", ", ",").split(",")
     assert expand_files(f"{file},{file}") == [Path(file)]
-    (tmp_path / "x[1].txt").write_text("x\n")
+    for name in ("x[1].txt", "x1.txt"):
+        (tmp_path / name).write_text("x\n")
     assert expand_files(tmp_path / "x[1].txt") == [tmp_path / "x[1].txt"]
 
 
