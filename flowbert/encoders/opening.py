@@ -45,11 +45,8 @@ class EncoderOptions:
         max_length: Tokens after which a sentence is truncated; 0 for the limit of the network.
         dtype: ``float32``, ``float16`` or ``bfloat16``.
         template: Text around every sentence, with ``{}`` in its place, or ``prompteol``,
-            ``pretended-cot``, ``knowledge``, ``echo``. Only ``last_token`` and ``cls`` pool its
-            tokens, unless it ends in its only ``{}``, as the prompt ``query: {}``.
-        views: Several of layers, pooling and template, whose vectors are put side by side, such as
-            ``[{template: prompteol, pooling: last_token}, {layers: 1}]``; the map ``views`` fits
-            each on its own.
+            ``pretended-cot``, ``knowledge``, ``echo``.
+        views: Layers, poolings and templates whose vectors are put side by side.
         max_words: Number of word vectors to read.
     """
 

@@ -20,7 +20,7 @@ from flowbert.maps.simple import KernelMap, Raw, Standardization, Truncation
 from flowbert.maps.spectral import ZCA, Whitening
 from flowbert.maps.state import digest_state
 from flowbert.maps.transformer import SklearnTransformer
-from flowbert.maps.views import ViewsMap
+from flowbert.maps.view_maps import ViewsMap
 from flowbert.vectors.moments import Moments
 
 __all__ = [

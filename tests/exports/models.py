@@ -17,7 +17,7 @@ from helpers import fit
 
 FLOW = "flow:levels=2:depth=2:width=5"
 OF_FLOW = ("levels", "depth", "width", "coupling", "init")
-AFFINE = [name for name in MAPS if name != "flow"]
+AFFINE = [name for name in MAPS if name not in ("flow", "views")]
 CHAINS = ["standardization+whitening-6", FLOW, f"whitening-9+{FLOW}+standardization"]
 
 

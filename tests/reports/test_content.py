@@ -83,7 +83,7 @@ def test_an_interrupted_run_says_how_to_resume(tmp_path: Path) -> None:
     write_log(tmp_path / "metrics.csv", [49], 1.0)
     content = read_content(tmp_path)
     assert "no results yet" in content.record["verdicts"][0]
-    assert content.command.endswith("last.ckpt")
+    assert content.command == f"flowbert fit --resume {tmp_path}"
 
 
 def test_joined_runs_show_the_settings_that_differ(content: PageContent) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Self
 
+import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
@@ -10,8 +11,11 @@ from torch import Tensor
 from flowbert.errors import UserError
 from flowbert.maps.base import MAPS, LabelledPairs, Map, check_rows
 from flowbert.maps.chain import make_map, state_of_part
+from flowbert.maps.state import pack, unpack
 from flowbert.numbers import parse_number
 from flowbert.vectors import Vectors
+
+_COLUMNS = ("n_features_in_", "feature_names_in_")
 
 
 @MAPS.register("views")
@@ -45,7 +49,9 @@ class ViewsMap(Map):
         Raises:
             UserError: If one is unknown, or draws random numbers.
         """
-        made = [make_map(text, "maps") for text in str(self.maps).split("|")]
+        valid = isinstance(self.maps, str)
+        self.require("maps", valid, "texts of maps, separated by |")
+        made = [make_map(text, "maps") for text in self.maps.split("|")]
         for each in made:
             if each.seeded:
                 raise UserError(
@@ -100,7 +106,7 @@ class ViewsMap(Map):
             self.n_features_in_ = rows.shape[1]
         else:
             rows = torch.from_numpy(
-                validate_data(self, X, dtype=("float64", "float32"))
+                np.array(validate_data(self, X, dtype=["float64", "float32"]))
             )
         self.output_dim(rows.shape[1])
         self.check_pairs(pairs)
@@ -115,7 +121,7 @@ class ViewsMap(Map):
         return self
 
     def _split(self, rows: Tensor) -> tuple[Tensor, ...]:
-        return rows.tensor_split(len(str(self.maps).split("|")), dim=1)
+        return rows.tensor_split(len(self.maps.split("|")), dim=1)
 
     def _apply(self, rows: Tensor) -> Tensor:
         views = zip(
@@ -156,7 +162,8 @@ class ViewsMap(Map):
     def get_state(self) -> dict[str, Any]:
         """The fitted maps as tensors and plain values, by ``NUMBER.NAME``."""
         check_is_fitted(self)
-        return {
+        own = {name: getattr(self, name) for name in _COLUMNS if hasattr(self, name)}
+        return pack(own) | {
             f"{number}.{name}": value
             for number, each in enumerate(self.fitted_)
             for name, value in each.get_state().items()
@@ -168,5 +175,8 @@ class ViewsMap(Map):
             each.set_state(state_of_part(state, number))
             for number, each in enumerate(self._make())
         ]
-        self.n_features_in_ = sum(each.n_features_in_ for each in self.fitted_)
+        for name, value in unpack(
+            {n: state[n] for n in _COLUMNS if n in state}
+        ).items():
+            setattr(self, name, value)
         return self
