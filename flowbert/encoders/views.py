@@ -61,7 +61,7 @@ class ViewsEncoder(nn.Module):
         variants: list[Any] = [usual.variant(**view) for view in chosen]
         self.views: Any = nn.ModuleList(variants)
         self.path = usual.path
-        self.dim = sum(view.dim for view in self.views)
+        self.dim = sum(view.dim for view in variants)
 
     def encode(self, sentences: Sequence[str]) -> Floats:
         """Embed N sentences: shape ``(N, V D)``, float32."""
