@@ -641,11 +641,17 @@ OF_TRAINER = ("trainer.max_steps", "trainer.precision", "trainer.logger")
 """Options of Lightning's Trainer in the default run: all take the same way."""
 
 
+TRAINED = ("simcse", "mlm", "sbert", "distillation")
+"""Methods that train an encoder, whose effects are left to the slow run."""
+
+
 def is_slow(case: str, name: str) -> bool:
-    """Whether a pair is left to the slow run: a faster case has the option, too."""
+    """Whether a pair is left to the slow run, as a rule because a faster case has the option."""
     if case == "flow" and name.startswith("trainer.") and name not in OF_TRAINER:
         return True
     kind = type(CASES[case][1][name])
+    if kind is Change and case in TRAINED:
+        return True
     return case != next(
         each for each in BY_TIME if isinstance(CASES[each][1].get(name), kind)
     )
