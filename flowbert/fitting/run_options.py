@@ -144,7 +144,7 @@ class FitOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """The arguments of :func:`flowbert.validate` and :func:`flowbert.test`, beside the run.
+    """Arguments of :func:`flowbert.fitting.validate` and :func:`flowbert.fitting.test`.
 
     Args:
         ckpt_path: Checkpoint: ``last`` or ``best`` of the run, or a path.
