@@ -141,7 +141,9 @@ def test_a_run_knows_what_a_cosine_is_worth(run: Path, tmp_path: Path) -> None:
     [
         "whitening:shrinkage=0.5",
         pytest.param("learned-removal-8", marks=pytest.mark.slow),
-        "whitening-16:shrinkage=0.1+learned-removal-8",
+        pytest.param(
+            "whitening-16:shrinkage=0.1+learned-removal-8", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_baseline_stands_as_in_a_comparison(

@@ -642,7 +642,7 @@ OF_TRAINER = ("trainer.max_steps", "trainer.precision", "trainer.logger")
 
 
 TRAINED = ("simcse", "mlm", "sbert", "distillation")
-"""Methods that train an encoder, whose effects are left to the slow run."""
+"""Methods that train an encoder: effects of their options are left to the slow run."""
 
 
 def is_slow(case: str, name: str) -> bool:
@@ -650,7 +650,9 @@ def is_slow(case: str, name: str) -> bool:
     if case == "flow" and name.startswith("trainer.") and name not in OF_TRAINER:
         return True
     kind = type(CASES[case][1][name])
-    if kind is Change and case in TRAINED:
+    if kind is Change and (
+        case in TRAINED or (case == "flow" and name.startswith("model."))
+    ):
         return True
     return case != next(
         each for each in BY_TIME if isinstance(CASES[each][1].get(name), kind)

@@ -384,6 +384,7 @@ def test_digests_are_reuse_digest_where_nothing_changes(
     assert len(reads) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_an_identity_is_cheap_beside_a_pass(real: Path) -> None:
     """Measured: 48 ms beside 4.9 s for 600 sentences on one busy core (medians)."""

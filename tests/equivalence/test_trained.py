@@ -170,7 +170,7 @@ def cells() -> list[Any]:
     """Every method by every way; the default run has every way of the first method."""
     made = []
     for method, way in itertools.product(TRAINED, FIGURES):
-        slow = method != TRAINED[0] and way is not python
+        slow = method != TRAINED[0]
         marks = [pytest.mark.slow] if slow else []
         name = f"{method}-{way.__name__}"
         made.append(pytest.param(method, way, id=name, marks=marks))

@@ -161,7 +161,7 @@ def test_learned_token_weights_are_kept(corpus: str, tmp_path: Path) -> None:
     assert scores == dict.fromkeys(names, expected)
 
 
-@pytest.mark.parametrize("folder", [False, True])
+@pytest.mark.parametrize("folder", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_compare_follows_the_advice(folder: bool, corpus: str, tmp_path: Path) -> None:
     encoder = "builtin-sample"
     if folder:
@@ -200,7 +200,7 @@ def run_commands(text: str) -> list[str]:
     return [line.split()[1] for line in lines]
 
 
-@pytest.mark.parametrize("raw", [True, False])
+@pytest.mark.parametrize("raw", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_its_commands_run(
     raw: bool,
     corpus: str,

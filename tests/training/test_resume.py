@@ -60,7 +60,17 @@ RUNS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("run", RUNS)
+DEFAULT = ("epochs, accumulation", "steps, validation within", "part of an epoch")
+"""Runs of the default tests; the others add loaders that are made anew, and clipping."""
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(name, marks=[] if name in DEFAULT else pytest.mark.slow)
+        for name in RUNS
+    ],
+)
 def test_from_every_checkpoint(run: str, tmp_path: Path) -> None:
     options = RUNS[run]
     whole = fit(tmp_path, *checkpoints(tmp_path / "whole"), **options)
@@ -99,7 +109,9 @@ LENGTHS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("accumulate", "validate"), [(1, 2), (2, 1.0)])
+@pytest.mark.parametrize(
+    ("accumulate", "validate"), [pytest.param(1, 2, marks=pytest.mark.slow), (2, 1.0)]
+)
 def test_two_parts_are_the_whole_or_refused(
     accumulate: int, validate: float, tmp_path: Path
 ) -> None:
