@@ -188,6 +188,8 @@ class SentenceEncoder(nn.Module):
             if _same_weights(str(self.pooling), saved_pooling):
                 token_weights = saved
         self.counted = self.pooling.counts and token_weights is None
+        if skip_first is None and (layers, pooling, template) == (None, None, None):
+            skip_first = settings.skip_first
         if skip_first is None:
             skip_first = self._has_sink()
         self.skip_first = skip_first

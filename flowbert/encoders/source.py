@@ -47,12 +47,13 @@ _SMALL_FILES = (
     f"*{WEIGHTS_FILE}",
     "model/*.safetensors",
 )
-_USE = ("layers", "pooling", "max_length", "template")
+_USE = ("layers", "pooling", "max_length", "template", "skip_first")
 _SETTINGS_SCHEMA: dict[str, Any] = {
     "layers": list,
     "pooling": str,
     "max_length": int,
     "template": (str, ""),
+    "skip_first": (bool, False),
     "files": (dict, {}),
     "digest": (str, None),
 }
@@ -139,6 +140,7 @@ class FolderSettings(NamedTuple):
         pooling: Pooling over tokens.
         max_length: Tokens after which a sentence is cut; None for what the tokenizer says.
         template: Text around every sentence.
+        skip_first: Whether poolings over tokens leave out the first token; None if not known.
         token_weights: Saved weights of the pooling.
         trained: Whether the encoder was trained with flowbert.
         lowercase: Whether text is converted to lower case.
@@ -153,6 +155,7 @@ class FolderSettings(NamedTuple):
     pooling: str = "mean"
     max_length: int | None = 128
     template: str = ""
+    skip_first: bool | None = None
     token_weights: Tensor | None = None
     trained: bool = False
     lowercase: bool = False
@@ -431,7 +434,7 @@ def default_prompt(file: Path) -> str:
 
 def write_settings(folder: Path, described: dict[str, Any]) -> None:
     """Write how the encoder in a folder is used, by its description, and digests of its files."""
-    content = {name: described[name] for name in _USE}
+    content = {name: ({"skip_first": False} | described)[name] for name in _USE}
     files = sorted(folder.iterdir())
     content["files"] = {path.name: digest_file(path) for path in files}
     write_json(folder / SETTINGS_FILE, content | {"digest": digest(content)})

@@ -9,7 +9,6 @@ from torch import nn
 
 from flowbert.arrays import Floats
 from flowbert.encoders.encoder import SentenceEncoder
-from flowbert.encoders.pooling import make_pooling
 from flowbert.errors import UserError, choices
 
 _VIEW_OPTIONS = ("layers", "pooling", "template", "skip_first")
@@ -120,10 +119,4 @@ def _checked(view: Mapping[str, Any]) -> dict[str, Any]:
                 f"received {name!r}; expected {choices(_VIEW_OPTIONS, name)}",
                 argument="views",
             )
-    if "pooling" in view and make_pooling(view["pooling"]).counts:
-        raise UserError(
-            f"received {view['pooling']!r}, which counts tokens; expected another pooling, such as "
-            "zipf",
-            argument="views",
-        )
     return dict(view)

@@ -628,6 +628,7 @@ def test_changed_json_gives_an_encoder_or_one_line(
 @pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "a/../../secret"])
 def test_foreign_names_stay_inside_of_the_folder(name: str, folder: Path) -> None:
     settings = {"layers": [3], "pooling": "mean", "max_length": 9, "template": ""}
+    settings["skip_first"] = False
     settings["files"] = {name: "00"}
     (folder / "flowbert.json").write_text(
         json.dumps(settings | {"digest": digest(settings)})

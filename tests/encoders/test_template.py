@@ -169,6 +169,21 @@ def test_an_attention_sink_is_left_out_of_poolings_over_tokens() -> None:
     assert mean.variant(pooling="max").skip_first
 
 
+def test_a_first_token_that_is_left_out_stays_out_when_saved(tmp_path: Path) -> None:
+    """Also where the weights have no sink any more, as after a training."""
+    path = write_tiny(tmp_path / "llama", "llama")
+    encoder = SentenceEncoder(path, layers=1, pooling="mean", skip_first=True)
+    expected = encoder.encode(SENTENCES)
+    assert not np.allclose(
+        expected, encoder.variant(skip_first=False).encode(SENTENCES)
+    )
+    encoder.save(tmp_path / "trained")
+    Model(encoder).save(tmp_path / "run" / "model")
+    again = SentenceEncoder(tmp_path / "trained")
+    for loaded in (again, again.variant(), Model.load(tmp_path / "run").encoder):
+        np.testing.assert_array_equal(loaded.encode(SENTENCES), expected)
+
+
 def test_unit_tokens() -> None:
     encoder = encoder_of("llama", layers=2, pooling="mean:unit=true")
     (vector,) = encoder.encode(["a dog runs"])

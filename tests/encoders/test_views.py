@@ -122,7 +122,7 @@ def test_a_model_of_views_is_saved_truncated_and_compared(
     [
         ([], "views: received "),
         ([{"layer": 1}], "views: received 'layer'; expected layers"),
-        ([{"pooling": "idf"}], "views: received 'idf', which counts tokens"),
+        ([{"pooling": "idf"}], "pooling: received 'idf' without sentences to count"),
     ],
 )
 def test_wrong_views(views: Any, message: str, folder: Path) -> None:
