@@ -48,6 +48,8 @@ class Backbone(nn.Module):
         first_position: Position of a sentence's first token.
         longest: Number of positions; None without a table of them.
         findings: What the sanity check found; None before the first sentences are encoded.
+        reads_prefixes: Whether a :class:`~flowbert.encoders.prefix.Prefix` gives the same hidden
+            states; None before one is computed.
         saved_weights: Pooling of the folder, and the token weights ``(V,)`` that it was saved with;
             None without them.
     """
@@ -68,6 +70,7 @@ class Backbone(nn.Module):
         self.dim: int = config.hidden_size
         self.num_layers: int = config.num_hidden_layers
         self.findings: Findings | None = None
+        self.reads_prefixes: bool | None = None
         self.saved_weights: tuple[str, Tensor] | None = None
         self.first_position, self.longest = _positions(network)
         self.inputs = frozenset(inspect.signature(network.forward).parameters)
@@ -210,12 +213,13 @@ class Backbone(nn.Module):
         """Output of the network for token features, with its hidden states.
 
         Args:
-            features: Token features by name, each ``(B, T)``.
+            features: Token features by name, each ``(B, T)``, and options of the network.
             top: Highest layer that is read: those above it may be left out; None for all.
         """
         features = {name: x for name, x in features.items() if name in self.inputs}
         # Decoders keep keys and values for generation.
-        options = {"use_cache": False} if "use_cache" in self.inputs else {}
+        if "use_cache" in self.inputs:
+            features = {"use_cache": False} | features
         network: Any = self.network
         # Prediction layers of a masked language model are not computed.
         compute = partial(
@@ -223,7 +227,6 @@ class Backbone(nn.Module):
             **features,
             output_hidden_states=True,
             return_dict=True,
-            **options,
         )
         if top is None or torch.compiler.is_compiling():
             output = compute()

@@ -20,11 +20,13 @@ from flowbert.encoders.layers import (
     resolve_layers,
 )
 from flowbert.encoders.pooling import (
+    LastTokenPooling,
     LearnedWeightsPooling,
     NetworkPooling,
     TokenFeatures,
     make_pooling,
 )
+from flowbert.encoders.prefix import Prefix
 from flowbert.encoders.sanity import find, first_is_sink, warn_of_findings
 from flowbert.encoders.settings import changes_positions
 from flowbert.encoders.source import (
@@ -517,13 +519,16 @@ class SentenceEncoder(nn.Module):
 
         def embed(batch: Sequence[int]) -> Tensor:
             features = backbone.pad([rows[i] for i in batch])
-            return _compute(variants, _to_device(features, device))
+            return _compute(variants, _to_device(features, device), prefix)
 
         with backbone.evaluating():
             equal_lengths = self._check_network(variants)
+            prefix = self._prefix(variants)
             rows = list(self.tokens(sentences))
             lengths = [len(row["input_ids"]) for row in rows]
             self._warn_of_cut(sentences, lengths)
+            if prefix is not None:
+                lengths = [length - prefix.length for length in lengths]
             plan = plan_batches(lengths, sentences, batch_tokens, equal_lengths)
             with in_threads(embed, plan, workers(backbone.network)) as batches:
                 for batch, vectors in zip(plan, _with_next_begun(batches), strict=True):
@@ -534,6 +539,16 @@ class SentenceEncoder(nn.Module):
         if not finite.all():
             self._refuse_not_finite(sentences[int(finite.argmin())])
         return list(result)
+
+    def _prefix(self, variants: Sequence["SentenceEncoder"]) -> Prefix | None:
+        """The computed tokens before a sentence, if no variant reads them."""
+        wrapping = self._wrapping()
+        kinds = {type(variant.pooling) for variant in variants}
+        if wrapping is None or not all(
+            kind.over_tokens or kind is LastTokenPooling for kind in kinds
+        ):
+            return None
+        return Prefix.compute(self.backbone, wrapping.before)
 
     def _check_network(self, variants: Sequence["SentenceEncoder"]) -> bool:
         """Whether batches need equal lengths; warn of the findings of the sanity check.
@@ -623,10 +638,17 @@ class SentenceEncoder(nn.Module):
             write_settings(temporary, self.describe())
 
 
-def _compute(variants: Sequence[SentenceEncoder], features: TokenFeatures) -> Tensor:
+def _compute(
+    variants: Sequence[SentenceEncoder],
+    features: TokenFeatures,
+    prefix: Prefix | None = None,
+) -> Tensor:
     """Vectors of S variants from one pass: ``(S, B, D)``."""
     top = max(max(variant.layers) for variant in variants)
-    output = variants[0].backbone(features, top)
+    inputs = features
+    if prefix is not None:
+        inputs, features = prefix.add_to(features), prefix.cut(features)
+    output = variants[0].backbone(inputs, top)
     return torch.stack([variant.read(output, features) for variant in variants])
 
 

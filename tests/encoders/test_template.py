@@ -53,6 +53,8 @@ def test_the_last_token_is_that_of_the_template_and_means_are_of_the_sentence(
     last = encoder_of(kind, layers="last", pooling="last_token", template=AROUND)
     span = last.variant(pooling="mean", layers=2)
     read = [encoder.encode(SENTENCES) for encoder in (last, span)]
+    # Their first tokens are computed once, where the network can go on from them.
+    assert last.backbone.reads_prefixes == (kind != "bert")
     for number, sentence in enumerate(SENTENCES):
         text = AROUND.replace("{}", sentence)
         np.testing.assert_allclose(

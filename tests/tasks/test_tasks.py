@@ -182,6 +182,18 @@ def test_scores_of_an_sts_task_and_of_another_scale() -> None:
     assert reason.startswith("no pair has a score above 4, the limit that positive")
 
 
+def test_sentences_as_the_evaluation_of_prompteol_prepares_them(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.tsv"
+    rows = ['He said "no".\tWho runs?\t1', "e.g.\tA dog..\t2", "a 'b'\tDogs!\t3"]
+    file.write_text("\n".join(["sentence1\tsentence2\tscore", *rows]))
+    (task,) = load_tasks(f"prompteol:{file}")
+    assert task.pairs() == (
+        ["He said 'no'", "e.g", "a 'b'"],
+        ["Who runs", "A dog.", "Dogs!"],
+    )
+    assert task.name == "prompteol:pairs"
+
+
 def test_aggregations_over_subsets(real: Path) -> None:
     task = load_task("STS13", str(real / "data/senteval"))
     assert isinstance(task, STS)
