@@ -32,11 +32,7 @@ class Prefix(NamedTuple):
         Returns:
             None where there are none, or the network does not compute the rest from them.
         """
-        if not ids:
-            return None
-        if backbone.reads_prefixes is None:
-            backbone.reads_prefixes = _reads_prefixes(backbone)
-        if not backbone.reads_prefixes:
+        if not ids or not reads_prefixes(backbone):
             return None
         return _compute(backbone, torch.tensor([ids]))
 
@@ -63,8 +59,19 @@ def _compute(backbone: Any, ids: Tensor) -> Prefix | None:
     return Prefix(length, cache)
 
 
+def reads_prefixes(backbone: Any) -> bool:
+    """Whether a sentence has the same hidden states after its first tokens are computed alone.
+
+    It is so in decoders, whose tokens read those before them alone. Checked once for a backbone.
+    """
+    if backbone.reads_prefixes is None:
+        with backbone.evaluating():
+            backbone.reads_prefixes = _reads_prefixes(backbone)
+    found: bool = backbone.reads_prefixes
+    return found
+
+
 def _reads_prefixes(backbone: Any) -> bool:
-    """Whether a sentence has the same hidden states after its first tokens are computed alone."""
     findings = find(backbone)
     if findings is None or findings.equal_lengths:
         return False
