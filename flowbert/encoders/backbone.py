@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from flowbert.encoders.base import reuse_digest
 from flowbert.encoders.depth import add_exits, compute_layers
+from flowbert.encoders.memory import check_memory
 from flowbert.encoders.sanity import Findings, compare_tokenizer
 from flowbert.encoders.settings import (
     config_values,
@@ -115,6 +116,7 @@ class Backbone(nn.Module):
                 files.folder, trust_remote_code=False
             )
             compare_tokenizer(path, tokenizer, files.folder)
+            check_memory(path, files.folder, getattr(torch, dtype))
             network, report = AutoModel.from_pretrained(
                 files.source,
                 revision=files.revision,
