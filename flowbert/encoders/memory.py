@@ -48,7 +48,8 @@ def _count_weights(folder: Path) -> int:
         if file.is_file():
             with safe_open(file, "pt") as tensors:
                 shapes = [
-                    tensors.get_slice(name).get_shape() for name in tensors.keys()  # noqa: SIM118
+                    tensors.get_slice(name).get_shape()
+                    for name in tensors.keys()  # noqa: SIM118
                 ]
             count += sum(map(math.prod, shapes))
     return count

@@ -277,6 +277,11 @@ class SentenceTransformers(Format):
 
         encoder = model.encoder
         if isinstance(encoder, SentenceEncoder):
+            if encoder.wrapping is not None and encoder.pooling.over_tokens:
+                raise _refused(
+                    f"the pooling {encoder.pooling} without the template",
+                    "last_token, or onnx",
+                )
             encoder = encoder.with_template_in_tokenizer()
             modules = stock_modules(encoder, model.map)
             encoder.save(folder)
