@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from flowbert.analysis import Analysis, Sample, analyze_sample
-from flowbert.analysis.frames import ALL, make_measures
+from flowbert.analysis.measure import ALL, make_measures
 from flowbert.analysis.sentences import check_projection
 from flowbert.arrays import Floats
 from flowbert.data.corpus import load_corpus

@@ -13,7 +13,7 @@ import pandas as pd
 from flowbert import __version__
 from flowbert.analysis import Analysis, Plot, Table
 from flowbert.analysis.drawing import save_picture
-from flowbert.analysis.frames import measure_of
+from flowbert.analysis.measure import measure_of
 from flowbert.errors import UserError
 from flowbert.folders import write_folder_atomically
 from flowbert.io import write_atomically

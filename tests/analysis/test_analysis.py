@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from flowbert.analysis import MEASURES, Analysis, Sample, analyze_sample
-from flowbert.analysis.frames import make_measures, measure_of
+from flowbert.analysis.measure import make_measures, measure_of
 from flowbert.analysis.sentences import DRAWN_SENTENCES, project
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError

@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 
 from examples.low_overlap import words
-from flowbert.analysis.lengths import words_of
+from flowbert.analysis.sample import words_of
 from flowbert.data.split import is_word, split_words
 
 # With vowel signs, a virama, tone marks, points and a joiner: one word each.

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from flowbert.analysis import MEASURES
-from flowbert.analysis.frames import measure_of
+from flowbert.analysis.measure import measure_of
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments import compare
