@@ -27,8 +27,13 @@ from flowbert.encoders.source import (
     save_token_weights,
 )
 from flowbert.errors import UserError, choices
-from flowbert.folders import write_folder_atomically
-from flowbert.io import digest, digest_file, read_json, write_json
+from flowbert.io import (
+    digest,
+    digest_file,
+    read_json,
+    write_folder_atomically,
+    write_json,
+)
 from flowbert.maps import (
     SAMPLED_ROWS,
     Cosines,

@@ -1,4 +1,4 @@
-"""The base class of measures, and their registry."""
+"""Measures, their registry, and the analysis that holds their frames."""
 
 import math
 import warnings

@@ -12,7 +12,7 @@ import pandas as pd
 from torch import Tensor
 
 from flowbert.arrays import Floats
-from flowbert.data.split import split_words
+from flowbert.data.text_files import split_words
 
 if TYPE_CHECKING:  # imported when it is used
     from flowbert.encoders import SentenceEncoder

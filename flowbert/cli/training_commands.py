@@ -16,7 +16,7 @@ from flowbert.encoders import EncoderOptions
 from flowbert.experiments import Results
 from flowbert.methods import METHODS
 from flowbert.reports import next_commands, print_results
-from flowbert.training.run_folder import CHECKPOINTS, new_folder
+from flowbert.training.checkpoints import CHECKPOINTS, new_folder
 
 _OF_THE_LINE = ("import", "threads", "quiet", "resume")
 

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from flowbert.arrays import Floats
-from flowbert.data.split import is_word, split_words
-from flowbert.data.text_files import stream_lines
+from flowbert.data.text_files import is_word, split_words, stream_lines
 from flowbert.encoders.pooling import make_pooling
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io import digest, fingerprint_text, recall, recall_digest

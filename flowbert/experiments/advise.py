@@ -16,7 +16,7 @@ from flowbert.encoders.pooling import POOLINGS, LearnedWeightsPooling
 from flowbert.encoders.sentence_transformer import SentenceTransformerEncoder
 from flowbert.encoders.source import locate, read_settings
 from flowbert.errors import UserError
-from flowbert.experiments.candidates import RECIPE_METHOD, Candidate
+from flowbert.experiments.plan import RECIPE_METHOD, Candidate
 from flowbert.maps import make_map
 from flowbert.vectors import EmbeddingCache
 

@@ -23,8 +23,7 @@ from flowbert.encoders import (
     open_encoder,
 )
 from flowbert.errors import UserError, check_used
-from flowbert.experiments.candidates import parse_candidates
-from flowbert.experiments.plan import check_size
+from flowbert.experiments.plan import check_size, parse_candidates
 from flowbert.experiments.results import Results
 from flowbert.experiments.run import fit_candidate
 from flowbert.flows import Glow

@@ -15,10 +15,9 @@ from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.data.text_files import as_list
 from flowbert.encoders import Encoder, SentenceEncoder, WordVectors, choose_device
 from flowbert.errors import UserError, check_used, choices
-from flowbert.experiments.candidates import parse_candidates
 from flowbert.experiments.compare import check_options
 from flowbert.experiments.estimates import MISSING, Estimates, joined
-from flowbert.experiments.plan import Experiment, plan_experiments
+from flowbert.experiments.plan import Experiment, parse_candidates, plan_experiments
 from flowbert.experiments.published import (
     IS_COPY,
     OTHER_NAME,

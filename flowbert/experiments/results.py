@@ -13,9 +13,13 @@ import torch
 from flowbert.analysis.table import in_order
 from flowbert.arrays import Floats
 from flowbert.errors import UserError, check_choice
-from flowbert.experiments.columns import RESULT_COLUMNS, main_aggregation
 from flowbert.experiments.estimates import Estimates
-from flowbert.experiments.intervals import estimate_rows, with_averages
+from flowbert.experiments.intervals import (
+    RESULT_COLUMNS,
+    estimate_rows,
+    main_aggregation,
+    with_averages,
+)
 from flowbert.experiments.records import (
     read_record,
     record_file,
@@ -41,7 +45,7 @@ class Results:
     """Scores of methods on tasks: a view of the records of experiments.
 
     Args:
-        rows: Scores, with the keys of :data:`flowbert.experiments.columns.RESULT_COLUMNS`.
+        rows: Scores, with the keys of :data:`flowbert.experiments.intervals.RESULT_COLUMNS`.
         record: Metadata of the run: versions, device, settings, verdicts, differences.
         records: Records of the experiments, and of the reference rows of tables.
 

@@ -16,8 +16,7 @@ from flowbert.data.corpus import Corpus
 from flowbert.data.sts import Subset
 from flowbert.encoders import Encoder
 from flowbert.errors import UserError
-from flowbert.experiments.candidates import Candidate, check_unseeded
-from flowbert.experiments.plan import Experiment
+from flowbert.experiments.plan import Candidate, Experiment, check_unseeded
 from flowbert.experiments.records import (
     environment,
     read_finished,

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from flowbert.encoders import EncoderOptions
-from flowbert.errors import UserError, hear_warnings
+from flowbert.errors import UserError, record_warnings
 from flowbert.experiments import Results
-from flowbert.experiments.candidates import Candidate
+from flowbert.experiments.plan import Candidate
 from flowbert.experiments.run import fit_map
 from flowbert.fitting.outcome import measure, save, trained, write_page
 from flowbert.fitting.parts import Run
@@ -22,8 +22,7 @@ from flowbert.maps import Map
 from flowbert.registry import imports_refused
 from flowbert.threads import threads_for
 from flowbert.training import VectorWriter
-from flowbert.training.checkpoints import BestCheckpoint
-from flowbert.training.run_folder import RUN_CONFIG, new_folder
+from flowbert.training.checkpoints import RUN_CONFIG, BestCheckpoint, new_folder
 from flowbert.training.trainer import quiet_lightning, seeded
 
 __all__ = ["FitOptions", "RunOptions", "fit", "predict", "test", "validate"]
@@ -73,7 +72,7 @@ def fit(
     """
     given = FitOptions(method=method, encoder=encoder, **options)
     folder = Path(given.run_dir or new_folder(method))
-    with hear_warnings() as heard, prepared("fit", given, folder) as run:
+    with record_warnings() as warned, prepared("fit", given, folder) as run:
         if run.is_first:
             with write_atomically(run.folder / RUN_CONFIG) as temporary:
                 text = given.to_yaml() if given.config is None else given.config
@@ -84,7 +83,7 @@ def fit(
             return Results([], {})
         candidates = trained(run) if run.map is None else [_fit_map(run, run.map)]
         save(run, candidates)
-        return measure(run, candidates, heard)
+        return measure(run, candidates, warned)
 
 
 @_takes(RunOptions)
@@ -158,11 +157,11 @@ def _opened(command: str, run: str | Path, given: RunOptions) -> Iterator[Run]:
 
 
 def _measure_checkpoint(command: str, run: str | Path, given: RunOptions) -> Results:
-    with hear_warnings() as heard, _opened(command, run, given) as opened:
+    with record_warnings() as warned, _opened(command, run, given) as opened:
         _call(opened, command)
         if not opened.is_first:
             return Results([], {})
-        return measure(opened, trained(opened), heard)
+        return measure(opened, trained(opened), warned)
 
 
 def _fit_map(run: Run, unfitted: Map) -> Candidate:

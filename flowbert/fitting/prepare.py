@@ -29,7 +29,7 @@ from flowbert.training import (
     read_checkpoint,
 )
 from flowbert.training.base import check_limits
-from flowbert.training.run_folder import claimed, find_checkpoint
+from flowbert.training.checkpoints import claimed, find_checkpoint
 from flowbert.training.trainer import make_trainer, seeded
 from flowbert.vectors import EmbeddingCache
 

@@ -13,8 +13,7 @@ from flowbert.data.text_files import as_list
 from flowbert.errors import UserError
 from flowbert.registry import imports_refused, is_import_path
 from flowbert.tasks.base import AVERAGE, TASKS, Task
-from flowbert.tasks.pairs import Pairs
-from flowbert.tasks.sts import POSITIVE_ABOVE, STS
+from flowbert.tasks.sts import POSITIVE_ABOVE, STS, Pairs
 
 RESERVED = (AVERAGE, "alignment", "uniformity", "mean cosine", "mean_cosine")
 """Names of other columns of tables, which no task may have."""

@@ -7,7 +7,7 @@ import pytest
 
 from examples.low_overlap import words
 from flowbert.analysis.sample import words_of
-from flowbert.data.split import is_word, split_words
+from flowbert.data.text_files import is_word, split_words
 
 # With vowel signs, a virama, tone marks, points and a joiner: one word each.
 SCRIPTS = [

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flowbert.errors import UserError
-from flowbert.training.run_folder import (
+from flowbert.training.checkpoints import (
     claimed,
     find_checkpoint,
     new_folder,
