@@ -29,7 +29,6 @@ from flowbert.encoders.source import (
 from flowbert.errors import UserError, choices
 from flowbert.io import (
     digest,
-    digest_file,
     read_json,
     write_folder_atomically,
     write_json,
@@ -43,6 +42,7 @@ from flowbert.maps import (
     as_map,
     load_map,
     log_density,
+    read_map_file,
     save_map,
 )
 from flowbert.maps.state import digest_state
@@ -52,8 +52,6 @@ from flowbert.seeding import Stream
 _ENCODER_PATHS = (
     "places"  # the encoder's path relative to the model folder, and absolute
 )
-_SCALE = ".int8"
-_COSINES = ".cosines"
 _LARGEST_COSINE = 1.01  # in half precision
 _SENTENCES_IN_MEMORY = 16384  # sentences whose tokens are in memory at once
 
@@ -386,23 +384,8 @@ def save_models(
         weights = getattr(models[0].encoder, "token_weights", None)
         save_token_weights(temporary, weights)
         for model in models:
-            _save_map(model, temporary, digest(identity))
-
-
-def _save_map(model: Model, folder: Path, encoder: str) -> None:
-    """Write a map, its scale and cosines, in place of those of the same name."""
-    file = folder / f"{model.map_name}.safetensors"
-    if model.map is not None:
-        save_map(model.map, file, encoder)
-    for suffix, part in ((_SCALE, model.scale), (_COSINES, model.cosines)):
-        file.with_suffix(suffix).unlink(missing_ok=True)
-        if part is not None:
-            part.save(file.with_suffix(suffix), _map_digest(file))
-
-
-def _map_digest(file: Path) -> str:
-    """Digest of a map's file; nothing where there is no map."""
-    return digest_file(file) if file.is_file() else ""
+            file = temporary / f"{model.map_name}.safetensors"
+            save_map(model.map, file, digest(identity), model.scale, model.cosines)
 
 
 def _encoder_content(encoder: Any, folder: Path) -> dict[str, Any]:
@@ -546,10 +529,6 @@ def load_fitted(
             argument="method", received=name, expected=choices(["raw", *saved], name)
         )
     file = folder / f"{name}.safetensors"
-    scale, cosines = file.with_suffix(_SCALE), file.with_suffix(_COSINES)
-    encoder = digest(_read_encoder(folder)["identity"])
-    return (
-        None if name == "raw" else load_map(file, encoder),
-        Scale.load(scale, _map_digest(file)) if scale.is_file() else None,
-        Cosines.load(cosines, _map_digest(file)) if cosines.is_file() else None,
-    )
+    if name == "raw" and not file.is_file():
+        return None, None, None
+    return read_map_file(file, digest(_read_encoder(folder)["identity"]))

@@ -104,9 +104,7 @@ def test_a_run_folder_holds_everything(run: Path) -> None:
     assert {path.name for path in (run / "model").iterdir()} == {
         ".flowbert",
         "encoder.json",
-        *(f"{name}.int8" for name in ("raw", "whitening", "flow")),
-        *(f"{name}.cosines" for name in ("raw", "whitening", "flow")),
-        *(f"{name}.safetensors" for name in ("whitening", "flow")),
+        *(f"{name}.safetensors" for name in ("raw", "whitening", "flow")),
     }
     metrics = pd.read_csv(run / "metrics.csv")
     assert metrics["step/nll"].notna().sum() == 2 * (300 // 64)

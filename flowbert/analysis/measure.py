@@ -132,7 +132,7 @@ class Analysis:
     ) -> None:
         self.setting = dict(setting)
         self.frames: dict[str, pd.DataFrame] = {}
-        for name in dict.fromkeys([*MEASURES.names(), *frames]):
+        for name in dict.fromkeys([*MEASURES, *frames]):
             if name in frames:
                 measure_of(name)
                 frame = frames[name].replace([math.inf, -math.inf], math.nan)
@@ -164,11 +164,7 @@ class Analysis:
                 warnings.warn(message, FlowbertWarning, stacklevel=2)
                 continue
             try:
-                values = {
-                    column: [math.nan if each is None else each for each in values]
-                    for column, values in columns.items()
-                }
-                frames[name] = pd.DataFrame(values)
+                frames[name] = pd.DataFrame(columns).fillna(math.nan)
             except (AttributeError, TypeError, ValueError) as error:
                 raise UserError(
                     f"{path}: {name}: expected columns ({error})"
@@ -200,12 +196,12 @@ def make_measures(texts: str | Sequence[str] = ALL) -> dict[str, Measure]:
         >>> list(make_measures("spectra,bits"))
         ['spectra', 'bits']
     """
-    made: dict[str, Measure] = {}
+    measures: dict[str, Measure] = {}
     for text in as_list(texts, "measures"):
-        for each in MEASURES.names() if text == ALL else [text]:
-            kind, options = MEASURES.parse(each, "measures")
-            made[MEASURES.name_of(kind)] = kind(**options)
-    return made
+        for name in MEASURES if text == ALL else [text]:
+            measure = MEASURES.make(name, argument="measures")
+            measures[MEASURES.name_of(type(measure))] = measure
+    return measures
 
 
 def analyze_sample(
@@ -238,7 +234,7 @@ def analyze_sample(
     }
     if measures != ALL:
         setting["measures"] = as_list(measures, "measures")
-    made = make_measures(measures)
-    return Analysis(
-        setting, {name: measure.frame(sample) for name, measure in made.items()}
-    )
+    frames = {
+        name: each.frame(sample) for name, each in make_measures(measures).items()
+    }
+    return Analysis(setting, frames)

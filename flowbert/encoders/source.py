@@ -321,7 +321,8 @@ def _trained_settings(folder: Path) -> FolderSettings:
 def map_files(folder: Path) -> list[Path]:
     """Files of maps in the ``model`` of a run or an export."""
     files = sorted(folder.glob("*.safetensors"))
-    return [file for file in files if file.name != WEIGHTS_FILE]
+    others = (WEIGHTS_FILE, "raw.safetensors")  # the output of an encoder without a map
+    return [file for file in files if file.name not in others]
 
 
 def _published_settings(folder: Path) -> FolderSettings:

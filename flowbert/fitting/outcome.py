@@ -96,7 +96,9 @@ def save(run: Run, candidates: Sequence[Candidate]) -> None:
     save_models(models, folder)
 
 
-def measure(run: Run, candidates: Sequence[Candidate], warned: Sequence[str]) -> Results:
+def measure(
+    run: Run, candidates: Sequence[Candidate], warned: Sequence[str]
+) -> Results:
     """Compare with the raw embeddings; write results and page.
 
     Args:

@@ -14,7 +14,7 @@ from flowbert.maps.precision import (
     quantize,
 )
 from flowbert.maps.removal import LearnedRemoval, RemoveDirections
-from flowbert.maps.saving import load_map, save_map
+from flowbert.maps.saving import load_map, read_map_file, save_map
 from flowbert.maps.simple import (
     Centering,
     KernelMap,
@@ -64,5 +64,6 @@ __all__ = [
     "log_density",
     "make_map",
     "quantize",
+    "read_map_file",
     "save_map",
 ]

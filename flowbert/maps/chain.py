@@ -14,6 +14,7 @@ from torch import Tensor
 
 from flowbert.errors import UserError
 from flowbert.maps.base import MAPS, LabelledPairs, Map, check_rows
+from flowbert.maps.state import join_states, state_of_part
 from flowbert.registry import imports_refused, split_chain
 from flowbert.vectors import Vectors
 
@@ -180,8 +181,7 @@ class Chain(_BaseComposition, Map):
     @property
     def invalid_reason(self) -> str | None:
         """Why the fitted chain is undefined, in one line; None if it is not."""
-        reasons = (part.invalid_reason for part in self.parts)
-        return next((reason for reason in reasons if reason is not None), None)
+        return first_reason(self.parts)
 
     @property
     def n_features_in_(self) -> int:
@@ -254,17 +254,13 @@ class Chain(_BaseComposition, Map):
             UserError: If a part is not affine.
         """
         (weight, bias), *others = (part.affine() for part in self.parts)
-        for own_weight, own_bias in others:
-            weight, bias = weight @ own_weight, bias @ own_weight + own_bias
+        for factor, shift in others:
+            weight, bias = weight @ factor, bias @ factor + shift
         return weight, bias
 
     def get_state(self) -> dict[str, Any]:
         """The fitted parts as tensors and plain values, by ``NUMBER.NAME``."""
-        return {
-            f"{number}.{name}": value
-            for number, part in enumerate(self.parts)
-            for name, value in part.get_state().items()
-        }
+        return join_states(self.parts)
 
     def set_state(self, state: Mapping[str, Any]) -> Self:
         """Restore what :meth:`get_state` gave. Returns self."""
@@ -273,14 +269,9 @@ class Chain(_BaseComposition, Map):
         return self
 
 
-def state_of_part(state: Mapping[str, Any], number: int) -> dict[str, Any]:
-    """The state of one part of a chain."""
-    prefix = f"{number}."
-    return {
-        name.removeprefix(prefix): value
-        for name, value in state.items()
-        if name.startswith(prefix)
-    }
+def first_reason(parts: Sequence[Map]) -> str | None:
+    """Why the first undefined map of several is undefined; None if all are defined."""
+    return next(filter(None, (part.invalid_reason for part in parts)), None)
 
 
 def as_map(value: Any) -> Map:

@@ -51,7 +51,7 @@ def whole() -> Analysis:
 def test_everything_is_measured_and_survives_json(
     whole: Analysis, tmp_path: Path
 ) -> None:
-    assert list(whole.frames) == MEASURES.names()
+    assert list(whole.frames) == list(MEASURES)
     path = tmp_path / "analysis.json"
     whole.to_json(path)
     again = Analysis.from_json(path)

@@ -98,7 +98,7 @@ def test_histograms_of_latents_have_the_area_of_the_density(
         assert np.trapezoid(y, x) == pytest.approx(1, abs=0.01)
 
 
-@pytest.mark.parametrize("missing", MEASURES.names())
+@pytest.mark.parametrize("missing", list(MEASURES))
 def test_a_missing_frame_costs_its_own_plots(
     missing: str, content: PageContent
 ) -> None:
