@@ -113,22 +113,19 @@ def sentences_digest(sentences: Iterable[str]) -> str:
 
 def digest_tensors(tensors: "Mapping[str, torch.Tensor]") -> str:
     """Digest of names, dtypes, shapes and values."""
-    import torch
-
-    state = hashlib.blake2b(digest_size=16)
-    for name in sorted(tensors):
-        tensor = tensors[name].detach().cpu().contiguous()
-        state.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        state.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
-    return state.hexdigest()
+    return _hash_tensors(tensors, hashlib.blake2b(digest_size=16))
 
 
 def fingerprint_tensors(tensors: "Mapping[str, torch.Tensor]") -> str:
     """A digest that stays in this process (XXH3, 128 bits): at the speed of memory."""
-    import torch
     import xxhash
 
-    state = xxhash.xxh3_128()
+    return _hash_tensors(tensors, xxhash.xxh3_128())
+
+
+def _hash_tensors(tensors: "Mapping[str, torch.Tensor]", state: Any) -> str:
+    import torch
+
     for name in sorted(tensors):
         tensor = tensors[name].detach().cpu().contiguous()
         state.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())

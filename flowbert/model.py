@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
+from flowbert.data.text_files import user_path
 from flowbert.encoders import (
     as_sentences,
     check_same_encoder,
@@ -393,7 +394,7 @@ def _encoder_content(encoder: Any, folder: Path) -> dict[str, Any]:
     if encoder is None:
         return {"encoder": {}, "identity": {}}
     described = encoder.describe()
-    path = Path(os.path.expanduser(encoder.path))
+    path = user_path(encoder.path)
     is_name = encoder.path == SAMPLE or described.get("revision") is not None
     # An export holds its encoder.
     if path.exists() and not (is_name or _is_exported(folder)):
@@ -416,7 +417,7 @@ def _find_encoder(folder: Path, content: dict[str, Any]) -> Any:
     ]
     # First as it was typed, so that tables name it as before.
     paths = dict.fromkeys([settings["path"], *places])
-    found = [path for path in paths if os.path.exists(os.path.expanduser(path))]
+    found = [path for path in paths if os.path.exists(user_path(path))]
     if not found:
         raise UserError(
             f"there is no {' and no '.join(paths)}, the encoder of the model",
@@ -466,7 +467,7 @@ def _find(path: str) -> tuple[Path | None, dict[str, Any]]:
     encoder: dict[str, Any] = {}
     if folder is not None:
         encoder = {"path": str(folder.parent), "revision": None}
-    elif not os.path.exists(os.path.expanduser(path)):
+    elif not os.path.exists(user_path(path)):
         files = locate(path, argument="model")
         folder = model_folder(files.folder)
         encoder = {"path": files.source, "revision": files.revision}
@@ -480,7 +481,7 @@ def _is_exported(folder: Path) -> bool:
 
 def model_folder(path: str | Path) -> Path | None:
     """Folder with the maps of a run or an exported model; None for an encoder as it is."""
-    own = Path(os.path.expanduser(path))
+    own = user_path(path)
     for folder in (own / "model", own):
         if os.path.isfile(folder / MODEL_FILE):  # False for a text too long for a path
             return folder

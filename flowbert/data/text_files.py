@@ -18,6 +18,11 @@ from flowbert.errors import UserError, nearest
 _DIGITS = re.compile(r"([0-9]+)")
 
 
+def user_path(path: str | Path) -> Path:
+    """A path, in which ``~`` is the home folder."""
+    return Path(os.path.expanduser(path))
+
+
 def as_list(
     value: str | Sequence[str] | None, argument: str, *, paths: bool = False
 ) -> list[str]:
@@ -63,7 +68,7 @@ def _exists(text: str) -> bool:
     prefix, _, rest = text.partition(":")
     names = (text.strip(), "" if "," in prefix else rest.strip())
     # Path.exists fails for long names.
-    return any(os.path.exists(os.path.expanduser(name)) for name in names if name)
+    return any(os.path.exists(user_path(name)) for name in names if name)
 
 
 def check_file(path: Path) -> None:
@@ -125,7 +130,7 @@ def expand_files(spec: str | Path) -> list[Path]:
     """
     files: list[Path] = []
     for name in as_list(str(spec), "files", paths=True):
-        path = Path(os.path.expanduser(name))
+        path = user_path(name)
         matches: list[str] = []
         if not _exists(name):
             matches = sort_names(glob.glob(str(path), recursive=True))

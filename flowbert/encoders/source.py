@@ -1,6 +1,5 @@
 """Files of an encoder in a folder or on the hub, and what they say about its use."""
 
-import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from flowbert.data.hub import fetch_encoder
 from flowbert.data.sample import sample_encoder_path
+from flowbert.data.text_files import user_path
 from flowbert.encoders.layers import LayerSpec
 from flowbert.encoders.pooling import POOLINGS
 from flowbert.encoders.template import SLOT, prompt_of
@@ -235,7 +235,7 @@ def locate(
     Raises:
         UserError: If there is no such encoder.
     """
-    folder = sample_encoder_path() if path == SAMPLE else Path(os.path.expanduser(path))
+    folder = sample_encoder_path() if path == SAMPLE else user_path(path)
     if path and folder.exists():
         if not folder.is_dir():
             raise UserError(

@@ -3,7 +3,6 @@
 import csv
 import fnmatch
 import json
-import os
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from flowbert.data.text_files import as_list
+from flowbert.data.text_files import as_list, user_path
 from flowbert.encoders.source import locate, read_settings
 from flowbert.errors import UserError, nearest
 from flowbert.io import read_json
@@ -131,7 +130,7 @@ def relation_to_published(encoder: str, published: str) -> str:
         encoder: Folder, run folder, text file of word vectors, or hub name.
         published: Hub name of the published encoder; empty for word vectors.
     """
-    folder = Path(os.path.expanduser(encoder)).absolute()
+    folder = user_path(encoder).absolute()
     if not published or folder.is_file():
         return OTHER_NAME
     owner_and_name = snapshot_name(folder)

@@ -1,7 +1,6 @@
 """Export of a model as a verified folder for other programs."""
 
 import importlib.util
-import os
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 
 from flowbert import __version__
 from flowbert.data.sample import sample_corpus
+from flowbert.data.text_files import user_path
 from flowbert.encoders.source import TRAINED_ENCODER
 from flowbert.errors import FlowbertWarning, UserError, first_line
 from flowbert.experiments.results import Results
@@ -105,7 +105,7 @@ def export(
         opened = model
     else:
         opened = Model.load(model, method, encoder=encoder)
-        run = Path(os.path.expanduser(model))
+        run = user_path(model)
         trained = (run / TRAINED_ENCODER).is_dir()
         if results is None and (run / "results.json").is_file():
             results, own = run / "results.json", True

@@ -1,6 +1,5 @@
 """Answer ranking: candidate answers ranked by their cosine with the question, and their files."""
 
-import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from flowbert.arrays import Floats
 from flowbert.data.hub import hub_name, read_hub
 from flowbert.data.tables import Row, read_table
+from flowbert.data.text_files import user_path
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.tasks.base import TASKS, Metric, PairTask, Scorer
 from flowbert.tasks.measures import Weights
@@ -68,7 +68,7 @@ def load_answers(source: str | Path) -> AnswerData:
     """
     hub = hub_name(source)
     if hub is None:
-        path = Path(os.path.expanduser(source))
+        path = user_path(source)
         return _data(path.name.split(".")[0], read_table(path, *_ANSWER_LAYOUTS))
     config = None if hub else "qnli"
     return _data(

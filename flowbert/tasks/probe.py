@@ -1,6 +1,5 @@
 """Linear probe: a linear classifier of entailment, and its labelled pairs."""
 
-import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from flowbert.arrays import Floats
 from flowbert.data.nli import BUILTIN, LABELS, NLIData, labelled_pairs, load_nli
 from flowbert.data.sts import SAMPLE_TASK, read_sick
 from flowbert.data.tables import is_table
+from flowbert.data.text_files import user_path
 from flowbert.errors import UserError, choices
 from flowbert.io import digest, sentences_digest
 from flowbert.seeding import Stream
@@ -60,9 +60,7 @@ def load_entailment(source: str, senteval: str | Path | None = None) -> Entailme
                 "received nothing; expected a SentEval folder for SICKR",
                 argument="senteval",
             )
-        parts = read_sick(
-            Path(os.path.expanduser(senteval)), source, "entailment_judgment"
-        )
+        parts = read_sick(user_path(senteval), source, "entailment_judgment")
         splits = {split: labelled_pairs([rows]) for split, _, rows in parts}
     elif source == SAMPLE_TASK or is_table(source):
         splits = _split_by_premise(

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flowbert.arrays import Floats, Indices
+from flowbert.data.text_files import user_path
 from flowbert.encoders.base import BLOCK_SENTENCES, Encoder, digests_reused
 from flowbert.encoders.encoder import SentenceEncoder
 from flowbert.errors import UserError
@@ -59,7 +60,7 @@ class EmbeddingCache:
             folder = os.environ.get("FLOWBERT_CACHE") or "~/.cache/flowbert"
         self.folder = None
         if not isinstance(folder, bool):
-            self.folder = Path(os.path.expanduser(folder))
+            self.folder = user_path(folder)
             if str(self.folder).startswith("~"):
                 raise UserError(
                     f"received {folder}, and the home folder is unknown; expected HOME, or "
