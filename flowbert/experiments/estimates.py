@@ -84,7 +84,7 @@ MISSING = Estimates(np.full(1, np.nan), np.full((1, 1), np.nan))
 """A row without a score."""
 
 
-def joined(*parts: Estimates) -> Estimates:
+def concatenate(*parts: Estimates) -> Estimates:
     """The rows of all parts, of as many resamples each, or a single one that is missing."""
     most = max(part.replicates.shape[1] for part in parts)
     shapes = [(len(part), most) for part in parts]

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from flowbert.arrays import Floats
-from flowbert.experiments.estimates import Comparison, Estimates, joined
+from flowbert.experiments.estimates import Comparison, Estimates, concatenate
 from flowbert.experiments.plan import ADVISED
 from flowbert.tasks import AGGREGATIONS, AVERAGE, Task
 
@@ -104,9 +104,9 @@ def with_averages(
     averaged = [task.name for task in tasks if task.averaged]
     averages, of_averages = _averages(over_seeds, of_seeds, averaged)
     whole = _below(frame, averages)
-    whole[["low", "high"]] = joined(estimates, of_averages).intervals
+    whole[["low", "high"]] = concatenate(estimates, of_averages).intervals
     rows = _below(over_seeds, averages)
-    compared = dict(_comparisons(rows, joined(of_seeds, of_averages), tasks))
+    compared = dict(_comparisons(rows, concatenate(of_seeds, of_averages), tasks))
     return whole[list(RESULT_COLUMNS)].astype(RESULT_COLUMNS), compared
 
 
@@ -124,7 +124,7 @@ def _pool(
     pooled = groups.agg(pairs=("pairs", pairs)).reset_index()
     numbers = groups.ngroup().to_numpy()
     means = [estimates[numbers == number].mean() for number in range(len(pooled))]
-    of_groups = joined(*means) if means else estimates[:0]
+    of_groups = concatenate(*means) if means else estimates[:0]
     return pooled.assign(value=of_groups.values), of_groups
 
 
@@ -145,7 +145,7 @@ def _averages(
             parts.append(means)
     constant: dict[str, Any] = {"task": AVERAGE, "metric": "spearman", "seed": None}
     averages = pd.concat(frames).assign(**constant, reason="", experiment="")
-    return averages, joined(*parts)
+    return averages, concatenate(*parts)
 
 
 def _comparisons(

@@ -15,7 +15,7 @@ from flowbert.data.text_files import as_list, user_path
 from flowbert.encoders import Encoder, SentenceEncoder, WordVectors, choose_device
 from flowbert.errors import UserError, check_used, choices
 from flowbert.experiments.compare import check_options
-from flowbert.experiments.estimates import MISSING, Estimates, joined
+from flowbert.experiments.estimates import MISSING, Estimates, concatenate
 from flowbert.experiments.plan import Experiment, parse_candidates, plan_experiments
 from flowbert.experiments.published import (
     IS_COPY,
@@ -288,7 +288,7 @@ def _compare(
         }
     if len(tasks) > 1:
         score = float(np.mean([getattr(row, name) for name in others]))
-        mean = joined(*means).mean()
+        mean = concatenate(*means).mean()
         yield _line(row, AVERAGE, score, mean, any(others.values()))
 
 

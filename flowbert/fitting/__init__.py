@@ -12,9 +12,9 @@ from flowbert.errors import UserError, record_warnings
 from flowbert.experiments import Results
 from flowbert.experiments.plan import Candidate
 from flowbert.experiments.run import fit_map
-from flowbert.fitting.outcome import measure, save, trained, write_page
+from flowbert.fitting.outcome import build_candidates, measure, save, write_page
 from flowbert.fitting.parts import Run
-from flowbert.fitting.prepare import prepared
+from flowbert.fitting.prepare import prepare_run
 from flowbert.fitting.run_options import FitOptions, RunOptions, read_run
 from flowbert.io import write_atomically
 from flowbert.loggers import make_loggers, make_named_loggers
@@ -72,7 +72,7 @@ def fit(
     """
     given = FitOptions(method=method, encoder=encoder, **options)
     folder = Path(given.run_dir or new_folder(method))
-    with record_warnings() as warned, prepared("fit", given, folder) as run:
+    with record_warnings() as warned, prepare_run("fit", given, folder) as run:
         if run.is_first:
             with write_atomically(run.folder / RUN_CONFIG) as temporary:
                 text = given.to_yaml() if given.config is None else given.config
@@ -81,7 +81,9 @@ def fit(
             _train(run)
         if not run.is_first or run.is_trial:
             return Results([], {})
-        candidates = trained(run) if run.map is None else [_fit_map(run, run.map)]
+        candidates = (
+            build_candidates(run) if run.map is None else [_fit_map(run, run.map)]
+        )
         save(run, candidates)
         return measure(run, candidates, warned)
 
@@ -152,7 +154,7 @@ def _opened(command: str, run: str | Path, given: RunOptions) -> Iterator[Run]:
     """A run with a checkpoint of it; what its files name is not imported."""
     options = replace(read_run(run, given), run_dir=run)
     folder = Path(given.run_dir or Path(run) / command)
-    with imports_refused(), prepared(command, options, folder) as opened:
+    with imports_refused(), prepare_run(command, options, folder) as opened:
         yield opened
 
 
@@ -161,7 +163,7 @@ def _measure_checkpoint(command: str, run: str | Path, given: RunOptions) -> Res
         _call(opened, command)
         if not opened.is_first:
             return Results([], {})
-        return measure(opened, trained(opened), warned)
+        return measure(opened, build_candidates(opened), warned)
 
 
 def _fit_map(run: Run, unfitted: Map) -> Candidate:

@@ -42,7 +42,7 @@ _NOT_MEASURED = (
 )
 
 
-def trained(run: Run) -> list[Candidate]:
+def build_candidates(run: Run) -> list[Candidate]:
     """What a Trainer has trained, after the baseline that it is compared with."""
     module, seed, corpus = run.module, run.options.seed, run.corpus
     if isinstance(module, FlowModule):

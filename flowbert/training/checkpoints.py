@@ -250,7 +250,7 @@ def find_checkpoint(name: str | Path, run: str | Path | None) -> Path:
 
 
 @contextmanager
-def claimed(
+def claim_folder(
     path: Path, ckpt_path: str | Path | None = None, resumable: bool = False
 ) -> Iterator[None]:
     """Hold a folder for one run.
