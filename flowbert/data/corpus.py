@@ -174,6 +174,10 @@ class Corpus:
         """BLAKE2b of the sentences in order, hexadecimal."""
         return sentences_digest(self.sentences)
 
+    def describe(self) -> dict[str, Any]:
+        """Name, number of sentences and digest."""
+        return {"name": self.name, "sentences": len(self), "digest": self.digest}
+
     def sample(self, size: int, seed: int) -> "Corpus":
         """At most ``size`` sentences, drawn without replacement, in their order."""
         if size < 1:

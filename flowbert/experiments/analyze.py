@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -181,8 +182,8 @@ def _load_scored(
 ) -> list[STS]:
     """Tasks whose cosines are shown by gold score; none if no task is named."""
     if not tasks:
-        options = {"senteval": senteval, "columns": columns}
-        options["split"] = None if split in ("test", ["test"]) else split
+        other_split = None if split in ("test", ["test"]) else split
+        options = {"senteval": senteval, "columns": columns, "split": other_split}
         check_used(options, (), "an analysis without tasks")
         return []
     loaded = load_tasks(tasks, senteval, split=split, columns=columns)
@@ -220,10 +221,10 @@ def analyze_results(results: Results, **parts: Any) -> Analysis:
     for name in _SETTING_COLUMNS:
         values = [value for value in measured[name].unique() if value != "none"]
         setting[name] = ", ".join(values) or "none"
-    if len(results.sentences) < _FEWEST_WITH_NEIGHBOURS:
-        return analyze_sample(Sample(pairs=pairs, **parts), setting)
-    vectors = _measurable(results.vectors)
-    sample = Sample(results.sentences, vectors, pairs, **parts)
+    sample = Sample(pairs=pairs, **parts)
+    if len(results.sentences) >= _FEWEST_WITH_NEIGHBOURS:
+        vectors = _measurable(results.vectors)
+        sample = replace(sample, sentences=results.sentences, vectors=vectors)
     return analyze_sample(sample, setting)
 
 

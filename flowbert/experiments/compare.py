@@ -189,11 +189,8 @@ def check_options(
 
 def _warn_of_counts(encoders: Sequence[Encoder], corpora: int) -> None:
     """Say that weights are counted over all corpora, where a fit would count over its own."""
-    counted = {
-        encoder.columns()["pooling"]: None
-        for encoder in encoders
-        if getattr(encoder, "counted", False)
-    }
+    counting = [each for each in encoders if getattr(each, "counted", False)]
+    counted = dict.fromkeys(each.columns()["pooling"] for each in counting)
     if counted and corpora > 1:
         warnings.warn(
             f"pooling: {', '.join(counted)} counts tokens over all {corpora} corpora together; "
@@ -260,7 +257,7 @@ def _sources(corpus: Any) -> dict[str, Any]:
     """
     items = list(corpus) if isinstance(corpus, list | tuple) else [corpus]
     if all(isinstance(item, str) for item in items):
-        return {name: name for name in as_list(corpus, "corpus", paths=True)}
+        items = as_list(corpus, "corpus", paths=True)
     sources: dict[str, Any] = {}
     for item in items:
         name = item if isinstance(item, str) else IN_MEMORY

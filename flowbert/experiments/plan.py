@@ -90,7 +90,8 @@ def _describe_step(step: Map, fitted: bool) -> dict[str, Any]:
         for name, value in step.used_parameters().items()
         if name not in _SET_BY_FIT
     }
-    words = {"name": step.name, "parameters": as_json(parameters, _in_one_line)}
+    in_one_line = as_json(parameters, lambda value: " ".join(str(value).split()))
+    words = {"name": step.name, "parameters": in_one_line}
     if isinstance(step, SklearnTransformer) or is_custom(step):
         return words | {"object": secrets.token_hex(16)}
     return words | {"values": digest_state(step.get_state())} if fitted else words
@@ -99,10 +100,6 @@ def _describe_step(step: Map, fitted: bool) -> dict[str, Any]:
 def is_custom(value: object) -> bool:
     """Whether an object's class is defined outside of flowbert."""
     return not type(value).__module__.startswith("flowbert.")
-
-
-def _in_one_line(value: Any) -> str:
-    return " ".join(str(value).split())
 
 
 def parse_candidates(methods: Any) -> list[Candidate]:
@@ -114,15 +111,14 @@ def parse_candidates(methods: Any) -> list[Candidate]:
     Raises:
         UserError: If a name is unknown or given twice.
     """
+    if isinstance(methods, str):
+        methods = as_list(methods, "methods", paths=True)
     if isinstance(methods, Mapping):
         parsed = [
             replace(_candidate(value), name=name) for name, value in methods.items()
         ]
     else:
-        values = methods
-        if isinstance(methods, str):
-            values = as_list(methods, "methods", paths=True)
-        parsed = [_candidate(value) for value in values]
+        parsed = [_candidate(value) for value in methods]
     names = [candidate.name for candidate in parsed]
     if len(set(names)) < len(names):
         raise UserError(
@@ -244,7 +240,7 @@ class Experiment:
         words = {
             "encoder": {**self.encoder.describe(), "identity": self.encoder.identity},
             "method": self.candidate.steps,
-            "corpus": None if corpus is None else _describe_corpus(corpus),
+            "corpus": None if corpus is None else corpus.describe(),
             "labels": {
                 "pairs": sum(map(len, self.labels)),
                 "digest": digest(pairs) if pairs else None,
@@ -260,14 +256,6 @@ class Experiment:
         if is_custom(self.task):
             task["object"] = secrets.token_hex(16)
         return {**self.fit_settings, "task": as_json(task)}
-
-
-def _describe_corpus(corpus: Corpus) -> dict[str, Any]:
-    return {
-        "name": corpus.name,
-        "sentences": len(corpus),
-        "digest": corpus.digest,
-    }
 
 
 def draw_samples(

@@ -1,6 +1,5 @@
 """Published scores, and the relation of an encoder to the published one of a row."""
 
-import csv
 import fnmatch
 import json
 from collections.abc import Sequence
@@ -101,12 +100,11 @@ def select_rows(
         matches += fnmatch.filter(known["id"], f"{name}-*")
         if not matches:
             names = [*known["source"].unique(), *known["id"]]
+            allowed = "an id, its first parts up to a hyphen, or a pattern"
             raise UserError(
                 argument=argument,
                 received=name,
-                expected=(
-                    f"an id, its first parts up to a hyphen, or a pattern{nearest(names, name)}"
-                ),
+                expected=f"{allowed}{nearest(names, name)}",
             )
         chosen.update(matches)
     return known[known["id"].isin(chosen)]
@@ -114,9 +112,8 @@ def select_rows(
 
 def published_sizes() -> dict[str, dict[str, str]]:
     """Model type, layers, dimensions and vocabulary of the published encoders, by hub name."""
-    file = files("flowbert.experiments") / "published_data" / "encoders.csv"
-    with file.open(encoding="utf-8") as lines:
-        return {row.pop("path"): row for row in csv.DictReader(lines)}
+    sizes = published("encoders").set_index("path").astype(str)
+    return sizes.to_dict("index")  # type: ignore[return-value]
 
 
 def relation_to_published(encoder: str, published: str) -> str:

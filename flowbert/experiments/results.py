@@ -1,7 +1,6 @@
 """Results: a view of records as one long table, with intervals and verdicts."""
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -111,10 +110,14 @@ class Results:
     @property
     def items(self) -> dict[Task, dict[str, Floats]]:
         """Items ``(K,)`` of the experiments on each task, by their keys."""
-        items: dict[str, dict[str, Floats]] = defaultdict(dict)
-        for record in self.records:
-            items[record.settings["task"]["digest"]][record.key] = record.items
-        return {task: items[task.digest] for task in self.tasks}
+        return {
+            task: {
+                record.key: record.items
+                for record in self.records
+                if record.settings["task"]["digest"] == task.digest
+            }
+            for task in self.tasks
+        }
 
     @property
     def sentences(self) -> list[str]:
@@ -283,9 +286,7 @@ class Results:
         schema = {"rows": list, "record": dict, "records": (dict, {})}
         content = read_json(path, schema)
         verdicts = content["record"].get("verdicts", [])
-        if not isinstance(verdicts, list) or not all(
-            isinstance(line, str) for line in verdicts
-        ):
+        if not isinstance(verdicts, list) or {*map(type, verdicts)} - {str}:
             raise UserError(f"{path}: verdicts are {verdicts!r}; expected lines")
         records, stored = [], {}
         if folder.is_dir():
