@@ -242,7 +242,7 @@ def test_maps(low: bool) -> None:
 def test_variants(low: bool) -> None:
     backbone = Backbone(tiny_network("bert"), word_tokenizer())
     every = SentenceEncoder(backbone)
-    names = [*POOLINGS, "mean:half=1", "zipf:cls=2:half=0"]
+    names = [*POOLINGS, "mean:unit=true", "zipf:cls=2"]
     layers = {name: list(range(every.num_layers + 1)) for name in names}
     layers["cls_pooler"] = [every.num_layers]
     variants = [

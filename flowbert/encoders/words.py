@@ -1,5 +1,6 @@
 """Static word vectors, averaged: the encoder that needs no network."""
 
+import re
 import reprlib
 import warnings
 from collections import Counter
@@ -60,11 +61,7 @@ class WordVectors:
         self.path = str(path)
         self.pooling = make_pooling(pooling)
         self.max_words = max_words
-        if (
-            self.pooling.name not in ("mean", "sif")
-            or "cls" in pooling
-            or "half" in pooling
-        ):
+        if not re.fullmatch("mean|sif(:a=[^:]*)?", str(self.pooling)):
             raise UserError(
                 argument="pooling",
                 received=pooling,

@@ -62,12 +62,7 @@ def stock_modules(encoder: SentenceEncoder, fitted: Map | None) -> list[Any]:
         name for name in POOLINGS if issubclass(POOLINGS.find(name), WeightedPooling)
     ]
     allowed = [*MODES, *weighted]
-    options = pooling.options
-    if (
-        pooling.name not in allowed
-        or options.get("half") is not None
-        or options.get("unit")
-    ):
+    if pooling.name not in allowed or pooling.options.get("unit"):
         raise _refused(f"the pooling {pooling}", ", ".join(allowed))
     if encoder.skip_first:
         raise _refused(
