@@ -113,7 +113,7 @@ def select_rows(
 def published_sizes() -> dict[str, dict[str, str]]:
     """Model type, layers, dimensions and vocabulary of the published encoders, by hub name."""
     sizes = published("encoders").set_index("path").astype(str)
-    return sizes.to_dict("index")  # type: ignore[return-value]
+    return {str(path): row.to_dict() for path, row in sizes.iterrows()}
 
 
 def relation_to_published(encoder: str, published: str) -> str:

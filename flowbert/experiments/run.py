@@ -95,7 +95,7 @@ def run_experiments(
     ]
     for record in references:
         keep(record)
-    keys = [each.key for each in (*experiments, *references)]
+    keys = [*(x.key for x in experiments), *(x.key for x in references)]
     now = datetime.datetime.now(datetime.UTC)
     about = {
         **here,

@@ -22,20 +22,16 @@ from flowbert.io import MANIFEST, write_folder_atomically
 from flowbert.model import Model
 
 _UNUSUAL = (
-    *(
-        "UPPER and lower",
-        "Ärger über Straßen",
-        "naïve e\u0301tude",
-        "句子很短。",
-        "🙂 ok",
-    ),
-    *(
-        "  spaces  ",
-        "a tab\tand\na line",
-        "don't — “quoted”",
-        "1,000.5 %",
-        "[CLS] [SEP]",
-    ),
+    "UPPER and lower",
+    "Ärger über Straßen",
+    "naïve e\u0301tude",
+    "句子很短。",
+    "🙂 ok",
+    "  spaces  ",
+    "a tab\tand\na line",
+    "don't — “quoted”",
+    "1,000.5 %",
+    "[CLS] [SEP]",
 )
 """Texts that programs may tokenize differently."""
 

@@ -215,18 +215,14 @@ def _spell_for_all(folder: Path) -> None:
             record["type"] = f"{STOCK}{kind}"
     write_json(folder / MODULES, records)
     for file in folder.glob("*_Pooling/config.json"):
-        _spell_pooling(file)
-
-
-def _spell_pooling(file: Path) -> None:
-    config = read_json(file)
-    if "pooling_mode" in config:
-        named = config.pop("pooling_mode")
-        modes = [named] if isinstance(named, str) else named
-        spelt = {"word_embedding_dimension": config.pop("embedding_dimension")}
-        # vLLM takes the first that is true.
-        spelt |= {name: mode in modes for name, mode in POOLING_SWITCHES.items()}
-        write_json(file, spelt | config)
+        config = read_json(file)
+        if "pooling_mode" in config:
+            named = config.pop("pooling_mode")
+            modes = [named] if isinstance(named, str) else named
+            spelt = {"word_embedding_dimension": config.pop("embedding_dimension")}
+            # vLLM takes the first that is true.
+            spelt |= {name: mode in modes for name, mode in POOLING_SWITCHES.items()}
+            write_json(file, spelt | config)
 
 
 def _write_settings(folder: Path, encoder: SentenceEncoder) -> None:

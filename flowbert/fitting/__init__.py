@@ -79,7 +79,7 @@ def fit(
                 temporary.write_text(text, encoding="utf-8")
         if run.map is None:
             _train(run)
-        if not run.is_first or run.is_trial:
+        if not run.is_first or run.trainer.fast_dev_run:
             return Results([], {})
         candidates = (
             build_candidates(run) if run.map is None else [_fit_map(run, run.map)]

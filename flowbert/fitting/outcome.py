@@ -162,7 +162,10 @@ def write_page(run: Run, results: Results | None = None) -> None:
             return
         analysis = None
         if results.vectors:
-            parts = _tokens(run) | _densities(run)
+            parts = _densities(run)
+            if isinstance(run.encoder, SentenceEncoder):
+                corpus = run.sentences[:_COUNTED]
+                parts |= {"encoder": run.encoder, "corpus": corpus, "tokens": 500}
             analysis = analyze_results(results, seed=run.options.seed, **parts)
             analysis.to_json(run.folder / "analysis.json")
         content = content_of(run.folder, results, analysis)
@@ -172,14 +175,6 @@ def write_page(run: Run, results: Results | None = None) -> None:
             f"{run.folder}: the page was not written ({error}); the results are saved"
         )
         warnings.warn(message, FlowbertWarning, stacklevel=2)
-
-
-def _tokens(run: Run) -> dict[str, Any]:
-    """The encoder, and the sentences whose tokens are counted."""
-    if not isinstance(run.encoder, SentenceEncoder):
-        return {}
-    corpus = run.sentences[:_COUNTED]
-    return {"encoder": run.encoder, "corpus": corpus, "tokens": 500}
 
 
 def _densities(run: Run) -> dict[str, Any]:

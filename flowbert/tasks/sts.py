@@ -286,7 +286,18 @@ class STS(SimilarityTask):
         uniformity_limit: int | None = None,
     ) -> None:
         super().__init__(data, split)
-        _check_measures(positive_above, uniformity_limit)
+        if not is_number(positive_above, 0, 1) or positive_above == 1:
+            raise UserError(
+                argument="positive_above",
+                received=positive_above,
+                expected="a share of the score range, at least 0 and below 1 (0.8 of 0 to 5 is 4)",
+            )
+        if uniformity_limit is not None and not is_count(uniformity_limit, 2, np.inf):
+            raise UserError(
+                argument="uniformity_limit",
+                received=uniformity_limit,
+                expected="a whole number of at least 2",
+            )
         low, high = data.score_range
         self.positive_score = low + positive_above * (high - low)
         self.uniformity_limit = uniformity_limit
@@ -324,23 +335,3 @@ class STS(SimilarityTask):
                 "positive_above sets as a share of the score range"
             )
         return "fewer than two sentences, or a vector without direction"
-
-
-def _check_measures(positive_above: Any, uniformity_limit: Any) -> None:
-    """Raise a UserError for options of :class:`STS` that are not allowed."""
-    if not is_number(positive_above, 0, 1) or positive_above == 1:
-        raise UserError(
-            argument="positive_above",
-            received=positive_above,
-            expected=(
-                "a share of the score range, "
-                "at least 0 and below 1 (0.8 of 0 to 5 is 4)"
-            ),
-        )
-    limit = uniformity_limit
-    if limit is not None and not is_count(limit, 2, np.inf):
-        raise UserError(
-            argument="uniformity_limit",
-            received=limit,
-            expected="a whole number of at least 2",
-        )

@@ -314,13 +314,10 @@ def _check_unused(path: Path, ckpt_path: str | Path | None, resumable: bool) -> 
             f"{path} holds a finished run; expected another folder", argument="run_dir"
         )
     found = [name for name in _WRITTEN if (path / name).exists()]
-    if not found or (ckpt_path is not None and _holds(path, ckpt_path)):
+    checkpoint = Path(ckpt_path or "").resolve()
+    if not found or (ckpt_path and checkpoint.is_relative_to(path.resolve())):
         return
     message = f"{path} holds {', '.join(found)} of another run; expected another folder"
     if resumable and (path / "checkpoints" / "last.ckpt").is_file():
         message += f", or to resume that run, as with --resume {path}"
     raise UserError(message, argument="run_dir")
-
-
-def _holds(folder: Path, ckpt_path: str | Path) -> bool:
-    return Path(ckpt_path).resolve().is_relative_to(folder.resolve())

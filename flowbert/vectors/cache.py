@@ -130,7 +130,7 @@ class EmbeddingCache:
         found = []
         with digests_reused(), _writing(self.folder):
             for encoder in encoders:
-                for part in _parts(encoder):
+                for part in getattr(encoder, "parts", [encoder]):
                     found.append((part, self._store(part)))
         return found
 
@@ -245,10 +245,6 @@ def _encode(
     vectors = encoder.encode(sentences)
     progress.update(len(sentences))
     return [vectors]
-
-
-def _parts(encoder: Encoder) -> Sequence[Encoder]:
-    return encoder.parts if isinstance(encoder, SentenceEncoder) else [encoder]
 
 
 def _keys(sentences: Sequence[str]) -> list[bytes]:
