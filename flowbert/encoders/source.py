@@ -57,13 +57,15 @@ _SETTINGS_SCHEMA: dict[str, Any] = {
     "files": (dict, {}),
     "digest": (str, None),
 }
-_POOLINGS = {
+POOLING_NAMES = {
     "cls": "cls",
     "max": "max",
     "mean": "mean",
     "weightedmean": "position_mean",
     "lasttoken": "last_token",
 }
+"""Poolings of sentence-transformers without token weights, and their names here."""
+
 POOLING_SWITCHES = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
@@ -354,8 +356,8 @@ def _published_settings(folder: Path) -> FolderSettings:
             content = read(file, {"include_prompt": (bool, True)})
             pools_prompt = content["include_prompt"]
             mode = _pooling_mode(content)
-            pooling = _POOLINGS.get(mode, "mean")
-            if mode not in _POOLINGS:
+            pooling = POOLING_NAMES.get(mode, "mean")
+            if mode not in POOLING_NAMES:
                 unsupported.append(f"pooling_mode {mode} in {file}")
         elif kind in _PLAIN and (folder / file).is_file():
             read(file, {})

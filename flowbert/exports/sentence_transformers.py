@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from flowbert.encoders import SentenceEncoder, SentenceTransformerEncoder
 from flowbert.encoders.pooling import POOLINGS, WeightedPooling
-from flowbert.encoders.source import POOLING_SWITCHES, quiet
+from flowbert.encoders.source import POOLING_NAMES, POOLING_SWITCHES, quiet
 from flowbert.errors import UserError
 from flowbert.exports.card import base_name
 from flowbert.exports.compiled import Affine, CompiledMap
@@ -27,13 +27,7 @@ from flowbert.io import read_json, write_json
 from flowbert.maps import Flow, Map
 from flowbert.model import Model
 
-MODES = {
-    "mean": "mean",
-    "cls": "cls",
-    "max": "max",
-    "position_mean": "weightedmean",
-    "last_token": "lasttoken",
-}
+MODES = {name: mode for mode, name in POOLING_NAMES.items()}
 """Poolings without token weights, and their names in sentence-transformers."""
 
 TRANSFORMER_SETTINGS = "sentence_bert_config.json"
