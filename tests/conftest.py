@@ -53,11 +53,11 @@ def _seed() -> None:
 @pytest.fixture(autouse=True)
 def _custom_parts() -> Iterator[None]:
     """Remove what a test registers, and the examples that it imports."""
-    before = [dict(registry._registered) for registry in REGISTRIES]
+    before = [dict(registry) for registry in REGISTRIES]
     yield
     for registry, registered in zip(REGISTRIES, before, strict=True):
-        registry._registered.clear()
-        registry._registered.update(registered)
+        registry.clear()
+        registry.update(registered)
     for name in [name for name in sys.modules if name.startswith("examples")]:
         del sys.modules[name]
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from flowbert import Model
-from flowbert.analysis import MEASURES
 from flowbert.cli import main
 
 ROOT = Path(__file__).parents[1]
@@ -27,7 +26,6 @@ SMALL = {
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(MEASURES, "_registered", MEASURES._registered.copy())
     (tmp_path / "examples").symlink_to(ROOT / "examples")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flowbert.errors import UserError
-from flowbert.folders import write_folder_atomically
+from flowbert.io import write_folder_atomically
 
 
 def write(path: Path, texts: dict[str, str]) -> None:

@@ -46,8 +46,7 @@ from flowbert.encoders.template import (
 )
 from flowbert.encoders.token_weights import TokenCounts, vocabulary_size
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.folders import write_folder_atomically
-from flowbert.io import digest_tensors
+from flowbert.io import digest_tensors, write_folder_atomically
 from flowbert.threads import MAX_WORKERS, in_threads
 
 # Larger batches fall out of the caches of a CPU; an accelerator needs many tokens at once.

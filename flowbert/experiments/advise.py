@@ -18,7 +18,7 @@ from flowbert.encoders.sentence_transformer import SentenceTransformerEncoder
 from flowbert.encoders.source import locate, read_settings
 from flowbert.encoders.template import TEMPLATES, name_template
 from flowbert.errors import UserError
-from flowbert.experiments.candidates import RECIPE_METHOD, Candidate
+from flowbert.experiments.plan import RECIPE_METHOD, Candidate
 from flowbert.maps import make_map
 from flowbert.vectors import EmbeddingCache
 
@@ -153,8 +153,8 @@ def advise(
     commands = next_commands.format(
         method=advice.method,
         recipe=RECIPE_METHOD,
-        encoder=_encoder_flags(chosen),
-        plain=_encoder_flags(plain),
+        encoder=_flags(chosen, "encoder."),
+        plain=_flags(plain, "encoder."),
         **_corpus_flags(corpus, nli, column),
     )
     return replace(advice, text=advice.text + commands)
@@ -261,36 +261,32 @@ def follow_advice(
 
 def _changed(encoder: EncoderOptions | SentenceEncoder) -> dict[str, Any]:
     """Options of the encoder that are not what a command takes without them."""
-    given = (
+    plain = vars(EncoderOptions(""))
+    options = (
         encoder.describe() if isinstance(encoder, SentenceEncoder) else vars(encoder)
     )
-    plain = vars(EncoderOptions(""))
     return {
         name: value
-        for name, value in given.items()
+        for name, value in options.items()
         if value != plain[name] and name not in ("layers", "pooling")
     }
 
 
-def _encoder_flags(options: Mapping[str, Any]) -> str:
-    return _flags({f"encoder.{name}": value for name, value in options.items()})
-
-
 def _corpus_flags(corpus: str, nli: str, column: str | None) -> dict[str, str]:
     """Options of the next commands: corpus and input."""
-    is_file = corpus not in NAMED and hub_name(corpus) is None
     pairs = nli if corpus == "nli" else None
+    options: dict[str, Any] = {"input": "SENTENCES.txt"}
+    if corpus not in NAMED and hub_name(corpus) is None:
+        options = {"input": corpus, "column": column}
     return {
         "corpus": _flags({"corpus": corpus, "nli": pairs, "column": column}),
-        "input": _flags(
-            {
-                "input": corpus if is_file else "SENTENCES.txt",
-                "column": column if is_file else None,
-            }
-        ),
+        "input": _flags(options),
     }
 
 
-def _flags(values: Mapping[str, Any]) -> str:
-    given = {name: value for name, value in values.items() if value is not None}
-    return shlex.join(f"--{name}={value}" for name, value in given.items())
+def _flags(values: Mapping[str, Any], group: str = "") -> str:
+    return shlex.join(
+        f"--{group}{name}={value}"
+        for name, value in values.items()
+        if value is not None
+    )

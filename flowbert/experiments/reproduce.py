@@ -1,6 +1,5 @@
 """Reproduction of published scores with the same settings."""
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,13 +11,12 @@ import pandas as pd
 import torch
 
 from flowbert.data.corpus import Corpus, load_corpus
-from flowbert.data.text_files import as_list
+from flowbert.data.text_files import as_list, user_path
 from flowbert.encoders import Encoder, SentenceEncoder, WordVectors, choose_device
 from flowbert.errors import UserError, check_used, choices
-from flowbert.experiments.candidates import parse_candidates
 from flowbert.experiments.compare import check_options
-from flowbert.experiments.estimates import MISSING, Estimates, joined
-from flowbert.experiments.plan import Experiment, plan_experiments
+from flowbert.experiments.estimates import MISSING, Estimates, concatenate
+from flowbert.experiments.plan import Experiment, parse_candidates, plan_experiments
 from flowbert.experiments.published import (
     IS_COPY,
     OTHER_NAME,
@@ -240,7 +238,7 @@ class _Plan:
                 "folder, and the id of the row",
                 argument="encoder",
             )
-        is_file = Path(os.path.expanduser(row.opened)).is_file()
+        is_file = user_path(row.opened).is_file()
         if is_file == bool(row.path):
             kind = "an encoder" if row.path else "a text file of word vectors"
             received = repr(row.opened) if row.opened else "nothing"
@@ -294,7 +292,7 @@ def _compare(
         }
     if len(own_tasks) > 1:
         score = float(np.mean([getattr(row, name) for name in others]))
-        mean = joined(*means).mean()
+        mean = concatenate(*means).mean()
         yield _line(row, AVERAGE, score, mean, any(others.values()))
 
 

@@ -19,9 +19,13 @@ from flowbert.encoders import EncoderOptions, SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments import Results, compare
 from flowbert.experiments.analyze import analyze_results
-from flowbert.experiments.candidates import Candidate, parse_candidates
-from flowbert.experiments.columns import RESULT_COLUMNS
-from flowbert.experiments.plan import Experiment, plan_experiments
+from flowbert.experiments.intervals import RESULT_COLUMNS
+from flowbert.experiments.plan import (
+    Candidate,
+    Experiment,
+    parse_candidates,
+    plan_experiments,
+)
 from flowbert.experiments.records import records_folder
 from flowbert.maps import Chain, Raw, make_map
 from flowbert.tasks import STS, load_task, load_tasks

@@ -13,7 +13,7 @@ from experiments.small import WordSums
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.experiments import compare
-from flowbert.experiments.candidates import Candidate, parse_candidates
+from flowbert.experiments.plan import Candidate, parse_candidates
 from flowbert.experiments.run import fit_map
 from flowbert.maps import MAPS, Flow, Whitening, make_map
 from flowbert.model import Model

@@ -19,7 +19,7 @@ from flowbert.data.sample import sample_nli
 from flowbert.errors import UserError
 from flowbert.experiments import Results, compare
 from flowbert.experiments.analyze import analyze_results
-from flowbert.experiments.columns import RESULT_COLUMNS
+from flowbert.experiments.intervals import RESULT_COLUMNS
 from flowbert.experiments.records import records_folder
 from flowbert.reports import print_results
 from flowbert.vectors import EmbeddingCache

@@ -43,7 +43,6 @@ def test_layers_pooling_and_a_chain_with_a_flow(tmp_path: Path) -> None:
     [
         ("roberta", "max", "whitening-6:shrinkage=0.1"),
         ("modernbert", "idf", f"{FLOW}:coupling=affine"),
-        ("bert", "mean:half=1", None),
         ("electra", "last_token", None),
     ],
 )

@@ -12,7 +12,7 @@ from matplotlib.colors import to_hex
 
 from flowbert.analysis import MEASURES, Analysis, Plot
 from flowbert.analysis.drawing import draw, method_colours, save_picture, short
-from flowbert.analysis.frames import measure_of
+from flowbert.analysis.measure import measure_of
 from flowbert.reports.content import PageContent
 from flowbert.reports.page import plots_of
 from flowbert.reports.plots import CONTENT_PLOTS
@@ -98,7 +98,7 @@ def test_histograms_of_latents_have_the_area_of_the_density(
         assert np.trapezoid(y, x) == pytest.approx(1, abs=0.01)
 
 
-@pytest.mark.parametrize("missing", MEASURES.names())
+@pytest.mark.parametrize("missing", list(MEASURES))
 def test_a_missing_frame_costs_its_own_plots(
     missing: str, content: PageContent
 ) -> None:

@@ -15,8 +15,6 @@ from torchmetrics.functional.retrieval import (
 )
 
 from flowbert.arrays import Floats
-from flowbert.data.answers import AnswerData
-from flowbert.data.entailment import EntailmentData, load_entailment
 from flowbert.data.nli import NLIData
 from flowbert.errors import UserError
 from flowbert.seeding import Stream
@@ -31,7 +29,9 @@ from flowbert.tasks import (
     load_tasks,
     spearman,
 )
+from flowbert.tasks.answers import AnswerData
 from flowbert.tasks.bootstrap import draw_counts
+from flowbert.tasks.probe import EntailmentData, load_entailment
 
 # A question without any answer is left out of MAP and MRR, with a warning.
 pytestmark = pytest.mark.filterwarnings("ignore:.*questions have no answer")
