@@ -20,12 +20,9 @@ from flowbert.encoders.sanity import compare_tokenizer, sanity_check
 from flowbert.errors import FlowbertWarning, UserError
 
 Tiny = Callable[[str], Path]
-HALF = [
-    (kind, dtype)
-    for kind in CONFIGS
-    if kind != "qwen2"  # needs its bytes
-    for dtype in ("float16", "bfloat16")
-]
+# Of the two, bfloat16 has the larger units; qwen2 needs its bytes.
+HALF = [(kind, "bfloat16") for kind in CONFIGS if kind != "qwen2"]
+HALF += [(kind, "float16") for kind in ("bert", "llama", "xlnet")]
 
 
 def made(kind: str, decoder: bool = False, **options: Any) -> Backbone:
