@@ -95,10 +95,15 @@ def test_a_loaded_map_is_the_fitted_one(text: str, size: int, tmp_path: Path) ->
     loaded: Any = load_map(path)
     for name, expected in attributes(fitted).items():
         assert equal(attributes(loaded)[name], expected), name
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.transform(x.rename(columns={"a": "z"}))
     for part in loaded.parts:
         if isinstance(part, AffineMap):
             with pytest.raises(UserError, match="further rows for a loaded map"):
                 part.partial_fit(x)
+        if part.supervised:
+            with pytest.raises(UserError, match="further rows for a loaded map"):
+                part.fit_pairs(*pairs_of(rows(size, 6)))
     again = clone(fitted).set_state(fitted.get_state())
     for name, expected in attributes(fitted).items():
         assert equal(attributes(again)[name], expected), name
@@ -112,6 +117,8 @@ def test_a_kernel_is_loaded_and_not_fitted(tmp_path: Path) -> None:
     loaded = load_map(tmp_path / "map.safetensors")
     assert loaded.name == "kernel"
     assert np.array_equal(loaded.transform(rows(9, 6)), kernel.transform(rows(9, 6)))
+    with pytest.raises(UserError, match="kernel: received rows"):
+        loaded.fit(rows(9, 6))
 
 
 def test_a_flow_in_double_precision_is_saved_in_it(tmp_path: Path) -> None:
