@@ -18,9 +18,8 @@ from exports.models import FLOW, TEXTS, fit_map
 from flowbert.encoders import SentenceEncoder, load_encoder
 from flowbert.encoding import encode
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.exports import export
 from flowbert.maps import PRECISIONS, Ranges, Scale, Whitening, log_density, quantize
-from flowbert.model import Model, find_model, load_fitted, model_folder, save_models
+from flowbert.model import Model, find_model, load_fitted, save_models
 
 pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
 
@@ -70,16 +69,6 @@ def test_what_is_saved_is_loaded(folder: Path, model: Model) -> None:
     assert model.map_name == "flow"
 
 
-def test_maps_of_a_folder(folder: Path) -> None:
-    assert model_folder(folder / "run") == folder / "run" / "model"
-    assert find_model(folder / "run" / "model") == folder / "run" / "model"
-    assert model_folder(folder / "bert") is None
-    assert Model.load(folder / "bert").map is None
-    fitted, *parts = load_fitted(folder / "run" / "model", "raw")
-    assert fitted is None
-    assert parts == [None, None]
-
-
 def test_options_of_encode(model: Model) -> None:
     vectors = model.encode(SENTENCES)
     assert vectors.dtype == np.float32
@@ -93,35 +82,36 @@ def test_options_of_encode(model: Model) -> None:
     np.testing.assert_array_equal(tensor.numpy(), vectors)
 
 
-@pytest.mark.parametrize("unit", [False, True])
-@pytest.mark.parametrize("size", [None, 3])
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(
+    ("size", "unit"), [(None, False), (None, True), (3, False), (3, True)]
+)
 def test_fewer_bits_are_those_of_sentence_transformers(
-    precision: str, size: int | None, unit: bool, model: Model
+    size: int | None, unit: bool, model: Model
 ) -> None:
     util = pytest.importorskip("sentence_transformers.util.quantization")
+    if "floor" not in inspect.getsource(util):
+        pytest.skip("older sentence-transformers round towards zero, and pack less")
     options: dict[str, Any] = {"truncate_dim": size, "normalize_embeddings": unit}
     vectors = model.encode(TEXTS, **options)
     assert model.scale is not None
-    if precision.endswith("int8") and unit and size is not None:
-        with pytest.raises(UserError, match=r"^precision: received .*truncated"):
-            model.encode(TEXTS, **options, precision=precision)
-        return
     scale = model.scale.unit if unit else model.scale.plain
     assert scale is not None
-    if "floor" not in inspect.getsource(util):
-        pytest.skip("older sentence-transformers round towards zero, and pack less")
     ranges = np.stack(scale.first(vectors.shape[1]))
-    codes = model.encode(TEXTS, **options, precision=precision)
-    theirs = util.quantize_embeddings(vectors, precision, ranges=ranges)
-    assert codes.dtype == theirs.dtype
-    np.testing.assert_array_equal(codes, theirs)
-    if precision.endswith("int8"):
-        assert np.ptp(codes.astype(int), axis=0).min() > 200, "all levels are in use"
-        # Half a step of 1/255 of the range, and the rounding of float32.
-        bound = 0.51 * (ranges[1] - ranges[0]) / 255
-        restored = scale.first(vectors.shape[1]).restore(codes)
-        assert (np.abs(restored - vectors) <= bound).all()
+    for precision in PRECISIONS:
+        if precision.endswith("int8") and unit and size is not None:
+            with pytest.raises(UserError, match=r"^precision: received .*truncated"):
+                model.encode(TEXTS, **options, precision=precision)
+            continue
+        codes = model.encode(TEXTS, **options, precision=precision)
+        theirs = util.quantize_embeddings(vectors, precision, ranges=ranges)
+        assert codes.dtype == theirs.dtype
+        np.testing.assert_array_equal(codes, theirs)
+        if precision.endswith("int8"):
+            assert np.ptp(codes.astype(int), axis=0).min() > 200, "all levels in use"
+            # Half a step of 1/255 of the range, and the rounding of float32.
+            bound = 0.51 * (ranges[1] - ranges[0]) / 255
+            restored = scale.first(vectors.shape[1]).restore(codes)
+            assert (np.abs(restored - vectors) <= bound).all()
 
 
 def test_bytes_without_a_scale_take_all_vectors(folder: Path) -> None:
@@ -134,46 +124,22 @@ def test_bytes_without_a_scale_take_all_vectors(folder: Path) -> None:
     assert np.abs(codes.astype(int) - together).max() <= 1
 
 
-@pytest.mark.parametrize("size", [0, -1, 7, True, 2.0, "3"])
-def test_sizes_that_there_are_not(size: Any, model: Model) -> None:
-    with pytest.raises(UserError, match=r"^truncate_dim: received .* 1 to 6, or none"):
-        Model.load(folder_of(model), "whitening").encode("dog", truncate_dim=size)
-
-
-def folder_of(model: Model) -> str:
-    """The run folder beside a model's encoder."""
-    return str(Path(model.encoder.path).with_name("run"))
-
-
-SENTENCES_OF_OTHERS = [
-    None,
-    5,
-    b"dog",
-    {"a": "dog"},
-    {"dog"},
-    [None],
-    ["dog", None],
-    ["dog", float("nan")],
-    [b"dog"],
-    [["dog"]],
-    pd.Series(["dog", np.nan]),
-    pd.DataFrame({"a": ["dog"]}),
-    np.array([["dog"]]),
-    ["\ud800"],
-    [],
-    np.array([]),
+NO_SENTENCES = [
+    *(5, b"dog", {"a": "dog"}, {"dog"}, [None], ["dog", float("nan")], [b"dog"]),
+    *([["dog"]], ["\ud800"], [], np.array([]), np.array([["dog"]])),
+    *(pd.Series(["dog", np.nan]), pd.DataFrame({"a": ["dog"]})),
 ]
 
 
-@pytest.mark.parametrize("given", SENTENCES_OF_OTHERS)
-def test_what_is_no_list_of_sentences(given: Any, model: Model) -> None:
-    calls: list[Callable[[Any], Any]] = [model.encode]
-    if given is not None:
-        calls.append(encode)
-    for call in calls:
-        with pytest.raises(UserError, match=r"^sentences: received ") as caught:
-            call(given)
-        assert "\n" not in str(caught.value)
+def test_what_is_no_list_of_sentences_and_no_size(folder: Path) -> None:
+    whitening = Model.load(folder / "run", "whitening")
+    for given in NO_SENTENCES:
+        for call in (whitening.encode, encode):
+            refused(lambda f=call, x=given: f(x), r"^sentences: received ")
+    for size in (0, -1, 7, True, 2.0, "3"):
+        options: dict[str, Any] = {"truncate_dim": size}
+        message = r"^truncate_dim: received .* 1 to 6, or none"
+        refused(lambda o=options: whitening.encode("dog", **o), message)
 
 
 def test_lists_of_sentences(model: Model) -> None:
@@ -342,18 +308,6 @@ def test_the_only_map_is_not_a_choice_among_several(
     assert Model.load(tmp_path, "whitening").dim == 3
 
 
-def test_a_map_of_vectors_has_no_sentences(tmp_path: Path) -> None:
-    rows = np.random.default_rng(0).normal(size=(50, 8)).astype(np.float32)
-    model = Model(None, fit_map("whitening-3", rows))
-    model.save(tmp_path / "model")
-    fitted, *_ = load_fitted(find_model(tmp_path))
-    assert fitted is not None
-    assert model.map is not None
-    np.testing.assert_array_equal(fitted.transform(rows), model.map.transform(rows))
-    with pytest.raises(UserError, match=r"^model: .*fitted on vectors"):
-        Model.load(tmp_path)
-
-
 def flip(name: str) -> Callable[[Path], None]:
     """Change a bit in the middle of a file."""
 
@@ -412,12 +366,6 @@ def test_mistakes(
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(UserError, match=f"^{message}"):
         call(folder)
-
-
-def test_export(model: Model, tmp_path: Path) -> None:
-    pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
-    reopened = Model.load(export(model, tmp_path / "to"))
-    check_close(reopened.encode(SENTENCES), model.encode(SENTENCES))
 
 
 @pytest.mark.parametrize("name", ["flow", "standardization+flow"])

@@ -97,10 +97,10 @@ def stop_at(count: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return fits
 
 
-@pytest.mark.parametrize("finished", [1, 4])
 def test_finished_cells_are_not_computed_again(
-    finished: int, output: Path, pairs: list[str], monkeypatch: pytest.MonkeyPatch
+    output: Path, pairs: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    finished = 2
     methods = f"raw,whitening,{FLOW}"
     whole = run(WordSums(), methods, tasks=pairs, output=output.with_name("whole.json"))
     with monkeypatch.context() as patch:
@@ -160,24 +160,21 @@ class OwnTask(STS):
         return super().items(vectors * torch.arange(vectors.shape[1]) ** self.power)
 
 
-@pytest.mark.parametrize("kind", ["map", "chain", "task"])
+@pytest.mark.parametrize("kind", ["map", "task"])
 def test_what_custom_code_computes_is_computed_again(
     kind: str, output: Path, pairs: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (task,) = load_tasks(pairs[0])
     assert isinstance(task, STS)
-    rows = WordSums().encode(task.sentences)
-    own: dict[str, Any] = {
-        "map": Weighted().fit(rows),
-        "chain": Chain.of(Weighted(), make_map("zca:shrinkage=0.5")),
-        "task": "zca",
-    }
+    own: Any = "zca"
+    if kind == "map":
+        own = Chain.of(Weighted(), make_map("zca:shrinkage=0.5"))
     tasks = [OwnTask(task.data)] if kind == "task" else [task]
     options: dict[str, Any] = {"tasks": tasks, "output": output}
-    results = run(WordSums(), {"own": own[kind]}, **options)
+    results = run(WordSums(), {"own": own}, **options)
     monkeypatch.setattr(Weighted, "power", 2)
     monkeypatch.setattr(OwnTask, "power", 2)
-    again = run(WordSums(), {"own": own[kind]}, **options)
+    again = run(WordSums(), {"own": own}, **options)
     assert results.score("own", "one") != again.score("own", "one")
     assert len([*records_folder(output).iterdir()]) == 1
 
@@ -227,8 +224,6 @@ def test_what_equal_settings_are() -> None:
     ("changed", "value"),
     [
         ("source", "other"),
-        ("threads", 64),
-        ("device", "another"),
         ("versions", {"torch": "1.0"}),
         ("missing", None),
     ],
@@ -432,18 +427,13 @@ def test_nothing_is_planned_twice(encoder: WordSums) -> None:
 MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"methods": "whitenning"}, "methods: .*whitenning.*whitening"),
     ({"methods": f"whitening-{DIM + 1}"}, f"methods: .*{DIM + 1}"),
-    ({"methods": "flow:depth=0"}, "methods: flow:depth=0: .*depth"),
     ({"methods": "learned-removal", "tasks": "pairs"}, "labels: .* one test"),
     ({"labels": "pairs", "tasks": "pairs", "methods": "learned-removal"}, "labels: 60"),
     ({"tasks": "STSX"}, "tasks: received 'STSX'"),
     ({"corpus": "targets"}, "corpus: received 'targets'.*target"),
     ({"corpus": "train_only", "tasks": "pairs"}, "corpus: received 'train_only'"),
-    ({"split": "held"}, "split: .*held"),
     ({"seeds": []}, "seeds: received none"),
-    ({"bootstrap": -1}, "bootstrap: received -1"),
     ({"score_range": [0]}, r"score_range: received \[0\]"),
-    ({"max_sentences": 0}, "max_sentences: received 0"),
-    ({"methods": "raw", "max_sentences": 5}, "max_sentences: received 5, which has no"),
     (
         {"methods": "raw", "corpus": "a.txt"},
         r"corpus: received \['a.txt'\], which has no",

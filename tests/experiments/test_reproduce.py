@@ -11,6 +11,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from encoders.tiny import tiny_network
+from experiments.small import WordSums
 from flowbert.data.sample import sample_encoder_path, sample_nli, sample_pairs
 from flowbert.encoders import EncoderOptions, SentenceEncoder
 from flowbert.errors import UserError
@@ -150,12 +151,12 @@ def test_published_scores_are_complete() -> None:
     )
 
 
-@pytest.mark.parametrize("row", IDS)
-def test_every_row_is_explained(row: str) -> None:
-    text = explain(row)
-    assert text.startswith(f"{row}\n")
-    assert "https://" in text
-    assert text.count("taken: ") == len(ROWS.loc[row, "ambiguities"].split())
+def test_every_row_is_explained() -> None:
+    for row in IDS:
+        text = explain(row)
+        assert text.startswith(f"{row}\n")
+        assert "https://" in text
+        assert text.count("taken: ") == len(ROWS.loc[row, "ambiguities"].split())
 
 
 def test_flows_have_the_setting_of_the_paper() -> None:
@@ -186,7 +187,7 @@ def test_every_row_can_be_computed(run: Callable[..., pd.DataFrame]) -> None:
     assert (same.drop(GLOVE).groupby(keys)["ours"].nunique() == 1).all()
 
 
-@pytest.mark.parametrize("row", [RAW, WHITENING])
+@pytest.mark.parametrize("row", [WHITENING])
 def test_a_row_is_a_comparison_with_its_setting(
     row: str, run: Callable[..., pd.DataFrame], encoder: str, senteval: str
 ) -> None:
@@ -337,13 +338,13 @@ def test_tables_are_of_the_aggregation_that_all_tasks_have(
     hub: str, senteval: str
 ) -> None:
     options: dict[str, Any] = {"methods": ["raw", "standardization"], "bootstrap": 20}
-    results = compare(tasks="SAMPLE,STS13", senteval=hub, **options)
+    results = compare(WordSums(), tasks="SAMPLE,STS13", senteval=hub, **options)
     assert result_tables(results.frame)[0].title == "Spearman x 100 (all), test split"
     assert results.verdicts
     frame = results.frame
     assert set(frame[frame["task"] == "STS13"]["aggregation"]) == {"all"}
     assert results.table().notna().all(axis=None)
-    known = compare(tasks="SAMPLE,STS13", senteval=senteval, **options)
+    known = compare(WordSums(), tasks="SAMPLE,STS13", senteval=senteval, **options)
     assert result_tables(known.frame)[0].title == "Spearman x 100 (wmean), test split"
     assert known.score("raw", "STS13", aggregation="all") == results.score(
         "raw", "STS13"
@@ -396,13 +397,9 @@ def test_files_hold_what_is_returned(
         ({"rows": GLOVE}, "encoder: received .*expected a text file of word vectors"),
         ({"rows": "*-simcse-unsup-wiki1m"}, "encoder: .*expected its run folder"),
         ({"rows": FLOW, "encoder": "roberta-base"}, "encoder: received 'roberta-base'"),
-        ({"rows": RAW, "tasks": "STS17"}, "tasks: received 'STS17'"),
         ({"rows": MTEB, "tasks": "SICKR"}, "tasks: .*SICKR"),
-        ({"rows": RAW, "seeds": []}, "seeds: received none"),
-        ({"rows": RAW, "bootstrap": -1}, "bootstrap: received -1"),
         ({"rows": RAW, "seeds": 3}, r"seeds: received \[3\], which has no effect"),
         ({"rows": RAW, "nli": "builtin-sample"}, "nli: .* which has no effect"),
-        ({"rows": RAW, "output": "rows.csv"}, r"output: received rows\.csv"),
     ],
 )
 def test_mistakes_are_named(

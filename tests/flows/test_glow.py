@@ -196,17 +196,12 @@ def test_precision_is_that_of_the_flow_whatever_surrounds_it(
 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"dim": 384, "levels": 10}, "levels: received 10; expected 1 to 9 "),
-    ({"dim": 10, "levels": 5}, "levels: received 5; expected 1 to 4 "),
     ({"dim": 1}, "levels: received 2; expected 1 to 1 "),
     ({"dim": 0}, "dim: received 0"),
     ({"dim": 8, "width": 0}, "width: received 0"),
     ({"dim": 8, "mixing": "revers"}, "mixing: received 'revers'; .*'reverse'"),
-    ({"dim": 8, "coupling": "afine"}, "coupling: received 'afine'; .*'affine'"),
-    ({"dim": 8, "mixing_init": "pca"}, "mixing_init: received 'pca'"),
     ({"dim": 8, "init": "whiten"}, "init: received 'whiten'; .*'whitening'"),
-    ({"dim": 8, "init": None}, "init: received None; expected actnorm, whitening"),
     ({"dim": 8, "depth": None}, "depth: received None; expected a whole number"),
-    ({"dim": 8, "depth": 1.5}, r"depth: received 1\.5; expected a whole number"),
 ]
 
 

@@ -14,8 +14,9 @@ from flowbert.methods.sbert import SBERTModule
 from texts import examples, step, text_data, trainable
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
+@pytest.mark.parametrize(
+    ("objective", "pooling"), [*zip(OBJECTIVES, ("mean", "cls", "max"), strict=True)]
+)
 def test_step_is_the_objective(objective: str, pooling: str) -> None:
     encoder = trainable(pooling=pooling)
     options: dict[str, Any] = {"margin": 0.7} if objective == "triplet" else {}
@@ -55,13 +56,8 @@ def test_the_seed_decides_the_classifier() -> None:
     assert not torch.equal(first, other)
 
 
-@pytest.mark.parametrize(
-    "objective",
-    [
-        pytest.param(each, marks=[] if each == "softmax" else [pytest.mark.slow])
-        for each in OBJECTIVES
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", OBJECTIVES)
 def test_training_lowers_the_loss(objective: str, tmp_path: Path) -> None:
     encoder = trainable()
     module: Any = SBERTModule(encoder, objective, learning_rate=3e-4)

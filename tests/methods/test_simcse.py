@@ -35,19 +35,6 @@ def test_step_is_the_loss_after_the_head(positive: str, head: str) -> None:
     assert gradients.keys() == dict(module.named_parameters()).keys()
 
 
-def test_validation_is_the_loss_without_dropout(tmp_path: Path) -> None:
-    encoder = trainable()
-    module = SimCSEModule(encoder)
-    data = text_data(encoder, examples(size=20, positive="crop"))
-    trainer = fit(tmp_path, module=module, data=data, max_epochs=1)  # type: ignore[arg-type]
-    module.eval()
-    with torch.no_grad():
-        batches = list(data.val_dataloader())
-        losses = [module.loss(*module.head(module.embed(batch))) for batch in batches]
-    logged = trainer.callback_metrics["val/loss"]
-    torch.testing.assert_close(logged, torch.stack(losses).mean())
-
-
 def test_masked_tokens_are_predicted_too() -> None:
     losses = []
     for weight, seed in ((0.0, 0), (0.5, 0), (0.5, 0), (0.5, 1)):

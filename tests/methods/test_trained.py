@@ -286,9 +286,8 @@ def test_optimizer_and_precision(
 @pytest.mark.parametrize(
     ("head", "pooling"),
     [
-        *((head, "cls") for head in ("none", "mlp_train_only", "mlp")),
-        ("zca:shrinkage=0.3", "cls"),
-        *((method, "cls") for method in ("sbert", "mlm", "distillation")),
+        *((head, "cls") for head in ("mlp_train_only", "mlp", "zca:shrinkage=0.3")),
+        ("mlm", "cls"),
         ("none", "learned_weights"),
     ],
 )
@@ -319,15 +318,9 @@ def test_saved_encoder_gives_the_embeddings(
     assert again.describe() == described
 
 
-def test_dropout_is_set_everywhere() -> None:
-    encoder = trainable()
-    features = encoder.tokenize(SENTENCES)
-    assert not torch.equal(encoder(features), encoder(features))
-    SimCSEModule(encoder, dropout=0.0)
-    assert torch.equal(encoder(features), encoder(features))
-
-
-@pytest.mark.parametrize("kind", CONFIGS)
+@pytest.mark.parametrize(
+    "kind", ["bert", *(each for each in CONFIGS if each != "bert")]
+)
 def test_dropout_of_every_kind_of_network_is_set(kind: str) -> None:
     rates: dict[str, Any] = dict.fromkeys(DROPOUT_OPTIONS, 0.3)
     network = tiny_network(kind, **rates)
@@ -360,34 +353,25 @@ def test_a_checkpoint_is_loaded_with_its_kind_of_encoder(tmp_path: Path) -> None
             SBERTModule.load_from_checkpoint(path, encoder=encoder)
 
 
-@pytest.mark.parametrize("precision", ["bf16-true", "16-true"])
-def test_weights_stay_in_full_precision(precision: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=f"precision: received {precision}; expected"):
-        train("sbert", tmp_path, precision=precision)
+def test_weights_stay_in_full_precision(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"precision: received bf16-true; expected"):
+        train("sbert", tmp_path, precision="bf16-true")
 
 
-OPTIONS: list[tuple[Any, str, Any]] = [
-    (DistillationModule, "objective", "l1"),
-    (DistillationModule, "queue_size", 0),
-    (DistillationModule, "student_temperature", 0.0),
-    (DistillationModule, "teacher_temperature", -0.1),
-    (MLMModule, "cosreg_weight", -1.0),
-    (MLMModule, "dropout", 1.0),
-    (MLMModule, "mask_fraction", 0.0),
-    (SBERTModule, "margin", 0.0),
-    (SBERTModule, "objective", "sofmax"),
-    (SBERTModule, "schedule", "liner"),
-    (SimCSEModule, "chunk_size", 0),
-    (SimCSEModule, "head", "mpl"),
-    (SimCSEModule, "head_refit_every", 0),
-    (SimCSEModule, "mlm_weight", -1.0),
-]
+OPTIONS: dict[Any, dict[str, Any]] = {
+    DistillationModule: {"objective": "l1", "queue_size": 0}
+    | {"student_temperature": 0.0, "teacher_temperature": -0.1},
+    MLMModule: {"cosreg_weight": -1.0, "dropout": 1.0, "mask_fraction": 0.0},
+    SBERTModule: {"margin": 0.0, "objective": "sofmax", "schedule": "liner"},
+    SimCSEModule: {"chunk_size": 0, "mlm_weight": -1.0},
+}
 
 
-@pytest.mark.parametrize(("kind", "option", "value"), OPTIONS)
-def test_options_have_limits(kind: Any, option: str, value: Any) -> None:
-    with pytest.raises(UserError, match=f"{option}: received {value!r}; expected"):
-        kind(trainable(), **{option: value})
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_options_have_limits(kind: Any) -> None:
+    for option, value in OPTIONS[kind].items():
+        with pytest.raises(UserError, match=f"{option}: received {value!r}; expected"):
+            kind(trainable(), **{option: value})
 
 
 ENCODERS: list[tuple[dict[str, Any], str, str]] = [
