@@ -421,16 +421,14 @@ def test_text_of_a_user_gets_no_verdict_from_the_sample(
 
 
 def test_a_run_is_repeated_by_its_configuration(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    small = ["--quiet", "--baseline", "none"]
+    small = ["--quiet", "--baseline", "none", "--bootstrap", "20"]
     options = [*small, *SMALL["trained"], "--log_to", "tensorboard"]
     main(["fit", "--run_dir", "one", "--model.init", "whitening", *options])
     written = yaml.safe_load((folder / "one" / "config.yaml").read_text())
     assert written["model"]["init"] == "whitening"
-    with monkeypatch.context() as patch:
-        patch.setenv("FLOWBERT_REPORT", "1")
-        main(["fit", "--config", "one/config.yaml", "--run_dir", "two"])
+    main(["fit", "--config", "one/config.yaml", "--run_dir", "two"])
     checkpoint = ["--ckpt_path", "one/checkpoints/last.ckpt"]
     main(["test", "one", *checkpoint, "--run_dir", "three", "--quiet"])
     main(["test", "one", "--quiet"])
@@ -439,7 +437,6 @@ def test_a_run_is_repeated_by_its_configuration(
         for run in ("one", "two", "three", "one/test")
     )
     assert others == [one] * 3
-    assert (folder / "two" / "report.html").is_file()
     capsys.readouterr()
     main(["encode", "--model", "one", "--input", "missing.txt", "--output", "v.npy"])
     assert capsys.readouterr().out == "1 vectors of size 128 written to v.npy\n"
@@ -447,8 +444,6 @@ def test_a_run_is_repeated_by_its_configuration(
     exported, served = capsys.readouterr().out.splitlines()
     assert exported == "written: exported"
     assert served.startswith("computed by sentence-transformers; ")
-    main(["report", "one", "two", "--output", "both.html"])
-    assert capsys.readouterr().out == "written: both.html\n"
 
 
 @pytest.mark.usefixtures("folder")

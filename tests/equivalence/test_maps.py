@@ -47,8 +47,9 @@ METHODS = [
 ]
 """Every map of the registry, and some with options and in chains."""
 
+SLOW = pytest.mark.slow
 EVERY_WAY = ("flow",)
-"""Maps that the default run has by every way; the others by an eighth of them in turn."""
+"""Maps that the default run has by every way; the others by a twelfth of them in turn."""
 
 # A rank that is not full, or few sentences for many directions, is what the maps are tried on.
 pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
@@ -60,10 +61,10 @@ def cells(ways: Sequence[Callable[..., Any]]) -> list[Any]:
     for (row, method), (column, way) in itertools.product(
         enumerate(METHODS), enumerate(ways)
     ):
-        slow = method not in EVERY_WAY and (row + column) % 8 > 0
+        slow = method not in EVERY_WAY and (row + column) % 12 > 0
         exports = way in (exported_model, sentence_transformers)
         slow |= exports and method != "flow"  # a second each
-        marks = [pytest.mark.slow] if slow else []
+        marks = [SLOW] if slow else []
         made.append(
             pytest.param(method, way, id=f"{method}-{way.__name__}", marks=marks)
         )
@@ -81,7 +82,13 @@ def test_figures(
         assert differences(rows, lab.reference(method)) == ""
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "method",
+    [
+        name if name in ("flow", "raw", *CHAINS) else pytest.param(name, marks=SLOW)
+        for name in METHODS
+    ],
+)
 def test_figures_of_the_development_split(method: str, lab: Lab) -> None:
     rows = unless_refused(by_validate, lab, method)
     if rows is None:

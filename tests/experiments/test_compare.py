@@ -12,6 +12,7 @@ import pytest
 import scipy.stats
 import torch
 
+from equivalence.ways import write_task
 from experiments.small import DIM, WordSums, write_corpus, write_pairs
 from flowbert.data.corpus import Corpus
 from flowbert.data.sample import sample_corpus, sample_nli, sample_pairs
@@ -404,14 +405,16 @@ def test_methods_without_meaning_have_a_reason(
 def test_corpora_and_subsets(encoder: WordSums, tmp_path: Path) -> None:
     file = write_corpus(tmp_path / "own.txt", 300)
     names = ["target", "train_only", "builtin-sample", "nli", file]
-    results = run(encoder, "whitening", corpus=names, nli="builtin-sample")
+    data = write_task(tmp_path / "data", {"train": 90, "dev": 9, "test": 60})
+    options: dict[str, Any] = {"tasks": "STS-B", "senteval": str(data)}
+    results = run(encoder, "whitening", corpus=names, nli="builtin-sample", **options)
     spearman = results.frame.query("aggregation == 'wmean'")
     assert spearman["corpus"].tolist() == names
     assert spearman["value"].nunique() == len(names)
-    small = run(encoder, "whitening", corpus=file, max_sentences=300)
-    assert small.score("whitening", "SAMPLE") == spearman["value"].iloc[-1]
-    smaller = run(encoder, "whitening", corpus=file, max_sentences=100)
-    assert smaller.score("whitening", "SAMPLE") != spearman["value"].iloc[-1]
+    small = run(encoder, "whitening", corpus=file, max_sentences=300, **options)
+    assert small.score("whitening", "STS-B") == spearman["value"].iloc[-1]
+    smaller = run(encoder, "whitening", corpus=file, max_sentences=100, **options)
+    assert smaller.score("whitening", "STS-B") != spearman["value"].iloc[-1]
 
 
 def test_nothing_is_planned_twice(encoder: WordSums) -> None:

@@ -44,7 +44,6 @@ RAW = "li2020-2-bert-base-uncased-first-last"
 FLOW = "li2020-2-bert-base-uncased-flow-target"
 WHITENING = "su2021-1-bert-base-uncased-whitening-target"
 MTEB = "mteb-sentence-transformers-all-minilm-l6-v2-last"
-SIMCSE = "gao2021-5-bert-base-uncased-simcse-unsup-wiki1m"
 pytestmark = pytest.mark.filterwarnings("ignore:.* directions are few")
 SUBSETS = {
     "STS13": ("FNWN", "headlines", "OnWN"),
@@ -223,12 +222,6 @@ def test_another_encoder_makes_scores_context(
     text = reproduction_text(lines)
     assert text.count("STS13") == 2
     assert text.count("difference") == 1
-
-
-def test_a_copy_of_an_encoder_runs_its_own_rows(
-    run: Callable[..., pd.DataFrame], minilm: str
-) -> None:
-    assert set(run("mteb,su2021-1", encoder=minilm)["row"]) == {MTEB}
 
 
 def test_all_names_of_an_encoder_run_the_same_rows(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from flowbert.analysis import MEASURES
 from flowbert.analysis.frames import measure_of
-from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments import compare
 from flowbert.experiments.results import Results
@@ -188,20 +187,15 @@ def test_everything_is_escaped(tmp_path: Path) -> None:
 
 
 def test_a_warning_stands_beside_the_figures(tmp_path: Path) -> None:
-    encoder = SentenceEncoder("builtin-sample")
-    names = []
-    for number in range(2):
-        with pytest.warns(
-            FlowbertWarning, match="sentences for 127 directions are few"
-        ):
-            results = compare(encoder, ["whitening"], max_sentences=300, bootstrap=0)
-        results.save(tmp_path / f"{number}.json")
-        page = Page(report(tmp_path / f"{number}.json"))
-        (warning,) = results.record["warnings"]
-        assert f"Warning: {warning}" in page.texts
-        names.append(tmp_path / f"{number}.json")
+    options: dict[str, Any] = {"max_sentences": 300, "bootstrap": 0}
+    with pytest.warns(FlowbertWarning, match="sentences for 127 directions are few"):
+        results = compare(methods=["whitening"], **options)
+    (warning,) = results.record["warnings"]
+    rows = sts_rows("whitening", "STSB")
+    names = [save(tmp_path, rows, f"{n}.json", warnings=[warning]) for n in "ab"]
+    assert f"Warning: {warning}" in Page(report(names[0])).texts
     several = Page(report(names, tmp_path / "both.html"))
-    assert f"Warning: 1.json: {warning}" in several.texts
+    assert f"Warning: b.json: {warning}" in several.texts
 
 
 def test_several_runs(folder: Path, tmp_path: Path) -> None:
@@ -235,8 +229,7 @@ def test_mistakes(
     assert not list(tmp_path.rglob("*.html"))
 
 
-@pytest.mark.parametrize("width", [1150, 400])
-def test_a_browser_shows_it(written: Path, width: int) -> None:
+def test_a_browser_shows_it(written: Path) -> None:
     sync_api = pytest.importorskip("playwright.sync_api")
     executable = shutil.which("chromium")
     if executable is None:
@@ -245,12 +238,13 @@ def test_a_browser_shows_it(written: Path, width: int) -> None:
         browser = playwright.chromium.launch(
             executable_path=executable, args=["--no-sandbox"]
         )
-        page = browser.new_page(viewport={"width": width, "height": 900})
         errors: list[str] = []
-        page.on("console", lambda message: errors.append(message.text))
-        page.goto(written.as_uri())
-        images = "[...document.images].filter(image => image.naturalWidth > 0).length"
-        assert page.evaluate(images) == len(PLOTS)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        for width in (1150, 400):
+            page = browser.new_page(viewport={"width": width, "height": 900})
+            page.on("console", lambda message: errors.append(message.text))
+            page.goto(written.as_uri())
+            images = "[...document.images].filter(each => each.naturalWidth > 0).length"
+            assert page.evaluate(images) == len(PLOTS)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
         browser.close()
     assert not errors

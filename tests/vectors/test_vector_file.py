@@ -153,12 +153,12 @@ def test_lists_of_words_are_no_vectors(tmp_path: Path) -> None:
     assert VectorFile(file)[:].tolist() == [[1.0], [2.0]]
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float64", "int16", "int64"])
 @pytest.mark.parametrize("suffix", [".npy", ".safetensors", ".parquet"])
-def test_other_numbers_become_float32(suffix: str, dtype: str, tmp_path: Path) -> None:
-    file, values = tmp_path / f"x{suffix}", X.astype(dtype)
-    write_vectors(file, [values], values.shape, dtype)
-    assert np.array_equal(as_vectors(file)[:], values.astype(np.float32))
+def test_other_numbers_become_float32(suffix: str, tmp_path: Path) -> None:
+    for dtype in ("float16", "float64", "int16", "int64"):
+        file, values = tmp_path / f"x{suffix}", X.astype(dtype)
+        write_vectors(file, [values], values.shape, dtype)
+        assert np.array_equal(as_vectors(file)[:], values.astype(np.float32))
 
 
 def test_bfloat16_becomes_float32(tmp_path: Path) -> None:
@@ -169,15 +169,15 @@ def test_bfloat16_becomes_float32(tmp_path: Path) -> None:
     assert np.array_equal(np.concatenate(list(as_vectors(file).blocks())), expected)
 
 
-@pytest.mark.parametrize("precision", ["int8", "uint8", "binary", "ubinary"])
 @pytest.mark.parametrize("suffix", [".npy", ".safetensors", ".parquet"])
-def test_bytes_are_no_vectors(suffix: str, precision: str, tmp_path: Path) -> None:
-    codes = quantize(X, precision, Ranges.of([X]))
-    file = tmp_path / f"x{suffix}"
-    write_vectors(file, [codes], codes.shape, str(codes.dtype))
-    for vectors in (file, codes, torch.from_numpy(codes)):
-        with pytest.raises(UserError, match="two bytes or more"):
-            as_vectors(vectors)
+def test_bytes_are_no_vectors(suffix: str, tmp_path: Path) -> None:
+    for precision in ("int8", "ubinary"):
+        codes = quantize(X, precision, Ranges.of([X]))
+        file = tmp_path / f"x{suffix}"
+        write_vectors(file, [codes], codes.shape, str(codes.dtype))
+        for vectors in (file, codes, torch.from_numpy(codes)):
+            with pytest.raises(UserError, match="two bytes or more"):
+                as_vectors(vectors)
 
 
 def written(tmp_path: Path, case: str) -> tuple[Path, str | None]:
