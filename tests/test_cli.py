@@ -21,6 +21,7 @@ from pytorch_lightning import Trainer
 
 import flowbert
 from equivalence.ways import write_task
+from experiments.small import write_pairs
 from flowbert.cli import main
 from flowbert.cli.commands import load
 from flowbert.cli.line import read_line
@@ -32,10 +33,10 @@ from flowbert.cli.options import (
 )
 from flowbert.cli.parser import Parser, make_parser
 from flowbert.cli.signatures import read_signature
-from flowbert.data.sample import sample_encoder_path, sample_pairs
+from flowbert.data.sample import sample_encoder_path
 from flowbert.encoders import SentenceEncoder, choose_device
-from flowbert.errors import UserError
 from flowbert.methods import METHODS, FlowModule
+from helpers import refused
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
@@ -201,8 +202,11 @@ def test_null_unsets_what_a_configuration_sets(
     needed = GIVEN.get(command, [])
     positional = {POSITIONAL.get(command)}
     for name in parser.texts & parser.never_none - positional:
-        with pytest.raises(UserError, match=rf"{name}: received null; expected"):
-            parser.read([*needed, f"--{name}=null"])
+        refused(
+            rf"{name}: received null; expected",
+            parser.read,
+            [*needed, f"--{name}=null"],
+        )
     names = sorted(parser.texts - parser.never_none)
     read = parser.read([*needed, *(f"--{name}=x" for name in names)])
     assert all(read[name] in ("x", ["x"]) for name in names)
@@ -389,9 +393,7 @@ def test_configurations_run(
     first = config.read_text(encoding="utf-8").splitlines()[0]
     command = first.split()[3]
     assert first == f"# python train.py {command} --config configs/{config.name}"
-    pairs = [("sentence1", "sentence2", "score"), *sample_pairs("test")[:200]]
-    lines = ["\t".join(map(str, pair)) for pair in pairs]
-    Path("pairs.tsv").write_text("\n".join(lines), encoding="utf-8")
+    write_pairs(Path("pairs.tsv"), count=200)
     content = yaml.safe_load(config.read_text(encoding="utf-8"))
     kind = "trained" if content.get("method") in METHODS else command
     tasks = ["--tasks=pairs.tsv,lexical:pairs.tsv"]

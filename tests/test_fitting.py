@@ -14,10 +14,11 @@ import pytest
 import torch
 from pytorch_lightning import Callback
 
-from equivalence.ways import write_task
+from equivalence.ways import Interrupt, write_task
+from experiments.small import write_pairs
 from flowbert.analysis.bits import density_bits
 from flowbert.data.corpus import load_corpus
-from flowbert.data.sample import sample_corpus, sample_pairs
+from flowbert.data.sample import sample_corpus
 from flowbert.encoders import EncoderOptions, SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments import Results, compare
@@ -31,6 +32,7 @@ from flowbert.model import Model
 from flowbert.tasks import load_tasks
 from flowbert.training import read_checkpoint
 from flowbert.vectors import EmbeddingCache
+from helpers import refused
 
 BUILTIN = "builtin-sample"
 TRAINER: dict[str, Any] = {
@@ -58,10 +60,7 @@ TEXT: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A task of 40 pairs."""
-    path = tmp_path_factory.mktemp("task") / "pairs.tsv"
-    rows = ["\t".join(map(str, row)) for row in sample_pairs("test")[:40]]
-    path.write_text("\n".join(["sentence1\tsentence2\tscore", *rows]))
-    return str(path)
+    return write_pairs(tmp_path_factory.mktemp("task") / "pairs.tsv", count=40)
 
 
 @pytest.fixture(scope="module")
@@ -220,17 +219,6 @@ class Spoil(Callback):
                 torch.nn.init.normal_(parameter)
 
 
-class Interrupt(Callback):
-    """Ctrl-C in the n-th batch."""
-
-    def __init__(self, batch: int) -> None:
-        self.batch = batch
-
-    def on_train_batch_start(self, trainer: Any, *_: Any) -> None:
-        if trainer.fit_loop.total_batch_idx == self.batch:
-            raise KeyboardInterrupt
-
-
 def test_an_interrupted_run_goes_on(
     pairs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,20 +238,17 @@ def test_an_interrupted_run_goes_on(
     assert "no results yet" in (folder / "report.html").read_text()
     monkeypatch.setenv("FLOWBERT_REPORT", "0")
     logged = (folder / "metrics.csv").read_bytes()
-    with pytest.raises(UserError, match=r"checkpoints, .* --resume"):
-        fit(**options)
+    refused(r"checkpoints, .* --resume", fit, **options)
     assert_equal(fit(**options, ckpt_path=last(folder)), whole)
     assert (folder / "metrics-1.csv").read_bytes() == logged
-    with pytest.raises(UserError, match=r"run_dir: .* finished run"):
-        fit(**options)
+    refused(r"run_dir: .* finished run", fit, **options)
 
 
 def test_test_validate_and_predict(run: Path, tmp_path: Path) -> None:
     tested = run_test(run)
     assert_equal(tested, Results.load(run / "results.json"))
     assert (run / "test" / "results.json").is_file()
-    with pytest.raises(UserError, match=r"run_dir: .*test holds a finished run"):
-        run_test(run)
+    refused(r"run_dir: .*test holds a finished run", run_test, run)
     validated = validate(run, ckpt_path=last(run), run_dir=tmp_path / "validate")
     assert set(validated.frame["split"]) == {"dev"}
     with prepared("predict", FitOptions(**FLOW), tmp_path / "rows") as again:
@@ -274,10 +259,13 @@ def test_test_validate_and_predict(run: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(
         np.load(predict(run)), expected.transform(rows), atol=1e-4
     )
-    with pytest.raises(UserError, match="trainer: received 'max_epochs'; expected acc"):
-        run_test(run, trainer={"max_epochs": 3})
-    with pytest.raises(UserError, match=r"config\.yaml: no such file"):
-        predict(tmp_path)
+    refused(
+        "trainer: received 'max_epochs'; expected acc",
+        run_test,
+        run,
+        trainer={"max_epochs": 3},
+    )
+    refused(r"config\.yaml: no such file", predict, tmp_path)
 
 
 def test_a_missing_split_is_told_before_any_pass(
@@ -290,8 +278,13 @@ def test_a_missing_split_is_told_before_any_pass(
     pairs.write_text("sentence1,sentence2,score\na,b,1\nc,d,2\n")
     monkeypatch.setattr(EmbeddingCache, "fill", fail)
     folder = tmp_path / "validate"
-    with pytest.raises(UserError, match="pairs has no 'dev'; expected test"):
-        validate(run, tasks=str(pairs), run_dir=folder)
+    refused(
+        "pairs has no 'dev'; expected test",
+        validate,
+        run,
+        tasks=str(pairs),
+        run_dir=folder,
+    )
     assert not folder.exists()
 
 
@@ -311,17 +304,20 @@ def test_vectors_in_place_of_sentences(tmp_path: Path) -> None:
         corpus = content["fitted_on"]["corpus"]["digest"]
         states.append((corpus, *map(str, content["state_dict"].values())))
     assert states[0] == states[1] == states[2]
-    with pytest.raises(UserError, match="was fitted on vectors"):
-        Model.load(tmp_path / "file")
+    refused("was fitted on vectors", Model.load, tmp_path / "file")
     assert np.load(predict(tmp_path / "file")).shape == (100, 6)
     assert np.load(predict(tmp_path / "array", vectors=rows)).shape == (100, 6)
-    with pytest.raises(UserError, match="was fitted on other sentences or vectors"):
-        predict(tmp_path / "tensor", vectors=rows + 1)
+    refused(
+        "was fitted on other sentences or vectors",
+        predict,
+        tmp_path / "tensor",
+        vectors=rows + 1,
+    )
     for wrong in (rows[0], rows * np.nan, rows.astype(str)):
-        with pytest.raises(UserError, match="vectors: received"):
-            fit(vectors=wrong, run_dir=tmp_path / "p2")
-    with pytest.raises(UserError, match="column: received 'c'"):
-        fit(vectors=rows, column="c", run_dir=tmp_path / "p2")
+        refused("vectors: received", fit, vectors=wrong, run_dir=tmp_path / "p2")
+    refused(
+        "column: received 'c'", fit, vectors=rows, column="c", run_dir=tmp_path / "p2"
+    )
 
 
 def test_what_is_fitted_on(tmp_path: Path) -> None:
@@ -342,12 +338,8 @@ def test_what_is_fitted_on(tmp_path: Path) -> None:
 def test_target_means_the_sentences_of_each_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tasks = []
-    for name, first in (("one", 0), ("two", 60)):
-        rows = sample_pairs("test")[first : first + 60]
-        frame = pd.DataFrame(rows, columns=["sentence1", "sentence2", "score"])
-        frame.to_csv(tmp_path / f"{name}.csv", index=False)
-        tasks.append(str(tmp_path / f"{name}.csv"))
+    starts = {"one": 0, "two": 60}
+    tasks = [write_pairs(tmp_path / f"{x}.tsv", starts[x]) for x in starts]
     asked: list[str] = []
 
     def ask(corpus: str, others: Any, *_: Any) -> None:
@@ -448,33 +440,32 @@ def test_mistakes_are_seen_before_anything_is_written(
     options: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "run"
-    with pytest.raises(UserError, match=message):
-        fit(**{"max_sentences": 300, "run_dir": folder, **options})
+    refused(message, fit, **{"max_sentences": 300, "run_dir": folder, **options})
     assert not folder.exists()
 
 
 def test_refused_checkpoints(run: Path, tmp_path: Path) -> None:
-    def refused(message: str, **options: Any) -> None:
+    def resume(**options: Any) -> None:
         path = {"ckpt_path": last(run), "run_dir": tmp_path / "run"}
-        with pytest.raises(UserError, match=message) as caught:
-            fit(**{**FLOW, **path, **options})
-        assert "\n" not in str(caught.value)
+        fit(**{**FLOW, **path, **options})
 
-    refused("ckpt_path: .* FlowModule; .* method simcse", method="simcse")
-    refused("baseline: .*no effect on method raw", method="raw")
+    refused("ckpt_path: .* FlowModule; .* method simcse", resume, method="simcse")
+    refused("baseline: .*no effect on method raw", resume, method="raw")
     refused(
-        "corpus: received 'SAMPLE train sentences' .* on other", corpus="train_only"
+        "corpus: received 'SAMPLE train sentences' .* on other",
+        resume,
+        corpus="train_only",
     )
     path = tmp_path / "other.ckpt"
     content = torch.load(last(run), weights_only=True)
     no_module: dict[str, Any] = {"hyper_parameters": {}}
     for other in ([1], {"a": 1}, no_module, {**content, "hyper_parameters": 3}):
         torch.save(other, path)
-        refused("ckpt_path: .* is not a checkpoint of flowbert", ckpt_path=path)
+        refused("ckpt_path: .* is not a checkpoint of flowbert", resume, ckpt_path=path)
     torch.save({**content, "code": print}, path)
-    refused("it could run code", ckpt_path=path)
+    refused("it could run code", resume, ckpt_path=path)
     path.write_bytes(last(run).read_bytes()[:5000])
-    refused("ckpt_path: .* is damaged", ckpt_path=path)
+    refused("ckpt_path: .* is damaged", resume, ckpt_path=path)
 
 
 OTHER_ENCODERS: dict[str, Any] = {
@@ -493,24 +484,19 @@ def test_a_checkpoint_is_bound_to_its_encoder_and_corpus(
     options["run_dir"] = tmp_path / "run"
     for name, value in OTHER_ENCODERS.items():
         encoder = EncoderOptions(**{name: value})
-        with pytest.raises(UserError, match=f"encoder: received another .*{name} "):
-            fit(**options, encoder=encoder)
+        refused(f"encoder: received another .*{name} ", fit, **options, encoder=encoder)
     other = tmp_path / "other"
     network = SentenceEncoder(frozen=False)
     with torch.no_grad():
         next(iter(network.backbone.parameters())).mul_(1.5)
     network.save(other)
-    with pytest.raises(UserError, match=r"encoder: received another .*weights"):
-        fit(**options, encoder=str(other))
+    refused(r"encoder: received another .*weights", fit, **options, encoder=str(other))
     message = "corpus: received 'SAMPLE train sentences' for"
-    with pytest.raises(UserError, match=message):
-        fit(**{**options, "corpus": "train_only"})
-    with pytest.raises(UserError, match=message):
-        predict(run, corpus="train_only", run_dir=tmp_path / "run")
+    refused(message, fit, **{**options, "corpus": "train_only"})
+    refused(message, predict, run, corpus="train_only", run_dir=tmp_path / "run")
     del options["bootstrap"]
     vectors = {"vectors": np.eye(128), "corpus": None, "max_sentences": None}
-    with pytest.raises(UserError, match="was fitted on sentences; received vectors"):
-        fit(**options | vectors)
+    refused("was fitted on sentences; received vectors", fit, **options | vectors)
     assert not (tmp_path / "run").exists()
 
 
@@ -583,8 +569,7 @@ def test_a_checkpoint_that_cannot_be_written(tmp_path: Path) -> None:
 def test_closed_form_needs_no_trainer(tmp_path: Path) -> None:
     options = EncoderOptions(pooling="idf")
     fit("raw", options, corpus=BUILTIN, max_sentences=99, run_dir=tmp_path / "raw")
-    with pytest.raises(UserError, match=r"ckpt_path: received 'last', .* method raw"):
-        predict(tmp_path / "raw")
+    refused(r"ckpt_path: received 'last', .* method raw", predict, tmp_path / "raw")
     # Token weights are those of the corpus.
     sentences = load_corpus(BUILTIN).sample(99, 0).sentences
     counted = SentenceEncoder(pooling="idf", count_over=sentences)

@@ -4,6 +4,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,19 +12,25 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "flowbert"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
-TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES}
-NODES = [
-    (str(path.relative_to(PACKAGE)), node)
-    for path, tree in TREES.items()
-    for node in ast.walk(tree)
-]
-CALLS = [(file, node) for file, node in NODES if isinstance(node, ast.Call)]
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """The files of the package, parsed."""
+    names = [str(path.relative_to(PACKAGE)) for path in SOURCES]
+    texts = [path.read_text(encoding="utf-8") for path in SOURCES]
+    return dict(zip(names, map(ast.parse, texts), strict=True))
+
+
+@cache
+def nodes() -> list[tuple[str, ast.AST]]:
+    return [(file, node) for file, tree in trees().items() for node in ast.walk(tree)]
 
 
 def called(name: str) -> Iterator[tuple[str, ast.Call]]:
     """Calls of a function or method by its name."""
-    for file, call in CALLS:
-        if ast.unparse(call.func).endswith(name):
+    for file, call in nodes():
+        if isinstance(call, ast.Call) and ast.unparse(call.func).endswith(name):
             yield f"{file}:{call.lineno}", call
 
 
@@ -69,7 +76,7 @@ def test_foreign_json_has_one_reader() -> None:
 def names_used() -> set[str]:
     """Names that any file loads, reads as an attribute or writes as text; imports do not count."""
     used = set()
-    for file, node in NODES:
+    for file, node in nodes():
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             used.add(node.id)
         elif isinstance(node, ast.Attribute):
@@ -89,8 +96,7 @@ def names_used() -> set[str]:
 
 def definitions() -> Iterator[tuple[str, str, ast.stmt, bool]]:
     """File, name and node of functions, classes, methods and constants; whether a method."""
-    for path, tree in TREES.items():
-        file = str(path.relative_to(PACKAGE))
+    for file, tree in trees().items():
         for node in tree.body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 yield file, node.name, node, False

@@ -20,6 +20,7 @@ from flowbert.encoding import encode
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.maps import PRECISIONS, Ranges, Scale, Whitening, log_density, quantize
 from flowbert.model import Model, find_model, load_fitted, save_models
+from helpers import refused
 
 pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
 
@@ -99,8 +100,13 @@ def test_fewer_bits_are_those_of_sentence_transformers(
     ranges = np.stack(scale.first(vectors.shape[1]))
     for precision in PRECISIONS:
         if precision.endswith("int8") and unit and size is not None:
-            with pytest.raises(UserError, match=r"^precision: received .*truncated"):
-                model.encode(TEXTS, **options, precision=precision)
+            refused(
+                r"^precision: received .*truncated",
+                model.encode,
+                TEXTS,
+                **options,
+                precision=precision,
+            )
             continue
         codes = model.encode(TEXTS, **options, precision=precision)
         theirs = util.quantize_embeddings(vectors, precision, ranges=ranges)
@@ -135,11 +141,10 @@ def test_what_is_no_list_of_sentences_and_no_size(folder: Path) -> None:
     whitening = Model.load(folder / "run", "whitening")
     for given in NO_SENTENCES:
         for call in (whitening.encode, encode):
-            refused(lambda f=call, x=given: f(x), r"^sentences: received ")
+            refused(r"^sentences: received ", call, given)
     for size in (0, -1, 7, True, 2.0, "3"):
-        options: dict[str, Any] = {"truncate_dim": size}
         message = r"^truncate_dim: received .* 1 to 6, or none"
-        refused(lambda o=options: whitening.encode("dog", **o), message)
+        refused(message, whitening.encode, "dog", truncate_dim=size)
 
 
 def test_lists_of_sentences(model: Model) -> None:
@@ -159,8 +164,12 @@ def test_an_encoder_that_has_moved(folder: Path, tmp_path: Path) -> None:
     moved = Model.load(tmp_path / "run", encoder=str(tmp_path / "moved"))
     assert moved.encoder.path == str(tmp_path / "moved")
     write_tiny(tmp_path / "other", seed=1)
-    with pytest.raises(UserError, match=r"^encoder: .*weights .*model\.safetensors"):
-        Model.load(tmp_path / "run", encoder=str(tmp_path / "other"))
+    refused(
+        r"^encoder: .*weights .*model\.safetensors",
+        Model.load,
+        tmp_path / "run",
+        encoder=str(tmp_path / "other"),
+    )
 
 
 @pytest.mark.parametrize("kind", ["folder", "words"])
@@ -195,9 +204,7 @@ def test_an_encoder_is_found_from_any_folder(
     shutil.move("moved/there/first/runs/m", "alone")  # found by its absolute path
     check("alone")
     shutil.move("a/first/enc", "hidden")
-    refused(
-        lambda: Model.load("alone"), r"^encoder: there is no .*alone', encoder=FOLDER"
-    )
+    refused(r"^encoder: there is no .*alone', encoder=FOLDER", Model.load, "alone")
     assert Model.load("alone", encoder="hidden").encoder.path == "hidden"
 
 
@@ -211,9 +218,7 @@ def test_another_encoder_at_the_relative_path(tmp_path: Path) -> None:
     loaded = Model.load(tmp_path / "second")
     assert loaded.encoder.identity == saved.encoder.identity
     shutil.rmtree(tmp_path / "first")
-    refused(
-        lambda: Model.load(tmp_path / "second"), r"^encoder: received another .*FOLDER"
-    )
+    refused(r"^encoder: received another .*FOLDER", Model.load, tmp_path / "second")
 
 
 def test_a_name_on_the_hub_stays_a_name(
@@ -223,12 +228,6 @@ def test_a_name_on_the_hub_stays_a_name(
     Path("builtin-sample").mkdir()  # not the encoder of that name
     Model(SentenceEncoder("builtin-sample")).save("model")
     assert Model.load("model").encoder.path == "builtin-sample"
-
-
-def refused(call: Callable[[], Any], message: str) -> None:
-    with pytest.raises(UserError, match=message) as caught:
-        call()
-    assert "\n" not in str(caught.value)
 
 
 def whitening_of(encoder: Any, scaled: bool = False) -> Model:
@@ -244,8 +243,9 @@ def test_a_folder_holds_models_of_one_encoder(folder: Path, tmp_path: Path) -> N
     whitening_of(first, scaled=True).save(run / "model")
     expected = Model.load(run).encode(TEXTS)
     refused(
-        lambda: whitening_of(second).save(run / "model"),
         "^folder: received .* holds a model of another encoder",
+        whitening_of(second).save,
+        run / "model",
     )
     np.testing.assert_array_equal(Model.load(run).encode(TEXTS), expected)
     # Another map of the same encoder stands beside the first; the same map replaces it, and its
@@ -267,7 +267,7 @@ def test_a_folder_holds_models_of_one_encoder(folder: Path, tmp_path: Path) -> N
         lambda: whitening_of(second).save(run / "model"),
         lambda: save_models([whitening_of(second)], run / "model"),
     ):
-        refused(save, "notes.txt")
+        refused("notes.txt", save)
     assert (run / "model" / "notes.txt").read_text() == "mine"
 
 
@@ -286,12 +286,12 @@ def test_a_map_knows_its_encoder_and_a_scale_its_map(
         lambda: load_fitted(tmp_path / "b" / "model"),
         lambda: encode(vectors=rows, model=str(tmp_path / "b")),
     ):
-        refused(call, rf"{name}: was fitted on vectors of another encoder")
+        refused(rf"{name}: was fitted on vectors of another encoder", call)
     shutil.copytree(tmp_path / "a", tmp_path / "c")
     other = Model(first, Whitening(4, shrinkage=0.5).fit(rows))
     other.save(tmp_path / "d" / "model")
     shutil.copy(tmp_path / "d" / "model" / name, tmp_path / "c" / "model" / name)
-    refused(lambda: Model.load(tmp_path / "c"), "int8: belongs to another map")
+    refused("int8: belongs to another map", Model.load, tmp_path / "c")
 
 
 def test_the_only_map_is_not_a_choice_among_several(
@@ -302,8 +302,9 @@ def test_the_only_map_is_not_a_choice_among_several(
     maps = [fit_map(text, rows) for text in ("whitening-3", "standardization")]
     save_models([Model(encoder, each) for each in maps], tmp_path / "model")
     refused(
-        lambda: Model.load(tmp_path),
         "^method: received none; expected one of standardization, whitening",
+        Model.load,
+        tmp_path,
     )
     assert Model.load(tmp_path, "whitening").dim == 3
 
@@ -340,8 +341,7 @@ def test_damaged_files(
 ) -> None:
     shutil.copytree(folder / "run", tmp_path / "run")
     damage(tmp_path / "run")
-    with pytest.raises(UserError, match=file):
-        Model.load(tmp_path / "run")
+    refused(file, Model.load, tmp_path / "run")
 
 
 MISTAKES: list[tuple[Callable[[Path], Any], str]] = [
@@ -364,8 +364,7 @@ def test_mistakes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(UserError, match=f"^{message}"):
-        call(folder)
+    refused(f"^{message}", call, folder)
 
 
 @pytest.mark.parametrize("name", ["flow", "standardization+flow"])
@@ -393,18 +392,14 @@ def test_sentences_need_an_encoder() -> None:
     rows = np.random.default_rng(0).normal(size=(50, 8)).astype(np.float32)
     model = Model(None, fit_map("whitening", rows))
     for call in (model.encode, model.embed, model.log_prob, model.estimate_cosines):
-        with pytest.raises(UserError, match=r"^encoder: received none; .*\(transform"):
-            call(SENTENCES)
+        refused(r"^encoder: received none; .*\(transform", call, SENTENCES)
 
 
 @pytest.mark.parametrize("wrong", [2.0, -80, [0.5, math.nan], [[0.1, math.inf]]])
 def test_what_is_no_cosine(wrong: Any, folder: Path) -> None:
     own = Model.load(folder / "run", "whitening")
     own.estimate_cosines(TEXTS)
-    with pytest.raises(
-        UserError, match=r"^cosines: received .*; expected numbers from"
-    ):
-        own.percentile(wrong)
+    refused(r"^cosines: received .*; expected numbers from", own.percentile, wrong)
     assert own.percentile([1.0 + 1e-3, -1.0 - 1e-3]).tolist() == [100.0, 0.0]
 
 
@@ -414,8 +409,9 @@ def test_wrong_options_are_told_before_anything_is_encoded(
     own = Model.load(folder / "run", "whitening")
     monkeypatch.setattr(own.encoder, "encode", lambda _: pytest.fail("encoded"))
     for options in ({"truncate_dim": 99}, {"precision": "int4"}):
-        with pytest.raises(UserError, match=f"^{next(iter(options))}: received"):
-            own.estimate_cosines(TEXTS, **options)
+        refused(
+            f"^{next(iter(options))}: received", own.estimate_cosines, TEXTS, **options
+        )
 
 
 OUTPUTS: list[dict[str, Any]] = [
@@ -448,8 +444,7 @@ def test_percentiles_are_those_of_the_vectors_given_out(
     folder: Path, options: dict[str, Any], tmp_path: Path
 ) -> None:
     own = Model.load(folder / "run", "whitening")
-    with pytest.raises(UserError, match=r"cosines: received .* without a corpus"):
-        own.percentile(0.5)
+    refused(r"cosines: received .* without a corpus", own.percentile, 0.5)
     texts = list(dict.fromkeys(TEXTS))
     known = {k: v for k, v in options.items() if k != "normalize_embeddings"}
     own.estimate_cosines(texts * 2, **known)
@@ -465,8 +460,7 @@ def test_percentiles_are_those_of_the_vectors_given_out(
     own.save(tmp_path)
     again = Model.load(tmp_path, encoder=str(folder / "bert"))
     assert again.percentile(0.5, **known) == own.percentile(0.5, **known)
-    with pytest.raises(UserError, match="3 dimensions; the model has"):
-        again.percentile(0.5, truncate_dim=3)
+    refused("3 dimensions; the model has", again.percentile, 0.5, truncate_dim=3)
     assert again.cosines is not None
     Model(again.encoder, again.map).save(tmp_path)
     assert Model.load(tmp_path, encoder=str(folder / "bert")).cosines is None

@@ -17,11 +17,11 @@ import torch
 from safetensors.torch import load_file
 
 from equivalence.ways import write_task
+from experiments.small import write_nli
 from flowbert.cli import main
 from flowbert.cli.options import option_names
 from flowbert.data.sample import (
     sample_corpus,
-    sample_nli,
     sample_pairs,
 )
 from flowbert.io import digest_tensors
@@ -460,11 +460,8 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
         written = csv.writer(file)
         written.writerows([("sentence1", "sentence2", "score")])
         written.writerows(sample_pairs("train")[50:80])
-    names = ("premise", "hypothesis", "label")
-    entries = [dict(zip(names, row, strict=True)) for row in sample_nli()[:300]]
     for name, count in {"nli": 300, "few": 240}.items():
-        text = "\n".join(map(json.dumps, entries[:count]))
-        (folder / f"{name}.jsonl").write_text(text)
+        write_nli(folder / f"{name}.jsonl", count)
     words = sorted({word for text in corpus[:600] for word in text.lower().split()})
     rng = np.random.default_rng(0)
     lines = [" ".join([word, *map(str, rng.normal(size=8).round(3))]) for word in words]

@@ -66,20 +66,6 @@ def test_a_given_number_is_that_of_every_size(monkeypatch: pytest.MonkeyPatch) -
     assert torch.get_num_threads() == 4
 
 
-def test_large_work_inside_of_small_has_all_threads() -> None:
-    with threads_for(SMALL):
-        assert torch.get_num_threads() == 1
-        with threads_for(LARGE):
-            assert torch.get_num_threads() == 4
-        assert torch.get_num_threads() == 1
-        with in_threads(lambda _: torch.get_num_threads(), range(2)) as results:
-            assert list(results) == [2, 2]
-        assert torch.get_num_threads() == 1
-    with pytest.raises(KeyError), threads_for(SMALL), use_threads(2):
-        raise KeyError
-    assert torch.get_num_threads() == choose_threads() == 4
-
-
 class Seen(Callback):
     """Threads in a training step, in a validation and before the training."""
 

@@ -9,6 +9,7 @@ import pytest
 
 from flowbert.encoders import WordVectors, load_encoder
 from flowbert.errors import FlowbertWarning, UserError
+from helpers import refused
 
 LINES = ["the 1 0 0", "dog 0 2 0", "runs 0 0 -4.5e-1", ". 1 1 1"]
 
@@ -157,8 +158,7 @@ def test_undecodable_and_missing_files(tmp_path: Path) -> None:
     cut = write(tmp_path, *LINES * 50, name="cut.txt.gz")
     cut.write_bytes(cut.read_bytes()[:-12])
     for bad in (path, cut, tmp_path / "nothing.txt"):
-        with pytest.raises(UserError, match=f"^{bad}: "):
-            WordVectors(bad)
+        refused(f"^{bad}: ", WordVectors, bad)
 
 
 @pytest.mark.parametrize("name", ["vectors.bin", "vectors.bin.gz"])
@@ -167,8 +167,7 @@ def test_word2vecs_binary_format_is_named(name: str, tmp_path: Path) -> None:
     content = b"2 3\nthe " + vector + b"dog " + vector
     path = tmp_path / name
     path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    with pytest.raises(UserError, match=f"^{path}: .*word2vec's text format"):
-        WordVectors(path)
+    refused(f"^{path}: .*word2vec's text format", WordVectors, path)
 
 
 @pytest.mark.parametrize(

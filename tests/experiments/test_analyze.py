@@ -16,6 +16,7 @@ from flowbert.maps import Whitening
 from flowbert.model import Model
 from flowbert.reports import report
 from flowbert.tasks import load_tasks
+from helpers import refused
 
 SENTENCES = list(dict.fromkeys(sample_corpus()))[:500]
 METHODS = ["raw", "whitening:shrinkage=0.1", "flow:epochs=1"]
@@ -118,5 +119,4 @@ def test_mistakes(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("few.txt").write_text("a dog runs\n" * 300)
-    with pytest.raises(UserError, match=message):
-        analyze(**options)
+    refused(message, analyze, **options)

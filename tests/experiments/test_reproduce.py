@@ -11,10 +11,9 @@ import pytest
 from transformers import AutoTokenizer
 
 from encoders.tiny import tiny_network
-from experiments.small import WordSums
-from flowbert.data.sample import sample_encoder_path, sample_nli, sample_pairs
+from experiments.small import WordSums, write_nli
+from flowbert.data.sample import sample_encoder_path, sample_pairs
 from flowbert.encoders import EncoderOptions, SentenceEncoder
-from flowbert.errors import UserError
 from flowbert.experiments import compare
 from flowbert.experiments.published import (
     IS_COPY,
@@ -35,6 +34,7 @@ from flowbert.experiments.results import Results
 from flowbert.reports import report
 from flowbert.reports.result_tables import result_tables
 from flowbert.vectors import EmbeddingCache
+from helpers import refused
 
 ROWS = published().set_index("id")
 IDS = list(ROWS.index)
@@ -112,10 +112,7 @@ def run(
 ) -> Callable[..., pd.DataFrame]:
     """``reproduce`` on small data, with one cache for all tests."""
     folder = tmp_path_factory.mktemp("run")
-    nli = folder / "nli.jsonl"
-    names = ("premise", "hypothesis", "label")
-    pairs = [dict(zip(names, pair, strict=True)) for pair in sample_nli()[:600]]
-    nli.write_text("\n".join(map(json.dumps, pairs)))
+    nli = write_nli(folder / "nli.jsonl", 600)
     options: dict[str, Any] = {
         "encoder": encoder,
         "senteval": senteval,
@@ -127,7 +124,7 @@ def run(
     def call(rows: Any, **more: Any) -> pd.DataFrame:
         chosen = select_rows(rows)
         on_nli = chosen["corpus"].eq("nli") & chosen["map"].ne("raw")
-        given = {"nli": str(nli)} if on_nli.any() else {}
+        given = {"nli": nli} if on_nli.any() else {}
         return reproduce(rows, **(options | given | more))
 
     return call
@@ -398,5 +395,4 @@ def test_files_hold_what_is_returned(
 def test_mistakes_are_named(
     options: dict[str, Any], message: str, run: Callable[..., pd.DataFrame]
 ) -> None:
-    with pytest.raises(UserError, match=message):
-        run(**options)
+    refused(message, run, **options)

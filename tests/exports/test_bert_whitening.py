@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from encoders.tiny import SENTENCES
 from exports.models import TEXTS
 from flowbert.encoders import EncoderOptions, SentenceEncoder
-from flowbert.errors import UserError
 from flowbert.exports import import_whitening
 from flowbert.model import Model
+from helpers import refused
 
 OPTIONS = EncoderOptions(layers="first_last", pooling="mean")
 
@@ -80,6 +80,5 @@ def test_mistakes(
     Path("text.npz").write_text("kernel")
     Path("full/model").mkdir(parents=True)
     usual: dict[str, Any] = {"source": "good.npz", "encoder": OPTIONS, "output": "run"}
-    with pytest.raises(UserError, match=f"^{message}"):
-        import_whitening(**usual | wrong)
+    refused(f"^{message}", import_whitening, **usual | wrong)
     assert not Path("run").exists()

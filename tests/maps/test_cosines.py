@@ -9,7 +9,7 @@ import scipy.stats
 from flowbert.arrays import Floats
 from flowbert.errors import UserError
 from flowbert.maps import Cosines, Output, RandomPairs
-from helpers import rows
+from helpers import refused, rows
 
 
 def all_cosines(x: Floats) -> Floats:
@@ -77,11 +77,9 @@ def test_equal_rows_count_once(output: Output, tmp_path: Path) -> None:
     loaded.check_output(output, 5)
     with pytest.raises(UserError, match="3 dimensions; the model has those of"):
         loaded.check_output(Output(3), 5)
-    with pytest.raises(UserError, match="another map"):
-        Cosines.load(tmp_path / "c", "another")
+    refused("another map", Cosines.load, tmp_path / "c", "another")
 
 
 def test_one_sentence_has_no_pairs() -> None:
     x = np.ones((9, 4))
-    with pytest.raises(UserError, match="sentences: received 1 distinct"):
-        Cosines.of(x, x)
+    refused("sentences: received 1 distinct", Cosines.of, x, x)

@@ -36,7 +36,7 @@ from flowbert.maps import (
     save_map,
 )
 from flowbert.vectors.moments import Moments
-from helpers import fit, pairs_of, rows
+from helpers import fit, pairs_of, refused, rows
 
 # scikit-learn's data are a few rows of a few columns: too few for most maps, which they say.
 pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
@@ -209,27 +209,20 @@ def test_damaged_and_foreign_files_are_refused(damage: str, tmp_path: Path) -> N
         content = content[:-3] if damage == "cut" else content
         content[-1] ^= 1
         path.write_bytes(b"{}" if damage == "other" else content)
-    with pytest.raises(UserError, match=r"map\.safetensors"):
-        load_map(path)
+    refused(r"map\.safetensors", load_map, path)
 
 
 @pytest.mark.parametrize(
     ("estimator", "message"),
     [
-        (Whitening(n_components=0), "n_components: received 0"),
         (Whitening(n_components=7), "n_components: received 7"),
         (Whitening(shrinkage=1.5), "shrinkage: received 1.5"),
         (Whitening(shrinkage="ledoit"), "shrinkage: received 'ledoit'"),
         (ZCA(exponent=0.5), "exponent: received 0.5"),
-        (ZCA(rank_tolerance=1), "rank_tolerance: received 1"),
-        (Truncation(n_components=9), "n_components: received 9"),
         (RemoveDirections(n_directions=6), "n_directions: received 6"),
         (RemoveDirections(standardize="yes"), "standardize: received 'yes'"),  # type: ignore[arg-type]
         (LearnedRemoval(penalty=-1), "penalty: received -1"),
-        (Flow(epochs=1.5), "epochs: received 1.5"),
-        (Flow(steps=0), "steps: received 0"),
         (Flow(steps=2, epochs=2), "steps: received 2"),
-        (Flow(noise=-1), "noise: received -1"),
         (Flow(mixing="swap"), "mixing: received 'swap'"),
     ],
     ids=str,

@@ -10,7 +10,7 @@ import torch
 from flowbert.errors import UserError
 from flowbert.maps import Moments, Whitening
 from flowbert.vectors import moments as module
-from helpers import rows
+from helpers import refused, rows
 
 DIM, BLOCK = 5, 32
 X = torch.from_numpy(rows(23 * BLOCK + 7, DIM) + 10.0).float()
@@ -99,8 +99,7 @@ def test_whitening_of_parts_is_that_of_the_whole() -> None:
 
 def test_wrong_parts_sizes_and_rows() -> None:
     first = Moments(DIM).update(X[:10])
-    with pytest.raises(UserError, match="parts: received none"):
-        Moments.merge([])
+    refused("parts: received none", Moments.merge, [])
     with pytest.raises(UserError, match="rows: received none"):
         Moments.merge([Moments(DIM)]).covariance()
     with pytest.raises(UserError, match="size 4"):

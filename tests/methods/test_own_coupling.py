@@ -9,11 +9,10 @@ import torch
 from torch import Tensor
 
 from fits import fit, make_module
-from flowbert.errors import UserError
 from flowbert.flows import AdditiveCoupling, Glow
 from flowbert.maps import Flow, load_map, make_map, save_map
 from flowbert.methods import FlowModule
-from helpers import rows
+from helpers import refused, rows
 
 
 class Weak(AdditiveCoupling):
@@ -50,8 +49,7 @@ def test_a_text_has_one_form() -> None:
         ),
         ("additiv", "coupling: received 'additiv'; .*'additive'"),
     ):
-        with pytest.raises(UserError, match=message):
-            FlowModule(8, coupling=wrong)
+        refused(message, FlowModule, 8, coupling=wrong)
 
 
 def test_a_map_and_its_file(tmp_path: Path) -> None:
@@ -78,5 +76,9 @@ def test_a_checkpoint_imports_no_code(
     for name, value in trained.lightning_module.state_dict().items():
         assert torch.equal(loaded.state_dict()[name], value), name
     monkeypatch.delitem(sys.modules, __name__)
-    with pytest.raises(UserError, match=r"coupling: .* imported before"):
-        FlowModule.load_from_checkpoint(tmp_path / "x.ckpt", weights_only=True)
+    refused(
+        r"coupling: .* imported before",
+        FlowModule.load_from_checkpoint,
+        tmp_path / "x.ckpt",
+        weights_only=True,
+    )

@@ -11,9 +11,9 @@ import pytest
 
 from flowbert.data.corpus import load_corpus
 from flowbert.encoders import SentenceEncoder
-from flowbert.errors import UserError
 from flowbert.fitting import fit, predict
 from flowbert.methods import SimCSEModule
+from helpers import refused
 
 MODULE = '''
 import torch
@@ -62,10 +62,13 @@ def test_own_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Another process, which has not imported it.
     monkeypatch.delitem(sys.modules, "margins")
     encoder = SentenceEncoder(frozen=False)
-    with pytest.raises(UserError, match=r"^loss: .* margins; expected .* imported"):
-        SimCSEModule.load_from_checkpoint(path, encoder=encoder)
-    with pytest.raises(UserError, match=r"^loss: .* margins; expected .* imported"):
-        predict(folder)
+    refused(
+        r"^loss: .* margins; expected .* imported",
+        SimCSEModule.load_from_checkpoint,
+        path,
+        encoder=encoder,
+    )
+    refused(r"^loss: .* margins; expected .* imported", predict, folder)
     assert "margins" not in sys.modules
     importlib.import_module("margins")
     vectors = np.load(predict(folder))

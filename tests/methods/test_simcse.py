@@ -8,12 +8,12 @@ import torch
 
 from fits import fit
 from flowbert.data.corpus import load_corpus
-from flowbert.errors import UserError
 from flowbert.methods.examples import make_examples
 from flowbert.methods.heads import HEADS
 from flowbert.methods.losses import InfoNCE
 from flowbert.methods.simcse import SimCSEModule
 from flowbert.tasks import load_task
+from helpers import refused
 from texts import examples, step, text_data, trainable
 
 
@@ -60,8 +60,7 @@ def test_training_without_dropout_or_positives_is_refused(tmp_path: Path) -> Non
         data: Any = text_data(encoder, examples(size=8, **options))
         fit(tmp_path, module=module, data=data, max_steps=1, limit_val_batches=0)
 
-    with pytest.raises(UserError, match="dropout: received 0"):
-        train()
+    refused("dropout: received 0", train)
     with pytest.raises(
         ValueError, match="examples: received sample, without positives"
     ):

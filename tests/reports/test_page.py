@@ -12,13 +12,14 @@ import pytest
 
 from flowbert.analysis import MEASURES
 from flowbert.analysis.frames import measure_of
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import FlowbertWarning
 from flowbert.experiments import compare
 from flowbert.experiments.results import Results
 from flowbert.folders import MANIFEST
 from flowbert.reports import page as page_module
 from flowbert.reports.page import report
 from flowbert.reports.plots import CONTENT_PLOTS
+from helpers import refused
 from reports.rows import row, sts_rows
 
 PLOTS = [
@@ -81,9 +82,7 @@ def test_the_page_of_a_run(written: Path, folder: Path) -> None:
         source.startswith(("data:image/svg+xml;base64,", "#"))
         for source in page.sources
     )
-
-
-def test_pictures_lie_beside_the_page(written: Path) -> None:
+    # They lie beside the page, too.
     files = {file.name for file in (written.parent / "figures").iterdir()}
     kinds = ("svg", "png", "csv")
     assert files == {f"{name}.{kind}" for name in PLOTS for kind in kinds} | {MANIFEST}
@@ -99,20 +98,14 @@ def save(
     return folder / name
 
 
-def test_results_without_run_folder(tmp_path: Path) -> None:
-    path = save(tmp_path, sts_rows("raw", "STSB"), "mine.json")
-    page = report(str(path))
-    assert page.name == "mine.html"
-    assert (tmp_path / "mine.figures" / "intervals.svg").is_file()
-
-
 def test_pictures_of_an_earlier_page_are_removed(tmp_path: Path) -> None:
-    path = save(tmp_path, sts_rows("raw", "STSB"))
+    path = save(tmp_path, sts_rows("raw", "STSB"), "mine.json")
+    assert report(str(path)).name == "mine.html"
+    figures = tmp_path / "mine.figures"
+    assert (figures / "plane.svg").is_file()
+    save(tmp_path, [row("flow", "QNLI", "auc", "all", 0.7)], "mine.json")
     report(path)
-    save(tmp_path, [row("flow", "QNLI", "auc", "all", 0.7)])
-    report(path)
-    names = {file.stem for file in (tmp_path / "results.figures").glob("*.*")}
-    assert names == {"intervals", MANIFEST}
+    assert {file.stem for file in figures.glob("*.*")} == {"intervals", MANIFEST}
 
 
 def test_files_of_the_user_stay(tmp_path: Path) -> None:
@@ -121,20 +114,17 @@ def test_files_of_the_user_stay(tmp_path: Path) -> None:
     own = page.with_name("figures") / "own.svg"
     own.parent.mkdir(parents=True)
     own.write_text("mine")
-    with pytest.raises(UserError, match=r"figures: holds own\.svg"):
-        report(path, page)
+    refused(r"figures: holds own\.svg", report, path, page)
     assert own.read_text() == "mine"
     own.unlink()
     for _ in range(2):
         report(path, page)
     picture = page.with_name("figures") / "intervals.svg"
     picture.write_text("edited")
-    with pytest.raises(UserError, match=r"intervals\.svg.*changed since"):
-        report(path, page)
+    refused(r"intervals\.svg.*changed since", report, path, page)
     assert picture.read_text() == "edited"
     page.write_text("<html>my own page")
-    with pytest.raises(UserError, match=r"output: .*report\.html, which is not a page"):
-        report(path, page)
+    refused(r"output: .*report\.html, which is not a page", report, path, page)
     assert page.read_text() == "<html>my own page"
 
 
@@ -224,8 +214,7 @@ def test_mistakes(
     (tmp_path / "empty").mkdir()
     (tmp_path / "damaged.json").write_text("{")
     save(tmp_path, [], "good.json")
-    with pytest.raises(UserError, match=part):
-        report([] if name is None else [tmp_path / name], output)
+    refused(part, report, [] if name is None else [tmp_path / name], output)
     assert not list(tmp_path.rglob("*.html"))
 
 
