@@ -71,6 +71,15 @@ def _wandb_run_of_test() -> Iterator[None]:
         wandb.finish()
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """OpenMP's threads do not survive a fork."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture(scope="session")
 def real() -> Path:
     """Folder with real data and encoders; the test is skipped where there is none."""

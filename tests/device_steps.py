@@ -166,11 +166,11 @@ WAITS: dict[str, dict[str, str]] = {
 SLOW = pytest.mark.slow
 STEPS = [
     ("flow", "bf16-true"),
-    ("simcse", "bf16-mixed"),
     ("simcse, whitening:shrinkage=0.3", "bf16-mixed"),
-    ("sbert", "32-true"),
     ("mlm", "bf16-mixed"),
-    ("distillation", "bf16-mixed"),
+    pytest.param("simcse", "bf16-mixed", marks=SLOW),
+    pytest.param("sbert", "32-true", marks=SLOW),
+    pytest.param("distillation", "bf16-mixed", marks=SLOW),
     pytest.param("flow", "32-true", marks=SLOW),
     pytest.param("flow", "bf16-mixed", marks=SLOW),
     pytest.param("simcse", "32-true", marks=SLOW),

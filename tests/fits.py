@@ -16,6 +16,17 @@ DIM = 4
 BATCHES = 5  # of an epoch
 
 
+class EveryBatch(Callback):
+    """Checkpoints where ModelCheckpoint writes those by time: at the end of any batch."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def on_train_batch_end(self, trainer: Trainer, *_: Any) -> None:
+        number = trainer.fit_loop.total_batch_idx
+        trainer.save_checkpoint(self.folder / f"batch-{number:02}.ckpt")
+
+
 def make_rows(count: int = 22, dim: int = DIM, seed: int = 0) -> NDArray[np.float32]:
     """Correlated rows with a mean; by default two more than fit into the batches."""
     mixing = np.random.default_rng(9).normal(size=(dim, dim))

@@ -1,13 +1,17 @@
 """What tests of several rooms share."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import huggingface_hub
 import numpy as np
 import pytest
+import torch
+from torch import Tensor
 
 from flowbert.arrays import Floats
+from flowbert.errors import UserError
 from flowbert.maps import LabelledPairs
 
 
@@ -15,6 +19,12 @@ def rows(count: int = 200, dim: int = 6, seed: int = 0) -> Floats:
     """Rows with different variances, correlated, off the origin: ``(count, dim)``."""
     rng = np.random.default_rng(seed)
     return rng.normal(size=(count, dim)) @ rng.normal(size=(dim, dim)) + 3
+
+
+def normal(count: int, dim: int, seed: int = 0) -> Tensor:
+    """Independent standard normal numbers, float64: ``(count, dim)``."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(count, dim, generator=generator, dtype=torch.float64)
 
 
 def pairs_of(x: Any) -> LabelledPairs:
@@ -26,6 +36,15 @@ def pairs_of(x: Any) -> LabelledPairs:
 def fit(estimator: Any, x: Any) -> Any:
     """The map fitted on rows, and on labelled pairs where it learns from them."""
     return estimator.fit(x, pairs=pairs_of(x) if estimator.supervised else None)
+
+
+def refused(
+    message: str, call: Callable[..., Any], /, *given: Any, **options: Any
+) -> None:
+    """A call is a mistake of the user, told in one line."""
+    with pytest.raises(UserError, match=message) as caught:
+        call(*given, **options)
+    assert "\n" not in str(caught.value)
 
 
 def use_hub_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,10 @@ from flowbert import encoding
 from flowbert.cli import main
 from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoders
 from flowbert.encoding import encode
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import FlowbertWarning
 from flowbert.maps import PRECISIONS, Scale, Whitening, quantize
 from flowbert.model import Model
+from helpers import refused
 
 TEXTS = [f"a dog runs {number} miles" for number in range(25)]
 FORMATS = ("npy", "safetensors", "parquet")
@@ -168,8 +169,7 @@ def test_what_counts_tokens_does_not_count_what_is_encoded(
     pooling: str, tmp_path: Path
 ) -> None:
     options = EncoderOptions(pooling=pooling)
-    with pytest.raises(UserError, match=r"^pooling: received .*fitted model"):
-        encode(TEXTS, encoder=options)
+    refused(r"^pooling: received .*fitted model", encode, TEXTS, encoder=options)
     counted = SentenceEncoder(pooling=pooling, count_over=TEXTS[:5])
     counted.save(tmp_path / "own")
     alone = counted.encode(TEXTS[7:8])
@@ -193,23 +193,16 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"vectors": np.ones((3, 2)), "devices": 2, "output": "a.npy"}, "devices: "),
     ({}, "input: received 0"),
     ({"sentences": TEXTS, "input": "a.txt"}, "input: received 2"),
-    ({"sentences": []}, "sentences: received none"),
-    ({"input": "none.txt"}, "none.txt"),
-    ({"vectors": "none.npy"}, "none.npy: no such file"),
     ({"sentences": TEXTS, "precision": "int4"}, "precision: received 'int4'"),
     ({"sentences": TEXTS[:1], "precision": "int8"}, "precision: received int8"),
     ({"sentences": TEXTS, "output": "a.csv"}, "output: received a.csv"),
     ({"sentences": TEXTS, "method": "flow"}, "method: received 'flow' without"),
-    ({"vectors": np.ones((3, 2)), "method": "flow"}, "method: received 'flow' without"),
     ({"sentences": TEXTS, "devices": 2}, "devices: received 2"),
-    ({"sentences": TEXTS, "devices": 0}, "devices: received 0; expected 1 or more"),
     ({"sentences": TEXTS, "num_nodes": 2}, "num_nodes: received 2"),
-    ({"sentences": TEXTS, "num_nodes": -2}, "num_nodes: received -2; expected 1 or"),
     (
         {"sentences": TEXTS, "num_nodes": 2, "output": "a.npy", "device": "cpu"},
         "num_nodes: received 2; expected 1 without torchrun",
     ),
-    ({"sentences": TEXTS, "model": "none"}, "none"),
     ({"sentences": TEXTS, "encoder": EncoderOptions(layers="pairs")}, "encoder"),
 ]
 
@@ -222,8 +215,7 @@ def test_mistakes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=message):
-        encode(**options)
+    refused(message, encode, **options)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -243,5 +235,4 @@ def test_mistakes(
     ],
 )
 def test_what_a_model_refuses(options: dict[str, Any], message: str, run: str) -> None:
-    with pytest.raises(UserError, match=message):
-        encode(**{"sentences": TEXTS, "model": run, **options})
+    refused(message, encode, **{"sentences": TEXTS, "model": run, **options})

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from experiments.small import write_pairs
 from flowbert import Model
 from flowbert.cli import main
 
@@ -17,7 +18,8 @@ KINDS = sorted(EXAMPLES.keys() - {"coupling", "format"})
 LINES = 40
 # Options that make a command small.
 SMALL = {
-    "fit": "--max_sentences 100 --trainer.max_epochs 1 --run_dir run --bootstrap 0",
+    "fit": "--max_sentences 100 --trainer.max_epochs 1 --run_dir run --bootstrap 0 "
+    "--tasks pairs.tsv",
     "compare": "--max_sentences 300 --bootstrap 20 --output run/results.json",
     "analyze": "--limit 60 --methods raw,whitening:shrinkage=0.1 --output run/own.analysis.json",
 }
@@ -27,6 +29,7 @@ SMALL = {
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
+    write_pairs(tmp_path / "pairs.tsv")
 
 
 def run(kind: str) -> str:
@@ -44,12 +47,6 @@ def test_there_is_one_of_each_kind() -> None:
     assert EXAMPLES.keys() == kinds
 
 
-@pytest.mark.parametrize("kind", EXAMPLES)
-def test_an_example_is_short(kind: str) -> None:
-    lines = EXAMPLES[kind].read_text(encoding="utf-8").splitlines()
-    assert len(lines) < LINES
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_its_command_runs_and_the_results_name_it(kind: str) -> None:
     name = run(kind).partition(":")[0]
@@ -59,9 +56,10 @@ def test_its_command_runs_and_the_results_name_it(kind: str) -> None:
 
 def test_a_fit_with_a_pooling() -> None:
     pooling = "examples.extend.pooling.NormWeighted:exponent=2.0"
-    small = "--method whitening:shrinkage=0.3 --max_sentences 100 --bootstrap 0"
-    small += " --run_dir run"
-    main(["fit", "--encoder.pooling", pooling, *small.split()])
+    small = f"--method whitening:shrinkage=0.3 {SMALL['fit']}".split()
+    small.remove("--trainer.max_epochs")
+    small.remove("1")
+    main(["fit", "--encoder.pooling", pooling, *small])
     saved = Model.load("run", "raw").encoder
     assert str(saved.pooling) == pooling
     plain = saved.variant(pooling="mean").encode(["A man rides."])
@@ -104,7 +102,9 @@ def test_the_command_finds_modules_in_the_current_folder(
     assert "own_map.Damping" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("kind", EXAMPLES)
-def test_the_document_shows_the_file(kind: str) -> None:
+def test_examples_are_short_and_the_document_shows_them() -> None:
     page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
-    assert f"```python\n{EXAMPLES[kind].read_text(encoding='utf-8')}```\n" in page
+    for path in EXAMPLES.values():
+        text = path.read_text(encoding="utf-8")
+        assert f"```python\n{text}```\n" in page
+        assert len(text.splitlines()) < LINES

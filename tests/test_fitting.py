@@ -14,9 +14,11 @@ import pytest
 import torch
 from pytorch_lightning import Callback
 
+from equivalence.ways import Interrupt, write_task
+from experiments.small import write_pairs
 from flowbert.analysis.bits import density_bits
 from flowbert.data.corpus import Corpus, load_corpus
-from flowbert.data.sample import sample_corpus, sample_pairs
+from flowbert.data.sample import sample_corpus
 from flowbert.encoders import EncoderOptions, SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments import Results, compare
@@ -30,6 +32,7 @@ from flowbert.model import Model
 from flowbert.tasks import load_tasks
 from flowbert.training import read_checkpoint
 from flowbert.vectors import EmbeddingCache
+from helpers import refused
 
 BUILTIN = "builtin-sample"
 TRAINER: dict[str, Any] = {
@@ -42,32 +45,30 @@ FLOW: dict[str, Any] = {
     "corpus": BUILTIN,
     "max_sentences": 300,
     "baseline": "whitening:shrinkage=0.1",
+    "bootstrap": 20,
+    "data": {"held_out": 0.1},
     "trainer": TRAINER,
 }
 TEXT: dict[str, Any] = {
     "max_sentences": 48,
     "data": {"batch_size": 8},
+    "bootstrap": 20,
     "trainer": {**TRAINER, "limit_val_batches": 0},
-}
-TRAINED: dict[str, dict[str, Any]] = {
-    "simcse": {"corpus": BUILTIN, "model": {"mlm_weight": 0.1}},
-    "sbert": {"nli": BUILTIN},
-    "mlm": {"corpus": BUILTIN},
-    "distillation": {
-        "corpus": BUILTIN,
-        "data": {"batch_size": 8, "teacher": BUILTIN},
-        "model": {"objective": "listwise", "queue_size": 20},
-    },
 }
 
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A task of 40 pairs."""
-    path = tmp_path_factory.mktemp("task") / "pairs.tsv"
-    rows = ["\t".join(map(str, row)) for row in sample_pairs("test")[:40]]
-    path.write_text("\n".join(["sentence1\tsentence2\tscore", *rows]))
-    return str(path)
+    return write_pairs(tmp_path_factory.mktemp("task") / "pairs.tsv", count=40)
+
+
+@pytest.fixture(scope="module")
+def splits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Options of a small task with three splits."""
+    sizes = {"train": 40, "dev": 20, "test": 30}
+    folder = write_task(tmp_path_factory.mktemp("splits"), sizes)
+    return {"tasks": "STS-B", "senteval": str(folder)}
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +77,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "run"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FLOWBERT_REPORT", "1")
+        patch.setattr("flowbert.training.rows._LIKELIHOOD_SAMPLE", 140)
         fit("flow", **FLOW, run_dir=folder)
     return folder
 
@@ -134,87 +136,53 @@ def test_a_run_knows_what_a_cosine_is_worth(run: Path, tmp_path: Path) -> None:
         assert " | ".join([*shown, f"{space.effective_dim:.1f}"]) in card
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "whitening:shrinkage=0.5",
-        pytest.param("learned-removal-8", marks=pytest.mark.slow),
-        pytest.param(
-            "whitening-16:shrinkage=0.1+learned-removal-8", marks=pytest.mark.slow
-        ),
-    ],
-)
-def test_a_baseline_stands_as_in_a_comparison(
-    name: str, pairs: str, tmp_path: Path
-) -> None:
-    tasks = "SAMPLE" if "learned" in name else pairs
-    options = {**FLOW, "tasks": tasks, "trainer": {**TRAINER, "max_steps": 1}}
-    results = fit(**{**options, "baseline": name}, run_dir=tmp_path)
-    given: dict[str, Any] = {"corpus": BUILTIN, "max_sentences": 300, "tasks": tasks}
+def test_a_baseline_stands_as_in_a_comparison(pairs: str, tmp_path: Path) -> None:
+    name = "whitening:shrinkage=0.5"
+    options = {**FLOW, "tasks": pairs, "trainer": {**TRAINER, "max_steps": 1}}
+    options |= {"baseline": name, "data": {}, "bootstrap": 1000}
+    results = fit(**options, run_dir=tmp_path)
+    given: dict[str, Any] = {"corpus": BUILTIN, "max_sentences": 300, "tasks": pairs}
     expected = compare(methods=["raw", name], **given)
     kept = results.frame["method"] != "flow"
     results.frame = results.frame[kept]
     assert_equal(results, expected)
-    saved = compare(methods={name: Model.load(tmp_path, name)}, tasks=tasks)
+    saved = compare(methods={name: Model.load(tmp_path, name)}, tasks=pairs)
     kept = expected.frame["method"] == name
     expected.frame = expected.frame[kept]
     assert_equal(saved, expected)
 
 
-@pytest.mark.parametrize("tasks", [None, "SAMPLE"])
-@pytest.mark.parametrize("nli", [None, "nli.tsv", BUILTIN])
-@pytest.mark.parametrize("corpus", [None, "train_only", "nli", BUILTIN, "a.txt", ["a"]])
-def test_the_sample_measures_only_itself(corpus: Any, nli: Any, tasks: Any) -> None:
+OTHER: list[dict[str, Any]] = [{"corpus": "a.txt"}, {"corpus": ["a"]}]
+OTHER += [{"corpus": "nli"}, {"nli": "nli.tsv"}, {"corpus": "nli", "nli": "nli.tsv"}]
+OWN: list[dict[str, Any]] = [{}, {"corpus": "train_only"}, {"corpus": BUILTIN}]
+OWN += [{"corpus": "nli", "nli": BUILTIN}]
+
+
+@pytest.mark.parametrize("options", [*OTHER, *OWN])
+def test_the_sample_measures_only_itself(options: dict[str, Any]) -> None:
     """Other text is measured on the generated task only if that is asked for."""
-    measured = _load_tasks(FitOptions(corpus=corpus, nli=nli, tasks=tasks), "test")
-    other = corpus in ("a.txt", ["a"]) or nli == "nli.tsv"
-    other = other or (corpus == "nli" and nli is None)  # from the hub
-    assert bool(measured) == (tasks is not None or not other)
+    assert bool(_load_tasks(FitOptions(**options), "test")) == (options in OWN)
+    assert _load_tasks(FitOptions(**options, tasks="SAMPLE"), "test")
 
 
-def slow(*names: str) -> list[Any]:
-    """Methods of the slow run: tests/equivalence/test_trained.py compares the same figures."""
-    return [pytest.param(name, marks=pytest.mark.slow) for name in names]
-
-
-@pytest.mark.parametrize("method", ["mlm", *slow("simcse", "sbert", "distillation")])
-def test_trained_encoders_are_compared_and_saved(
-    method: str, pairs: str, tmp_path: Path
+def test_an_encoder_trained_through_a_map_is_compared_with_it(
+    splits: dict[str, Any], tmp_path: Path
 ) -> None:
-    options = {**TEXT, **TRAINED[method], "tasks": pairs, "run_dir": tmp_path}
-    results = fit(method, **options)
-    assert set(results.frame["method"]) == {"raw", method}
-    value = results.frame.groupby(["method", "metric"])["value"].first()
-    name = "mean_cosine"
-    assert value["raw", name] != value[method, name]
-    saved = compare(str(tmp_path), methods="raw", tasks=pairs)
-    # Up to the order of the sums in float32.
-    again = saved.frame.set_index("metric")["value"][name]
-    assert again == pytest.approx(value[method, name], rel=1e-5)
-    with prepare_run(
-        "predict", FitOptions(method=method, **options), tmp_path / "x"
-    ) as r:
-        sentences = r.sentences
-    path = predict(tmp_path)
-    vectors = SentenceEncoder(str(tmp_path)).encode(sentences)
-    np.testing.assert_allclose(np.load(path), vectors, atol=1e-5)
-
-
-def test_an_encoder_trained_through_a_map_is_compared_with_it(tmp_path: Path) -> None:
     head = "whitening:shrinkage=0.30"
     trainer = {**TRAINER, "max_epochs": 1}
-    options = {**TEXT, "corpus": BUILTIN, "trainer": trainer, "model": {"head": head}}
+    options = {**TEXT, **splits, "corpus": BUILTIN, "trainer": trainer}
+    options["model"] = {"head": head}
     results = fit("simcse", **options, run_dir=tmp_path)
     head = "whitening:shrinkage=0.3"
     through = f"simcse+{head}"
     assert set(results.frame["method"]) == {"raw", "simcse", head, through}
     best = read_checkpoint(tmp_path / "checkpoints" / "best.ckpt")
     assert best["hyper_parameters"]["head"] == head
-    assert any("simcse+head/SAMPLE/dev/" in name for name in best["callbacks"])
+    assert any("simcse+head/STS-B/dev/" in name for name in best["callbacks"])
     given = FitOptions(method="simcse", **options)
     with prepare_run("test", given, tmp_path / "test") as run:
         sentences = run.data.sample(1000)
-    (task,) = load_tasks("SAMPLE")
+    (task,) = load_tasks(**splits)
     for name, encoder in (
         (head, SentenceEncoder()),
         (through, SentenceEncoder(str(tmp_path))),
@@ -224,19 +192,20 @@ def test_an_encoder_trained_through_a_map_is_compared_with_it(tmp_path: Path) ->
             torch.from_numpy(fitted.transform(encoder.encode(task.sentences)))
         )
         expected = record.scores["spearman", "all"]
-        assert results.score(name, "SAMPLE") == pytest.approx(expected, abs=1e-4)
+        # Two neighbours of 30 pairs that change ranks move it by 12 / (30 * 899).
+        assert results.score(name, "STS-B") == pytest.approx(expected, abs=1e-3)
 
 
-def test_the_best_weights_are_compared(tmp_path: Path) -> None:
+def test_the_best_weights_are_compared(splits: dict[str, Any], tmp_path: Path) -> None:
     """Those of the best score on the development split, not the last ones."""
     trainer = {**TRAINER, "callbacks": Spoil()}
-    options = {**TEXT, "corpus": BUILTIN, "trainer": trainer}
+    options = {**TEXT, **splits, "corpus": BUILTIN, "trainer": trainer}
     options["checkpoint"] = {"every_n_minutes": None}
     results = fit("simcse", **options, run_dir=tmp_path)
     best = read_checkpoint(tmp_path / "checkpoints" / "best.ckpt")
     assert best["global_step"] == 6
     assert read_checkpoint(last(tmp_path))["global_step"] == 12
-    assert results.score("simcse", "SAMPLE") > 0
+    assert results.score("simcse", "STS-B") > 0.2
 
 
 class Spoil(Callback):
@@ -248,46 +217,36 @@ class Spoil(Callback):
                 torch.nn.init.normal_(parameter)
 
 
-class Interrupt(Callback):
-    """Ctrl-C in the n-th batch."""
-
-    def __init__(self, batch: int) -> None:
-        self.batch = batch
-
-    def on_train_batch_start(self, trainer: Any, *_: Any) -> None:
-        if trainer.fit_loop.total_batch_idx == self.batch:
-            raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize("method", ["flow", *slow("simcse")])
 def test_an_interrupted_run_goes_on(
-    method: str, pairs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pairs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = FLOW if method == "flow" else {**TEXT, **TRAINED[method]}
-    options = {**options, "tasks": pairs, "checkpoint": {"every_n_steps": 2}}
-    whole = fit(method, **options, run_dir=tmp_path / "whole")
+    options: dict[str, Any] = {
+        **FLOW,
+        "tasks": pairs,
+        "checkpoint": {"every_n_steps": 2},
+    }
+    whole = fit(**options, run_dir=tmp_path / "whole")
     folder = tmp_path / "run"
     options = {**options, "run_dir": folder}
     trainer = {**options["trainer"], "callbacks": Interrupt(6)}
     monkeypatch.setenv("FLOWBERT_REPORT", "1")
     with pytest.raises(KeyboardInterrupt):
-        fit(method, **{**options, "trainer": trainer}, config=f"method: {method}\n")
-    assert (folder / "config.yaml").read_text() == f"method: {method}\n"
+        fit(**{**options, "trainer": trainer}, config="method: flow\n")
+    assert (folder / "config.yaml").read_text() == "method: flow\n"
     assert "no results yet" in (folder / "report.html").read_text()
     monkeypatch.setenv("FLOWBERT_REPORT", "0")
     logged = (folder / "metrics.csv").read_bytes()
-    assert_equal(fit(method, **options, ckpt_path=last(folder)), whole)
+    refused(r"checkpoints, .* --resume", fit, **options)
+    assert_equal(fit(**options, ckpt_path=last(folder)), whole)
     assert (folder / "metrics-1.csv").read_bytes() == logged
-    with pytest.raises(UserError, match=r"run_dir: .* finished run"):
-        fit(method, **options)
+    refused(r"run_dir: .* finished run", fit, **options)
 
 
 def test_test_validate_and_predict(run: Path, tmp_path: Path) -> None:
     tested = run_test(run)
     assert_equal(tested, Results.load(run / "results.json"))
     assert (run / "test" / "results.json").is_file()
-    with pytest.raises(UserError, match=r"run_dir: .*test holds a finished run"):
-        run_test(run)
+    refused(r"run_dir: .*test holds a finished run", run_test, run)
     validated = validate(run, ckpt_path=last(run), run_dir=tmp_path / "validate")
     assert set(validated.frame["split"]) == {"dev"}
     with prepare_run("predict", FitOptions(**FLOW), tmp_path / "rows") as again:
@@ -298,10 +257,13 @@ def test_test_validate_and_predict(run: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(
         np.load(predict(run)), expected.transform(rows), atol=1e-4
     )
-    with pytest.raises(UserError, match="trainer: received 'max_epochs'; expected acc"):
-        run_test(run, trainer={"max_epochs": 3})
-    with pytest.raises(UserError, match=r"config\.yaml: no such file"):
-        predict(tmp_path)
+    refused(
+        "trainer: received 'max_epochs'; expected acc",
+        run_test,
+        run,
+        trainer={"max_epochs": 3},
+    )
+    refused(r"config\.yaml: no such file", predict, tmp_path)
 
 
 def test_a_missing_split_is_told_before_any_pass(
@@ -314,53 +276,53 @@ def test_a_missing_split_is_told_before_any_pass(
     pairs.write_text("sentence1,sentence2,score\na,b,1\nc,d,2\n")
     monkeypatch.setattr(EmbeddingCache, "fill", fail)
     folder = tmp_path / "validate"
-    with pytest.raises(UserError, match="pairs has no 'dev'; expected test"):
-        validate(run, tasks=str(pairs), run_dir=folder)
+    refused(
+        "pairs has no 'dev'; expected test",
+        validate,
+        run,
+        tasks=str(pairs),
+        run_dir=folder,
+    )
     assert not folder.exists()
 
 
 def test_vectors_in_place_of_sentences(tmp_path: Path) -> None:
-    rows = np.random.default_rng(0).normal(size=(100, 6)).astype(np.float32)
-    np.save(tmp_path / "rows.npy", rows)
-    options: dict[str, Any] = {"vectors": tmp_path / "rows.npy", "trainer": TRAINER}
-    folder = tmp_path / "run"
-    assert fit(**options, run_dir=folder).frame.empty
-    assert np.load(predict(folder)).shape == (100, 6)
-    flow = Flow(epochs=TRAINER["max_epochs"], accelerator="cpu").fit(rows)
-    saved = load_map(folder / "model" / "flow.safetensors")
-    np.testing.assert_array_equal(saved.transform(rows), flow.transform(rows))
-    with pytest.raises(UserError, match="was fitted on vectors"):
-        Model.load(folder)
-
-
-def test_vectors_in_memory(tmp_path: Path) -> None:
     rows = np.random.default_rng(0).normal(size=(100, 6))
     file = tmp_path / "rows.npy"
     np.save(file, rows)
     kinds = {"file": file, "array": rows, "tensor": torch.from_numpy(rows)}
     states = []
+    flow = Flow(epochs=TRAINER["max_epochs"], accelerator="cpu").fit(rows)
     for name, vectors in kinds.items():
-        fit(vectors=vectors, trainer=TRAINER, run_dir=tmp_path / name)
+        folder = tmp_path / name
+        assert fit(vectors=vectors, trainer=TRAINER, run_dir=folder).frame.empty
+        saved = load_map(folder / "model" / "flow.safetensors")
+        np.testing.assert_array_equal(saved.transform(rows), flow.transform(rows))
         content = read_checkpoint(last(tmp_path / name))
         corpus = content["fitted_on"]["corpus"]["digest"]
         states.append((corpus, *map(str, content["state_dict"].values())))
     assert states[0] == states[1] == states[2]
+    refused("was fitted on vectors", Model.load, tmp_path / "file")
+    assert np.load(predict(tmp_path / "file")).shape == (100, 6)
     assert np.load(predict(tmp_path / "array", vectors=rows)).shape == (100, 6)
-    with pytest.raises(UserError, match="was fitted on other sentences or vectors"):
-        predict(tmp_path / "file", vectors=rows + 1)
+    refused(
+        "was fitted on other sentences or vectors",
+        predict,
+        tmp_path / "tensor",
+        vectors=rows + 1,
+    )
     for wrong in (rows[0], rows * np.nan, rows.astype(str)):
-        with pytest.raises(UserError, match="vectors: received"):
-            fit(vectors=wrong, run_dir=tmp_path / "p2")
-    with pytest.raises(UserError, match="column: received 'c'"):
-        fit(vectors=rows, column="c", run_dir=tmp_path / "p2")
+        refused("vectors: received", fit, vectors=wrong, run_dir=tmp_path / "p2")
+    refused(
+        "column: received 'c'", fit, vectors=rows, column="c", run_dir=tmp_path / "p2"
+    )
 
 
 def test_what_is_fitted_on(tmp_path: Path) -> None:
     (task,) = load_tasks("SAMPLE")
     expected = task.corpus("train_only").sample(300, 2)
     options = {**FLOW, "corpus": "train_only", "seed": 2, "run_dir": tmp_path}
-    given = FitOptions(**options, data={"held_out": 0.1})
-    with prepare_run("fit", given, tmp_path / "run") as run:
+    with prepare_run("fit", FitOptions(**options), tmp_path / "run") as run:
         assert run.sentences == expected.sentences
         assert run.digest == expected.digest
         assert 0 < len(run.data.held_out_rows) < 60
@@ -374,12 +336,8 @@ def test_what_is_fitted_on(tmp_path: Path) -> None:
 def test_target_means_the_sentences_of_each_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tasks = []
-    for name, first in (("one", 0), ("two", 60)):
-        rows = sample_pairs("test")[first : first + 60]
-        frame = pd.DataFrame(rows, columns=["sentence1", "sentence2", "score"])
-        frame.to_csv(tmp_path / f"{name}.csv", index=False)
-        tasks.append(str(tmp_path / f"{name}.csv"))
+    starts = {"one": 0, "two": 60}
+    tasks = [write_pairs(tmp_path / f"{x}.tsv", starts[x]) for x in starts]
     asked: list[str] = []
 
     def ask(corpus: str, others: Any, *_: Any) -> None:
@@ -438,46 +396,29 @@ def test_a_flow_is_recorded_as_it_was_trained(pairs: str, tmp_path: Path) -> Non
 
 
 def test_gaussians_beside_the_flow_are_fitted_on_all_its_rows(
-    pairs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("FLOWBERT_REPORT", "1")
-    monkeypatch.setattr("flowbert.training.rows._LIKELIHOOD_SAMPLE", 140)
-    options = {**FLOW, "data": {"held_out": 0.1}, "tasks": pairs}
-    fit(**options, run_dir=tmp_path)
-    with prepare_run("test", FitOptions(**options), tmp_path / "again") as run:
-        rows = torch.from_numpy(run.data.rows[:])
-        held = torch.from_numpy(run.data.held_out_rows[:])
-    assert len(rows) > 140
-    module = FlowModule.load_from_checkpoint(last(tmp_path), weights_only=True)
+    with prepare_run("test", FitOptions(**FLOW), tmp_path / "again") as again:
+        rows = torch.from_numpy(again.data.rows[:])
+        held = torch.from_numpy(again.data.held_out_rows[:])
+    assert len(rows) > 140  # all that the likelihood is computed of
+    module = FlowModule.load_from_checkpoint(last(run), weights_only=True)
     expected = density_bits(module.flow, rows, held)
-    analysis = json.loads((tmp_path / "analysis.json").read_text())
+    analysis = json.loads((run / "analysis.json").read_text())
     bits = pd.DataFrame(analysis["bits"])
     assert dict(bits.itertuples(index=False)) == pytest.approx(expected)
-
-
-def test_token_weights_are_those_of_the_corpus(tmp_path: Path) -> None:
-    options = EncoderOptions(pooling="idf")
-    fit("raw", options, corpus=BUILTIN, max_sentences=99, run_dir=tmp_path)
-    sentences = load_corpus(BUILTIN).sample(99, 0).sentences
-    counted = SentenceEncoder(pooling="idf", count_over=sentences)
-    assert Model.load(tmp_path).encoder.identity == counted.identity
 
 
 MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"method": "flw"}, "flw"),
     ({"method": "simces"}, "did you mean 'simcse'"),
     ({"method": "whitening-999"}, "999"),
-    ({"baseline": "flow2"}, "flow2"),
     ({"baseline": "whitening-999"}, "999"),
     ({"log_to": ["wandb", "tensorbord"]}, "log_to: received 'tensorbord'"),
     ({"tasks": "SAMPL"}, "SAMPL"),
-    ({"corpus": "tagret"}, "corpus: received 'tagret'"),
-    ({"encoder": "no/such/encoder"}, "encoder: received 'no/such/encoder'"),
     ({"vectors": "none.npy", "max_sentences": None}, "none.npy: no such file"),
     ({"model": {"learning_rate": -1.0}}, "learning_rate: received -1.0"),
-    ({"model": {"coupling": "spline"}}, "coupling: received 'spline'"),
     ({"data": {"held_out": 0.9}}, "held_out: received 0.9"),
-    ({"data": {"batch_size": 0}}, "batch_size: received 0"),
     ({"checkpoint": {"every_n_steps": 0}}, "every_n_steps: received 0"),
     ({"trainer": {"accelerator": "tpuu"}}, "^trainer.accelerator: received 'tpuu'"),
     ({"trainer": {"max_epoch": 3}}, "^trainer.max_epoch: .* mean 'max_epochs'"),
@@ -489,10 +430,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"trainer": {"val_check_interval": 0}}, "^trainer.val_check_interval: received 0"),
     ({"trainer": {"max_time": -1}}, "^trainer"),
     ({"trainer": {"default_root_dir": "x"}}, "^trainer.default_root_dir: received 'x'"),
-    ({"seed": -1}, "seed: received -1"),
-    ({"ckpt_path": "none.ckpt"}, "ckpt_path: received none.ckpt; no such file"),
     ({"method": "sbert", "nli": "none.tsv"}, "none.tsv"),
-    ({"method": "simcse", "data": {"positive": "twin"}}, "positive: received 'twin'"),
 ]
 
 
@@ -501,33 +439,32 @@ def test_mistakes_are_seen_before_anything_is_written(
     options: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "run"
-    with pytest.raises(UserError, match=message):
-        fit(**{"max_sentences": 300, "run_dir": folder, **options})
+    refused(message, fit, **{"max_sentences": 300, "run_dir": folder, **options})
     assert not folder.exists()
 
 
 def test_refused_checkpoints(run: Path, tmp_path: Path) -> None:
-    def refused(message: str, **options: Any) -> None:
+    def resume(**options: Any) -> None:
         path = {"ckpt_path": last(run), "run_dir": tmp_path / "run"}
-        with pytest.raises(UserError, match=message) as caught:
-            fit(**{**FLOW, **path, **options})
-        assert "\n" not in str(caught.value)
+        fit(**{**FLOW, **path, **options})
 
-    refused("ckpt_path: .* FlowModule; .* method simcse", method="simcse")
-    refused("baseline: .*no effect on method raw", method="raw")
+    refused("ckpt_path: .* FlowModule; .* method simcse", resume, method="simcse")
+    refused("baseline: .*no effect on method raw", resume, method="raw")
     refused(
-        "corpus: received 'SAMPLE train sentences' .* on other", corpus="train_only"
+        "corpus: received 'SAMPLE train sentences' .* on other",
+        resume,
+        corpus="train_only",
     )
     path = tmp_path / "other.ckpt"
     content = torch.load(last(run), weights_only=True)
     no_module: dict[str, Any] = {"hyper_parameters": {}}
     for other in ([1], {"a": 1}, no_module, {**content, "hyper_parameters": 3}):
         torch.save(other, path)
-        refused("ckpt_path: .* is not a checkpoint of flowbert", ckpt_path=path)
+        refused("ckpt_path: .* is not a checkpoint of flowbert", resume, ckpt_path=path)
     torch.save({**content, "code": print}, path)
-    refused("it could run code", ckpt_path=path)
+    refused("it could run code", resume, ckpt_path=path)
     path.write_bytes(last(run).read_bytes()[:5000])
-    refused("ckpt_path: .* is damaged", ckpt_path=path)
+    refused("ckpt_path: .* is damaged", resume, ckpt_path=path)
 
 
 OTHER_ENCODERS: dict[str, Any] = {
@@ -546,43 +483,31 @@ def test_a_checkpoint_is_bound_to_its_encoder_and_corpus(
     options["run_dir"] = tmp_path / "run"
     for name, value in OTHER_ENCODERS.items():
         encoder = EncoderOptions(**{name: value})
-        with pytest.raises(UserError, match=f"encoder: received another .*{name} "):
-            fit(**options, encoder=encoder)
+        refused(f"encoder: received another .*{name} ", fit, **options, encoder=encoder)
     other = tmp_path / "other"
     network = SentenceEncoder(frozen=False)
     with torch.no_grad():
         next(iter(network.backbone.parameters())).mul_(1.5)
     network.save(other)
-    with pytest.raises(UserError, match=r"encoder: received another .*weights"):
-        fit(**options, encoder=str(other))
+    refused(r"encoder: received another .*weights", fit, **options, encoder=str(other))
     message = "corpus: received 'SAMPLE train sentences' for"
-    with pytest.raises(UserError, match=message):
-        fit(**{**options, "corpus": "train_only"})
-    with pytest.raises(UserError, match=message):
-        predict(run, corpus="train_only", run_dir=tmp_path / "run")
+    refused(message, fit, **{**options, "corpus": "train_only"})
+    refused(message, predict, run, corpus="train_only", run_dir=tmp_path / "run")
+    del options["bootstrap"]
     vectors = {"vectors": np.eye(128), "corpus": None, "max_sentences": None}
-    with pytest.raises(UserError, match="was fitted on sentences; received vectors"):
-        fit(**options | vectors)
+    refused("was fitted on sentences; received vectors", fit, **options | vectors)
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("method", ["flow", *slow(*TRAINED)])
-def test_two_parts_of_each_method_are_the_whole(
-    method: str, pairs: str, tmp_path: Path
-) -> None:
-    """Ended by steps within an epoch of 6 (SimCSE and others), or 4 (flow), and resumed."""
-    options = FLOW if method == "flow" else {**TEXT, **TRAINED[method]}
-    options = {**options, "tasks": pairs}
-    options["model"] = {
-        **options.get("model", {}),
-        "schedule": "constant",
-        "warmup": 0.0,
-    }
+def test_two_parts_are_the_whole(pairs: str, tmp_path: Path) -> None:
+    """Ended by steps within an epoch of 4, and resumed."""
+    options: dict[str, Any] = {**FLOW, "tasks": pairs}
+    options["model"] = {"schedule": "constant", "warmup": 0.0}
 
     def part(folder: str, steps: int, **given: Any) -> Any:
         trainer = {**options["trainer"], "max_steps": steps}
         given |= {**options, "trainer": trainer, "run_dir": tmp_path / folder}
-        fit(method, **given)
+        fit(**given)
         return read_checkpoint(last(tmp_path / folder))["state_dict"]
 
     whole = part("whole", 7)
@@ -599,18 +524,6 @@ def test_one_run_in_a_folder(tmp_path: Path) -> None:
         pytest.raises(UserError, match="run_dir: another run writes into"),
     ):
         fit(**options)
-    fit(**options)
-    with pytest.raises(UserError, match="finished run"):
-        fit(**options)
-    stopped = tmp_path / "stopped"
-    trainer = {**TRAINER, "callbacks": Interrupt(6)}
-    with pytest.raises(KeyboardInterrupt):
-        fit(**{**FLOW, "trainer": trainer}, run_dir=stopped)
-    with pytest.raises(UserError, match=r"checkpoints, .* --resume"):
-        fit(**FLOW, run_dir=stopped)
-    run_test(stopped)
-    assert (stopped / "test" / "results.json").is_file()
-    assert fit(**FLOW, ckpt_path=last(stopped), run_dir=stopped).frame.size > 0
 
 
 def test_nothing_outlives_a_fit(tmp_path: Path) -> None:
@@ -623,11 +536,12 @@ def test_nothing_outlives_a_fit(tmp_path: Path) -> None:
 
     before, rng = state(), torch.get_rng_state()
     fit(**FLOW, run_dir=tmp_path / "whole")
-    trainer = {**TRAINER, "callbacks": Interrupt(3)}
+    trainer = {**TRAINER, "callbacks": Interrupt(6)}
     with pytest.raises(KeyboardInterrupt):
         fit(**{**FLOW, "trainer": trainer}, run_dir=tmp_path / "stopped")
     assert state() == before
     assert torch.equal(torch.get_rng_state(), rng)
+    assert not run_test(tmp_path / "stopped").frame.empty  # of its last checkpoint
 
 
 class Full(Callback):
@@ -652,9 +566,13 @@ def test_a_checkpoint_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_closed_form_needs_no_trainer(tmp_path: Path) -> None:
-    fit("raw", max_sentences=300, run_dir=tmp_path / "raw")
-    with pytest.raises(UserError, match=r"ckpt_path: received 'last', .* method raw"):
-        predict(tmp_path / "raw")
+    options = EncoderOptions(pooling="idf")
+    fit("raw", options, corpus=BUILTIN, max_sentences=99, run_dir=tmp_path / "raw")
+    refused(r"ckpt_path: received 'last', .* method raw", predict, tmp_path / "raw")
+    # Token weights are those of the corpus.
+    sentences = load_corpus(BUILTIN).sample(99, 0).sentences
+    counted = SentenceEncoder(pooling="idf", count_over=sentences)
+    assert Model.load(tmp_path / "raw").encoder.identity == counted.identity
     with (
         pytest.warns(FlowbertWarning, match="has rank 19"),
         pytest.raises(UserError, match=r"method: whitening: .* N=20"),

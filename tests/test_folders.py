@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from flowbert.errors import UserError
 from flowbert.io import write_folder_atomically
+from helpers import refused
 
 
 def write(path: Path, texts: dict[str, str]) -> None:
@@ -63,8 +63,7 @@ def test_a_file_of_another_is_not_replaced(
     path = tmp_path / "target"
     make(path)
     before = texts_of(path)
-    with pytest.raises(UserError, match=r"a\.txt.*not written here"):
-        write(path, NEWER)
+    refused(r"a\.txt.*not written here", write, path, NEWER)
     assert texts_of(path) == before
     assert os.path.lexists(path / "a.txt")
     assert [each.name for each in tmp_path.iterdir()] == ["target"]
@@ -74,12 +73,10 @@ def test_a_whole_folder_takes_no_files_of_others(tmp_path: Path) -> None:
     path = tmp_path / "target"
     write(path, OLDER)
     fill(path, {"own.txt": "own"})
-    with pytest.raises(UserError, match=r"target: holds own\.txt.*a new folder"):
-        write(path, NEWER)
+    refused(r"target: holds own\.txt.*a new folder", write, path, NEWER)
     assert texts_of(path) == OLDER | {"own.txt": "own"}
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="file: is a file"):
-        write(tmp_path / "file", NEWER)
+    refused("file: is a file", write, tmp_path / "file", NEWER)
 
 
 def test_a_link_to_a_folder_stays(tmp_path: Path) -> None:

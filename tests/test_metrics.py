@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -15,7 +15,10 @@ from torchmetrics import Metric
 from flowbert.metrics import Alignment, MeanCosine, STSSpearman, Uniformity
 from flowbert.tasks import alignment, mean_cosine, sts_spearman, uniformity
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
+    pytest.mark.usefixtures("one_thread"),
+]
 DIM, COUNT = 5, 90
 METRICS: dict[str, Callable[[], Metric]] = {
     "alignment": Alignment,
@@ -59,15 +62,6 @@ def expected(name: str) -> float:
         "sample": lambda x: uniformity(x, limit=20),
     }
     return functions[name](*values)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """OpenMP's threads do not survive a fork."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(params=METRICS)

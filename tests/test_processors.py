@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from pytorch_lightning.callbacks import ModelCheckpoint
@@ -49,12 +50,9 @@ def write_before(folder: Path) -> None:
     vectors = EmbeddingCache(folder / "cache").rows(encoder, SENTENCES)[:]
     np.save(folder / "vectors.npy", vectors)
     save_map(Whitening().fit(vectors), folder / "map.safetensors")
-    lines = ["sentence1\tsentence2\tscore"]
-    for number, (first, second) in enumerate(
-        zip(SENTENCES[PAIRS[0]], SENTENCES[PAIRS[1]], strict=True)
-    ):
-        lines.append(f"{first}\t{second}\t{number % 6}")
-    (folder / "pairs.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    sides = {"sentence1": SENTENCES[PAIRS[0]], "sentence2": SENTENCES[PAIRS[1]]}
+    frame = pd.DataFrame(sides).assign(score=np.arange(len(SENTENCES) // 2) % 6)
+    frame.to_csv(folder / "pairs.csv", index=False)
     measured(folder).save(folder / "results.json")
     np.save(folder / "rows.npy", fits.make_rows(64))
     checkpoint = ModelCheckpoint(folder, filename="epoch", save_on_train_epoch_end=True)
@@ -64,7 +62,7 @@ def write_before(folder: Path) -> None:
 
 def measured(folder: Path) -> Results:
     return compare(
-        tasks=str(folder / "pairs.tsv"), cache=str(folder / "cache"), bootstrap=20
+        tasks=str(folder / "pairs.csv"), cache=str(folder / "cache"), bootstrap=20
     )
 
 

@@ -3,7 +3,7 @@
 import math
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -66,20 +66,6 @@ def test_a_given_number_is_that_of_every_size(monkeypatch: pytest.MonkeyPatch) -
     assert torch.get_num_threads() == 4
 
 
-def test_large_work_inside_of_small_has_all_threads() -> None:
-    with threads_for(SMALL):
-        assert torch.get_num_threads() == 1
-        with threads_for(LARGE):
-            assert torch.get_num_threads() == 4
-        assert torch.get_num_threads() == 1
-        with in_threads(lambda _: torch.get_num_threads(), range(2)) as results:
-            assert list(results) == [2, 2]
-        assert torch.get_num_threads() == 1
-    with pytest.raises(KeyError), threads_for(SMALL), use_threads(2):
-        raise KeyError
-    assert torch.get_num_threads() == choose_threads() == 4
-
-
 class Seen(Callback):
     """Threads in a training step, in a validation and before the training."""
 
@@ -101,13 +87,6 @@ def test_training_steps(tmp_path: Path, batch_size: int, expected: int) -> None:
     assert torch.get_num_threads() == 4
 
 
-def test_training_steps_with_a_given_number(tmp_path: Path) -> None:
-    seen = Seen()
-    with use_threads(2):
-        fit(tmp_path, seen)
-    assert seen.seen == {"before": 2, "step": 2}
-
-
 def test_a_failed_training_restores_them(tmp_path: Path) -> None:
     class Fails(Callback):
         def on_train_batch_end(self, *_: Any) -> None:
@@ -123,14 +102,13 @@ def test_results_differ_by_rounding_alone() -> None:
     with use_threads(1):
         one = Moments(400).update(x).covariance()
         flow = Flow(steps=3).fit(x[:200, :6]).transform(x[:200, :6])
-    for count in (2, 3):
-        with use_threads(count):
-            other = Moments(400).update(x).covariance()
-            again = Flow(steps=3).fit(x[:200, :6]).transform(x[:200, :6])
-        # Sums of 5000 products, up to 4,000 each, in float64: 5000 * 4000 * 1e-16 / 5000 * 5000.
-        torch.testing.assert_close(other, one, rtol=0, atol=1e-8)
-        # Three steps in float32 on values of about 1; a sum of 200 terms is off by 1e-5 at most.
-        torch.testing.assert_close(again, flow, rtol=0, atol=1e-4)
+    with use_threads(2):
+        other = Moments(400).update(x).covariance()
+        again = Flow(steps=3).fit(x[:200, :6]).transform(x[:200, :6])
+    # Sums of 5000 products, up to 4,000 each, in float64: 5000 * 4000 * 1e-16 / 5000 * 5000.
+    torch.testing.assert_close(other, one, rtol=0, atol=1e-8)
+    # Three steps in float32 on values of about 1; a sum of 200 terms is off by 1e-5 at most.
+    torch.testing.assert_close(again, flow, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -162,23 +140,20 @@ def test_what_libraries_are_told(
     assert dict(os.environ) == before
 
 
-COMMANDS: dict[str, Sequence[str]] = {
-    "fit": ("--run_dir", "run"),
-    "validate": ("given",),
-    "test": ("given",),
-    "predict": ("given",),
-    "compare": ("--methods", "raw"),
-    "advise": ("--corpus", "given.txt"),
-    "analyze": (),
-    "reproduce": ("--encoder", "."),
-    "encode": ("--input", "given.txt", "--output", "given.npy"),
-    "export": ("run", "--to", "out"),
+COMMANDS = {
+    "fit": "--run_dir run",
+    "validate": "given",
+    "compare": "--methods raw",
+    "advise": "--corpus given.txt",
+    "analyze": "",
+    "reproduce": "--encoder .",
+    "encode": "--input given.txt --output given.npy",
+    "export": "run --to out",
 }
 
 
-@pytest.mark.parametrize("command", COMMANDS)
 def test_the_option_reaches_every_command(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each computes on the threads that are given, whether in a file or on the line."""
     seen: list[int] = []
@@ -194,28 +169,16 @@ def test_the_option_reaches_every_command(
     Path("threads.yaml").write_text("threads: 3\n", encoding="utf-8")
     Path("given.ckpt").touch()
     Path("run").mkdir()
-    for given in (["--threads", "3"], ["--config", "threads.yaml"]):
-        with pytest.raises(SystemExit):
-            main([command, *COMMANDS[command], *given])
-    assert seen == [3, 3]
+    for command, words in COMMANDS.items():
+        for given in (["--threads", "3"], ["--config", "threads.yaml"]):
+            with pytest.raises(SystemExit):
+                main([command, *words.split(), *given])
+    assert seen == [3, 3] * len(COMMANDS)
     assert torch.get_num_threads() == 4
 
 
 def workers() -> int:
     return sum("ThreadPool" in thread.name for thread in threading.enumerate())
-
-
-@pytest.mark.parametrize(
-    ("items", "most", "threads"),
-    [(8, 8, 1), (2, 8, 2), (8, 2, 2), (1, 8, 4), (8, 1, 4)],
-)
-def test_threads_are_divided_among_workers(items: int, most: int, threads: int) -> None:
-    def compute(item: int) -> tuple[int, int, bool]:
-        return item, torch.get_num_threads(), torch.is_grad_enabled()
-
-    with in_threads(compute, range(items), most) as results:
-        assert list(results) == [(item, threads, False) for item in range(items)]
-    assert torch.get_num_threads() == 4
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from examples.low_overlap import word_overlap
+from experiments.small import write_pairs
 from flowbert import compare
 from flowbert.data import sample
 from flowbert.encoders import EncoderOptions
@@ -40,11 +41,9 @@ def test_an_incomplete_wheel(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:whitening.* few")  # sentences
 def test_the_table_of_words_and_encoders(tmp_path: Path) -> None:
-    pairs = tmp_path / "pairs.tsv"
-    lines = ["\t".join(map(str, pair)) for pair in sample.sample_pairs("test")[:80]]
-    pairs.write_text("\n".join(["sentence1\tsentence2\tscore", *lines]), "utf-8")
+    pairs = write_pairs(tmp_path / "pairs.tsv", count=80)
     output, picture = tmp_path / "table.csv", tmp_path / "picture.svg"
-    options = ["--encoders", "builtin-sample", "--tasks", str(pairs)]
+    options = ["--encoders", "builtin-sample", "--tasks", pairs]
     options += ["--bootstrap", "20", "--output", str(output)]
     lexical.main([*options, "--picture", str(picture)])
     frame = pd.read_csv(output).fillna("").query("aggregation == 'all'")
@@ -55,7 +54,7 @@ def test_the_table_of_words_and_encoders(tmp_path: Path) -> None:
         overlap = spearman(word_overlap(*task.pairs()), task.gold)
         assert values[part, "word overlap"] == pytest.approx(100 * overlap)
     encoder = EncoderOptions(layers="first_last", pooling="mean")
-    results = compare(encoder, tasks=str(pairs), bootstrap=0)
+    results = compare(encoder, tasks=pairs, bootstrap=0)
     whitening = 100 * results.score("whitening", "pairs")
     assert values["all pairs", "whitening"] == pytest.approx(whitening)
     assert (frame["low"] <= frame["high"]).all()

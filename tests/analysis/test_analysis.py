@@ -16,6 +16,7 @@ from flowbert.analysis.sentences import DRAWN_SENTENCES, project
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.flows import Glow
+from helpers import refused
 
 N = 60
 
@@ -123,10 +124,10 @@ def test_wrong_calls() -> None:
         Sample(texts(), {"raw": vectors()["raw"][1:]})
     with pytest.raises(UserError, match="map: received 'tsne'"):
         analyze_sample(Sample(texts(), vectors(), projection="tsne"), {})
-    with pytest.raises(UserError, match=r"spectrum.*did you mean 'spectra'"):
-        Analysis({}, {"spectrum": pd.DataFrame()})
-    with pytest.raises(UserError, match=r"^measures: received \[\]"):
-        make_measures([])
+    refused(
+        r"spectrum.*did you mean 'spectra'", Analysis, {}, {"spectrum": pd.DataFrame()}
+    )
+    refused(r"^measures: received \[\]", make_measures, [])
 
 
 def test_a_measure_that_is_not_known_is_left_out_of_a_file(tmp_path: Path) -> None:
@@ -165,5 +166,4 @@ def test_damaged_and_foreign_files(content: Any, tmp_path: Path) -> None:
     if isinstance(content, dict):
         content = json.dumps({"setting": {}, **content}).encode()
     path.write_bytes(content)
-    with pytest.raises(UserError, match=r"analysis\.json: "):
-        Analysis.from_json(path)
+    refused(r"analysis\.json: ", Analysis.from_json, path)

@@ -4,16 +4,11 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
 
 from flowbert.analysis import bits as bits_module
 from flowbert.analysis.bits import density_bits
 from flowbert.flows import Glow
-
-
-def normal(count: int, dim: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(count, dim, generator=generator, dtype=torch.float64)
+from helpers import normal
 
 
 def test_bits_of_gaussians_are_their_entropies(

@@ -5,18 +5,13 @@ import math
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from flowbert.analysis.gaussianity import (
     dimension_moments,
     gaussianity,
     norm_histogram,
 )
-
-
-def normal(count: int, dim: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(count, dim, generator=generator, dtype=torch.float64)
+from helpers import normal
 
 
 def test_a_standard_normal() -> None:

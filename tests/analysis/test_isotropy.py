@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import skew
-from torch import Tensor
 
 from flowbert.analysis.isotropy import (
     effective_rank,
@@ -22,13 +21,9 @@ from flowbert.analysis.isotropy import (
 )
 from flowbert.analysis.sentences import project
 from flowbert.errors import UserError
+from helpers import normal
 
 OF_EIGENVALUES = (effective_rank, participation_ratio, isoscore)
-
-
-def normal(count: int, dim: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(count, dim, generator=generator, dtype=torch.float64)
 
 
 def test_spectrum_is_that_of_the_covariance() -> None:

@@ -12,8 +12,8 @@ import pytest
 from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.data.nli import BUILTIN, load_nli
 from flowbert.data.sts import load_sts
-from flowbert.errors import UserError
 from flowbert.tasks import load_task
+from helpers import refused
 
 from .conftest import write
 
@@ -87,8 +87,7 @@ def test_sentences_in_memory_are_those_of_a_file(
 def test_names_are_no_sentences(tmp_path: Path) -> None:
     files = [str(write(tmp_path / name, "one")) for name in ("a.txt", "b.txt")]
     for names in (files, ["target", "nli"], ["hub:owner/name"]):
-        with pytest.raises(UserError, match="which are names or files"):
-            load_corpus(names)
+        refused("which are names or files", load_corpus, names)
     assert len(load_corpus([*files, "a sentence"])) == 3
 
 
@@ -120,8 +119,7 @@ def test_names_are_no_sentences(tmp_path: Path) -> None:
     ],
 )
 def test_no_sentences_in_memory(source: Any, column: str | None, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        load_corpus(source, column=column)
+    refused(message, load_corpus, source, column=column)
 
 
 @pytest.mark.usefixtures("hub_cache")

@@ -13,6 +13,7 @@ from flowbert.data.text_files import as_list
 from flowbert.errors import UserError
 from flowbert.tasks.answers import load_answers
 from flowbert.tasks.probe import load_entailment
+from helpers import refused
 
 from .conftest import write
 
@@ -106,8 +107,7 @@ def test_no_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOME")
     monkeypatch.setattr("pwd.getpwuid", missing)
     for read in READERS.values():
-        with pytest.raises(UserError, match="no such file"):
-            read(Path("~/a.csv"))
+        refused("no such file", read, Path("~/a.csv"))
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,7 @@ def test_the_option_for_columns_is_named(
     reader: str, content: str, message: str, tmp_path: Path
 ) -> None:
     path = write(tmp_path / "a.csv", content)
-    with pytest.raises(UserError, match=f"^{message}"):
-        READERS[reader](path)
+    refused(f"^{message}", READERS[reader], path)
 
 
 INPUT, GOLD = (f"STS/STS13-en-test/STS.{kind}.OnWN.txt" for kind in ("input", "gs"))
@@ -185,14 +184,12 @@ def test_senteval_folders(
     assert str(error.value).startswith(f"{path.parent}/")
     assert message in str(error.value)
     path.unlink()
-    with pytest.raises(UserError, match=f"{path.name}: no such file"):
-        load(task, senteval)
+    refused(f"{path.name}: no such file", load, task, senteval)
 
 
 def test_a_year_without_any_score(senteval: Path) -> None:
     write(senteval / GOLD, "", "", "")
-    with pytest.raises(UserError, match=r"STS\.input\.OnWN\.txt: no pair has a score"):
-        load_sts("STS13", senteval)
+    refused(r"STS\.input\.OnWN\.txt: no pair has a score", load_sts, "STS13", senteval)
 
 
 @pytest.mark.parametrize(
@@ -227,8 +224,7 @@ def test_a_year_without_any_score(senteval: Path) -> None:
     ],
 )
 def test_arguments(call: Callable[[], object], message: str) -> None:
-    with pytest.raises(UserError, match=f"^{message}"):
-        call()
+    refused(f"^{message}", call)
 
 
 @pytest.mark.usefixtures("hub_cache")
@@ -237,14 +233,17 @@ def test_hub_out_of_reach(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 
     write(tmp_path / "own" / "train.csv", "id,text", "1,one")
     for options, column in (("", "txt"), ("?split=dev", "text")):
-        with pytest.raises(UserError, match=r"'text'|split dev"):
-            load_corpus(f"hub:{tmp_path}/own{options}", column=column)
+        refused(
+            r"'text'|split dev",
+            load_corpus,
+            f"hub:{tmp_path}/own{options}",
+            column=column,
+        )
 
     def unreachable(*_: object, **__: object) -> None:
         raise ConnectionError("Couldn't reach the Hub\n(offline)")
 
     monkeypatch.setattr(datasets, "load_dataset", unreachable)
-    with pytest.raises(
-        UserError, match=r"^hub:mteb/sts12-sts .* reach the Hub \(offline\)"
-    ):
-        load_sts("STS12", "hub")
+    refused(
+        r"^hub:mteb/sts12-sts .* reach the Hub \(offline\)", load_sts, "STS12", "hub"
+    )

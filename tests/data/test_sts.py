@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from flowbert.data.sts import STSData, load_sts
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import FlowbertWarning
+from helpers import refused
 
 from .conftest import write
 
@@ -57,8 +58,7 @@ def test_chinese_lines_without_three_fields_are_left_out(tmp_path: Path) -> None
     assert (subset.sentences1, subset.sentences2) == (("a", "c"), ("b", "d"))
     for line in ("1\tmain\t2012\t1\t2.5\ta\tb", "train||1||a||b||3"):
         write(tmp_path / "STS-B" / "STS-B.test.data", line)
-        with pytest.raises(UserError, match="expected BERT-whitening's layout"):
-            load_sts("STS-B", tmp_path)
+        refused("expected BERT-whitening's layout", load_sts, "STS-B", tmp_path)
 
 
 @pytest.mark.usefixtures("hub_cache")

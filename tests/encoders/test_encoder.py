@@ -1,5 +1,6 @@
 """The encoder against transformers alone, and what must not change a vector."""
 
+import itertools
 import random
 import warnings
 from collections.abc import Callable
@@ -29,10 +30,11 @@ from flowbert.encoders import (
     backbone,
     check_same_encoder,
 )
-from flowbert.encoders.backbone import NO_LIMIT, Backbone
+from flowbert.encoders.backbone import NO_LIMIT
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.model import Model
 from flowbert.vectors import EmbeddingCache
+from helpers import refused
 
 Tiny = Callable[[str], Path]
 BFLOAT16 = 2.0**-8  # unit of rounding
@@ -109,27 +111,24 @@ def test_sentences_of_any_sequence_are_those_of_a_list(tiny: Tiny) -> None:
 
 
 @pytest.mark.parametrize("kind", DECODERS)
-@pytest.mark.parametrize("pooling", ["mean", "last_token", "position_mean"])
-def test_padding_changes_no_vector_of_a_decoder(
-    kind: str, pooling: str, tiny: Tiny
-) -> None:
-    encoder = SentenceEncoder(tiny(kind), pooling=pooling)
+def test_padding_changes_no_vector_of_a_decoder(kind: str, tiny: Tiny) -> None:
+    opened = SentenceEncoder(tiny(kind))
     # The end token fills batches up, and may be in a text.
     texts = ["cat", "dog [SEP]", "the big dog", "mat " * 20]
-    alone = np.concatenate([encoder.encode([text]) for text in texts])
-    np.testing.assert_allclose(
-        encoder.encode(texts, batch_tokens=10**6), alone, atol=TOLERANCE
-    )
+    for pooling in ("mean", "last_token", "position_mean"):
+        encoder = opened.variant(pooling=pooling)
+        alone = np.concatenate([encoder.encode([text]) for text in texts])
+        together = encoder.encode(texts, batch_tokens=10**6)
+        np.testing.assert_allclose(together, alone, atol=TOLERANCE)
 
 
 @pytest.mark.filterwarnings("ignore:encoder. .* has no learned token weights")
-@pytest.mark.parametrize("pooling", [name for name in POOLINGS if name != "cls_pooler"])
-def test_one_pass_gives_the_vectors_of_each_variant(pooling: str, tiny: Tiny) -> None:
+def test_one_pass_gives_the_vectors_of_each_variant(tiny: Tiny) -> None:
     base = SentenceEncoder(tiny("bert"))
+    layers = itertools.cycle([(0,), (1, 3), (3, 1, 2), (3,)])
     settings: list[dict[str, Any]] = [
-        {"layers": layers, "pooling": text, "count_over": SENTENCES}
-        for text in (pooling, "mean")
-        for layers in ((0,), (1, 3), (3, 1, 2))
+        {"layers": next(layers), "pooling": text, "count_over": SENTENCES}
+        for text in [name for name in POOLINGS if name != "cls_pooler"] * 2
     ]
     variants = [base.variant(**each) for each in settings]
     for each, variant, vectors in zip(
@@ -138,24 +137,6 @@ def test_one_pass_gives_the_vectors_of_each_variant(pooling: str, tiny: Tiny) ->
         single = SentenceEncoder(tiny("bert"), **each)
         np.testing.assert_allclose(vectors, single.encode(SENTENCES), atol=TOLERANCE)
         assert variant.identity == single.identity
-
-
-def test_averaged_layers_are_an_encoder_with_these_layers(
-    bert: SentenceEncoder,
-) -> None:
-    whole = bert.variant(layers=[3, 1], pooling="cls")
-    averaged = bert.variant(pooling="cls", layers=(3, 1), by_layer=True)
-    assert averaged.identity == whole.identity
-    assert averaged.describe() == whole.describe()
-    mean = sum(part.encode(SENTENCES) for part in averaged.parts) / 2
-    np.testing.assert_allclose(mean, averaged.encode(SENTENCES), atol=TOLERANCE)
-
-
-def test_a_variant_leaves_its_encoder_as_it_is(bert: SentenceEncoder) -> None:
-    before = bert.describe()
-    variant = bert.variant(layers=0, pooling="idf", max_length=9, count_over=SENTENCES)
-    assert bert.describe() == before
-    assert variant.variant(layers=1).identity == variant.identity | {"layers": [1]}
 
 
 # ------------------------------------------------------------------- frozen or trained
@@ -190,9 +171,8 @@ def test_unfrozen_trains(pooling: str, tiny: Tiny) -> None:
     assert all(module.training for module in encoder.modules())
 
 
-@pytest.mark.parametrize("pooling", ["mean", "max", "cls"])
-def test_chunks_are_embedded_in_order(pooling: str, tiny: Tiny) -> None:
-    encoder = SentenceEncoder(tiny("bert"), pooling=pooling, frozen=False).eval()
+def test_chunks_are_embedded_in_order(tiny: Tiny) -> None:
+    encoder = SentenceEncoder(tiny("bert"), pooling="max", frozen=False).eval()
     chunks = [encoder.tokenize(SENTENCES[:2]), encoder.tokenize(SENTENCES[2:])]
     vectors = encoder(*chunks)
     assert vectors.requires_grad
@@ -230,33 +210,13 @@ def test_the_identity_names_what_decides_the_vectors(
     for number, identity in enumerate(identities):
         assert identity not in identities[:number]
         if number:
-            with pytest.raises(UserError, match="map in run"):
-                check_same_encoder(encoder.identity, identity, "map in run")
-
-
-def test_the_identity_follows_the_weights(tiny: Tiny) -> None:
-    trained, other = (SentenceEncoder(tiny("bert"), frozen=False) for _ in range(2))
-    identities = [trained.identity]
-    optimizer = torch.optim.AdamW(trained.parameters(), fused=True)
-    trained(trained.tokenize(SENTENCES)).sum().backward()
-    optimizer.step()
-    identities.append(trained.identity)
-    change_weights(trained)
-    identities.append(trained.identity)
-    assert len({str(identity) for identity in identities}) == 3
-    trained.load_state_dict(other.state_dict())
-    assert trained.identity == identities[0]
-    assert trained.to(torch.float64).identity != identities[0]
-
-
-def test_use_does_not_change_the_identity_but_a_word_does(tiny: Tiny) -> None:
-    tokenizer = word_tokenizer()
-    network: Any = SentenceEncoder(tiny("bert")).backbone.network
-    before = Backbone(network, tokenizer).tokenizer_digest
-    tokenizer(["a cat", "a"], truncation=True, max_length=3, padding=True)
-    assert Backbone(network, tokenizer).tokenizer_digest == before
-    tokenizer.add_tokens(["zebra"])
-    assert Backbone(network, tokenizer).tokenizer_digest != before
+            refused(
+                "map in run",
+                check_same_encoder,
+                encoder.identity,
+                identity,
+                "map in run",
+            )
 
 
 @pytest.mark.parametrize(
@@ -316,31 +276,21 @@ def test_a_prompt_is_text_before_every_sentence(
 @pytest.mark.filterwarnings("ignore:sentences. some are longer")
 @pytest.mark.parametrize(
     ("kind", "longest"),
-    [
-        ("bert", 150),
-        ("roberta", 149),
-        ("mpnet", 148),
-        ("distilbert", 512),
-        ("gpt2", 150),
-    ],
+    [("bert", 150), ("roberta", 149), ("mpnet", 148), ("distilbert", 512)],
 )
 def test_the_longest_sentence_fits(kind: str, longest: int, tiny: Tiny) -> None:
     encoder = SentenceEncoder(tiny(kind), max_length=0)
     assert encoder.lengths(["cat " * 600]) == [longest]
     assert np.isfinite(encoder.encode(["cat " * 600])).all()
-    with pytest.raises(UserError, match=f"max_length: received {longest + 1}"):
-        encoder.variant(max_length=longest + 1)
+    refused(
+        f"max_length: received {longest + 1}", encoder.variant, max_length=longest + 1
+    )
 
 
 def test_a_network_without_a_limit_reads_long_sentences(tiny: Tiny) -> None:
     encoder = SentenceEncoder(tiny("deberta-v2"), max_length=0)
     assert encoder.max_length == NO_LIMIT
     assert encoder.variant(max_length=NO_LIMIT + 1).max_length == NO_LIMIT + 1
-
-
-def test_no_sentences(bert: SentenceEncoder) -> None:
-    assert bert.encode([]).shape == (0, 16)
-    assert bert.lengths([]) == []
 
 
 # --------------------------------------------------------------------------- precision
@@ -378,8 +328,7 @@ def test_a_vector_that_is_not_finite_is_an_error(tiny: Tiny) -> None:
     encoder = SentenceEncoder(tiny("bert"))
     with torch.no_grad():
         next(encoder.parameters())[word_tokenizer().get_vocab()["cat"]] = torch.nan
-    with pytest.raises(UserError, match="'the cat'"):
-        encoder.encode(["dog", "the cat", "a bird"])
+    refused("'the cat'", encoder.encode, ["dog", "the cat", "a bird"])
 
 
 # -------------------------------------------------------------------------- bad inputs
@@ -408,7 +357,9 @@ def test_wrong_settings(
     assert part in str(caught.value)
 
 
-def test_wrong_sentences(bert: SentenceEncoder, tiny: Tiny) -> None:
+def test_no_and_wrong_sentences(bert: SentenceEncoder, tiny: Tiny) -> None:
+    assert bert.encode([]).shape == (0, 16)
+    assert bert.lengths([]) == []
     with pytest.raises(TypeError, match="string"):
         bert.encode("a cat")
     with pytest.raises(UserError, match="''"):

@@ -28,9 +28,9 @@ from flowbert.encoders import (
     load_encoder,
 )
 from flowbert.encoders.backbone import Backbone
-from flowbert.errors import UserError
 from flowbert.io import digest_tensors
 from flowbert.vectors import EmbeddingCache
+from helpers import refused
 
 # Some of the texts are cut on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:sentences. some are longer")
@@ -213,8 +213,7 @@ def test_cached_vectors_are_those_of_the_changed_encoder(
     assert fresh.identity == identity
     pair = [identity, json.loads(json.dumps(encoder.identity))]
     for saved, here in (pair, pair[::-1]):
-        with pytest.raises(UserError, match="map was fitted on"):
-            check_same_encoder(saved, here, "map")
+        refused("map was fitted on", check_same_encoder, saved, here, "map")
     check_same_encoder(pair[1], encoder.identity, "map")
     for cache in (EmbeddingCache(store), memory):
         np.testing.assert_allclose(
@@ -361,27 +360,6 @@ def test_a_network_of_ones_own_class_names_its_settings(
     assert (
         Backbone(altered, tokenizer).digests != Backbone(network, tokenizer).digests
     ), "what was altered before it came here"
-
-
-def test_digests_are_reuse_digest_where_nothing_changes(
-    bert: SentenceEncoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reads = []
-    read = Backbone._read_digests
-
-    def counted(self: Backbone) -> dict[str, str]:
-        reads.append(self)
-        return read(self)
-
-    monkeypatch.setattr(Backbone, "_read_digests", counted)
-    variants = [bert.variant(layers=layer) for layer in range(4)]
-    EmbeddingCache(folder=False).rows(variants[0], SENTENCES)[:]
-    assert len(reads) == 1
-    EmbeddingCache(folder=False).fill(variants, SENTENCES)
-    assert len(reads) == 2
-    with digests_reused(), digests_reused():
-        assert len({str(each.identity) for each in variants}) == 4
-    assert len(reads) == 3
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 import gzip
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from flowbert.encoders import WordVectors, load_encoder
 from flowbert.errors import FlowbertWarning, UserError
+from helpers import refused
 
 LINES = ["the 1 0 0", "dog 0 2 0", "runs 0 0 -4.5e-1", ". 1 1 1"]
 
@@ -52,17 +54,14 @@ def test_words_with_spaces_and_repeated_words(tmp_path: Path) -> None:
     assert len(WordVectors(path, max_words=9).vectors) == 3
 
 
-@pytest.mark.parametrize("layout", ["{}\t{}", "{}\t{} ", "{}\t{}\r"])
-@pytest.mark.parametrize("between", ["\t", " "])
-@pytest.mark.parametrize("header", [[], ["4 3"], ["4\t3"]])
-def test_a_tab_after_the_word(
-    layout: str, between: str, header: list[str], tmp_path: Path
-) -> None:
+def test_a_tab_after_the_word(tmp_path: Path) -> None:
     plain = WordVectors(write(tmp_path, *LINES))
-    lines = [layout.format(*line.split(" ", 1)) for line in LINES]
-    lines = [line.replace(" ", between) for line in lines]
-    other = WordVectors(write(tmp_path, *header, *lines, name="tabs.txt"))
-    assert other.identity == plain.identity
+    headers: list[list[str]] = [[], ["4 3"], ["4\t3"]]
+    for end, between, header in product(["", " ", "\r"], "\t ", headers):
+        lines = [line.replace(" ", "\t", 1) + end for line in LINES]
+        lines = [line.replace(" ", between) for line in lines]
+        other = WordVectors(write(tmp_path, *header, *lines, name="tabs.txt"))
+        assert other.identity == plain.identity
     several = WordVectors(write(tmp_path, "New York\t1\t2", "b\t3\t4"))
     assert list(several.words) == ["New York", "b"]
 
@@ -159,8 +158,7 @@ def test_undecodable_and_missing_files(tmp_path: Path) -> None:
     cut = write(tmp_path, *LINES * 50, name="cut.txt.gz")
     cut.write_bytes(cut.read_bytes()[:-12])
     for bad in (path, cut, tmp_path / "nothing.txt"):
-        with pytest.raises(UserError, match=f"^{bad}: "):
-            WordVectors(bad)
+        refused(f"^{bad}: ", WordVectors, bad)
 
 
 @pytest.mark.parametrize("name", ["vectors.bin", "vectors.bin.gz"])
@@ -169,8 +167,7 @@ def test_word2vecs_binary_format_is_named(name: str, tmp_path: Path) -> None:
     content = b"2 3\nthe " + vector + b"dog " + vector
     path = tmp_path / name
     path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    with pytest.raises(UserError, match=f"^{path}: .*word2vec's text format"):
-        WordVectors(path)
+    refused(f"^{path}: .*word2vec's text format", WordVectors, path)
 
 
 @pytest.mark.parametrize(

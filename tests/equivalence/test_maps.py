@@ -20,7 +20,6 @@ from equivalence.ways import (
     sentence_transformers,
     unless_refused,
 )
-from flowbert.arrays import Floats
 from flowbert.exports import SentenceTransformers
 from flowbert.maps import MAPS, make_map
 from flowbert.methods import FlowModule
@@ -47,8 +46,9 @@ METHODS = [
 ]
 """Every map of the registry, and some with options and in chains."""
 
+SLOW = pytest.mark.slow
 EVERY_WAY = ("flow",)
-"""Maps that the default run has by every way; the others by an eighth of them in turn."""
+"""Maps that the default run has by every way; the others by a twelfth of them in turn."""
 
 # A rank that is not full, or few sentences for many directions, is what the maps are tried on.
 pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
@@ -60,20 +60,17 @@ def cells(ways: Sequence[Callable[..., Any]]) -> list[Any]:
     for (row, method), (column, way) in itertools.product(
         enumerate(METHODS), enumerate(ways)
     ):
-        slow = method not in EVERY_WAY and (row + column) % 8 > 0
+        slow = method not in EVERY_WAY and (row + column) % 12 > 0
         exports = way in (exported_model, sentence_transformers)
         slow |= exports and method != "flow"  # a second each
-        marks = [pytest.mark.slow] if slow else []
+        marks = [SLOW] if slow else []
         made.append(
             pytest.param(method, way, id=f"{method}-{way.__name__}", marks=marks)
         )
     return made
 
 
-@pytest.mark.parametrize(("method", "way"), cells(FIGURES))
-def test_figures(
-    method: str, way: Callable[[Lab, str], pd.DataFrame], lab: Lab
-) -> None:
+def check_figures(lab: Lab, method: str, way: Callable[..., Any]) -> None:
     rows = unless_refused(way, lab, method)
     if rows is None:
         assert may_refuse(way, method)
@@ -81,7 +78,18 @@ def test_figures(
         assert differences(rows, lab.reference(method)) == ""
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("method", "way"), cells(FIGURES))
+def test_figures(method: str, way: Callable[..., Any], lab: Lab) -> None:
+    check_figures(lab, method, way)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        name if name in ("flow", "raw", *CHAINS) else pytest.param(name, marks=SLOW)
+        for name in METHODS
+    ],
+)
 def test_figures_of_the_development_split(method: str, lab: Lab) -> None:
     rows = unless_refused(by_validate, lab, method)
     if rows is None:
@@ -113,8 +121,7 @@ def test_noise_that_is_not_given(init: str, lab: Lab) -> None:
 TOLERANCE = 2 * SentenceTransformers.tolerance
 
 
-@pytest.mark.parametrize(("method", "way"), cells(VECTORS))
-def test_vectors(method: str, way: Callable[[Lab, str], Floats], lab: Lab) -> None:
+def check_vectors(lab: Lab, method: str, way: Callable[..., Any]) -> None:
     vectors = unless_refused(way, lab, method)
     if vectors is None:
         assert may_refuse(way, method)
@@ -124,3 +131,8 @@ def test_vectors(method: str, way: Callable[[Lab, str], Floats], lab: Lab) -> No
     frame = lab.fitted(method).results.frame
     (cell,) = set(frame.loc[frame["method"] == method, "experiment"])
     np.testing.assert_allclose(cosines, items[cell], rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize(("method", "way"), cells(VECTORS))
+def test_vectors(method: str, way: Callable[..., Any], lab: Lab) -> None:
+    check_vectors(lab, method, way)

@@ -3,13 +3,11 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import flowbert
 from equivalence.test_trained import Trainings
@@ -19,6 +17,7 @@ from flowbert.model import Model
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
+    pytest.mark.usefixtures("one_thread"),
     pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning"),
 ]
 
@@ -26,14 +25,10 @@ TWO: dict[str, Any] = {"devices": 2, "strategy": "ddp_fork"}
 
 
 @pytest.fixture(autouse=True)
-def _one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """OpenMP's threads do not survive a fork, and Lightning leaves its variables behind."""
+def _no_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lightning leaves its variables behind."""
     for name in ("LOCAL_RANK", "RANK", "WORLD_SIZE", "NODE_RANK", "GROUP_RANK"):
         monkeypatch.delenv(name, raising=False)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def test_a_flow(lab: Lab) -> None:

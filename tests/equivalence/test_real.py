@@ -2,21 +2,12 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 
-from equivalence.test_maps import TOLERANCE
-from equivalence.ways import (
-    FIGURES,
-    VECTORS,
-    Lab,
-    differences,
-    may_refuse,
-    unless_refused,
-)
-from flowbert.arrays import Floats
+from equivalence.test_maps import check_figures, check_vectors
+from equivalence.ways import FIGURES, VECTORS, Lab
 from flowbert.encoders import EncoderOptions
 
 # None that learns from labels: some of the benchmark's train pairs are among its test pairs.
@@ -48,27 +39,8 @@ def real_lab(
     return Lab(tmp_path_factory.mktemp("real"), encoder, "STSB", senteval, SENTENCES)
 
 
-@pytest.mark.parametrize("way", FIGURES, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("way", [*FIGURES, *VECTORS], ids=lambda way: way.__name__)
 @pytest.mark.parametrize("method", METHODS)
-def test_figures(
-    method: str, way: Callable[[Lab, str], pd.DataFrame], real_lab: Lab
-) -> None:
-    rows = unless_refused(way, real_lab, method)
-    if rows is None:
-        assert may_refuse(way, method)
-    else:
-        assert differences(rows, real_lab.reference(method)) == ""
-
-
-@pytest.mark.parametrize("way", VECTORS, ids=lambda way: way.__name__)
-@pytest.mark.parametrize("method", METHODS)
-def test_vectors(method: str, way: Callable[[Lab, str], Floats], real_lab: Lab) -> None:
-    vectors = unless_refused(way, real_lab, method)
-    if vectors is None:
-        assert may_refuse(way, method)
-        return
-    (items,) = real_lab.fitted(method).results.items.values()
-    frame = real_lab.fitted(method).results.frame
-    (cell,) = set(frame.loc[frame["method"] == method, "experiment"])
-    cosines = real_lab.task.items(vectors)
-    np.testing.assert_allclose(cosines, items[cell], rtol=0, atol=TOLERANCE)
+def test_figures(method: str, way: Callable[..., Any], real_lab: Lab) -> None:
+    check = check_vectors if way in VECTORS else check_figures
+    check(real_lab, method, way)

@@ -200,7 +200,12 @@ def words(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Trainings:
 @pytest.mark.filterwarnings("ignore:encoder. .* has no learned token weights")
 @pytest.mark.parametrize(
     "way",
-    [by_test, resumed, saved_encoder, saved_model],
+    [
+        pytest.param(by_test, marks=pytest.mark.slow),
+        pytest.param(resumed, marks=pytest.mark.slow),
+        saved_encoder,
+        saved_model,
+    ],
     ids=lambda way: way.__name__,
 )
 def test_figures_with_learned_token_weights(
@@ -216,7 +221,13 @@ def test_figures_with_learned_token_weights(
     assert weights.std() > 0
 
 
-@pytest.mark.parametrize("method", TRAINED)
+@pytest.mark.parametrize(
+    "method",
+    [
+        TRAINED[0],
+        *(pytest.param(name, marks=pytest.mark.slow) for name in TRAINED[1:]),
+    ],
+)
 def test_figures_of_the_development_split(method: str, trainings: Trainings) -> None:
     """Those of ``validate`` are those of the saved encoder."""
     folder = trainings.fitted(method).folder

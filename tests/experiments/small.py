@@ -1,5 +1,6 @@
 """A small encoder that counts its work, and small tasks."""
 
+import json
 import zlib
 from collections.abc import Sequence
 from functools import cache
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flowbert.data.sample import sample_corpus, sample_pairs
+from flowbert.data.sample import sample_corpus, sample_nli, sample_pairs
 
 DIM = 6
 
@@ -65,6 +66,14 @@ def write_pairs(path: Path, start: int = 0, count: int = 60) -> str:
     lines = ["sentence1\tsentence2\tscore"]
     lines += [f"{first}\t{second}\t{score}" for first, second, score in pairs]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def write_nli(path: Path, count: int) -> str:
+    """Write labelled pairs of the sample as JSON lines."""
+    names = ("premise", "hypothesis", "label")
+    rows = [dict(zip(names, row, strict=True)) for row in sample_nli()[:count]]
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     return str(path)
 
 

@@ -16,6 +16,7 @@ from flowbert.maps import Whitening
 from flowbert.model import Model
 from flowbert.reports import report
 from flowbert.tasks import load_tasks
+from helpers import refused
 
 SENTENCES = list(dict.fromkeys(sample_corpus()))[:500]
 METHODS = ["raw", "whitening:shrinkage=0.1", "flow:epochs=1"]
@@ -100,18 +101,12 @@ def test_fitted_maps_and_models_are_used_as_they_are(corpus: str, words: str) ->
     [
         ({"map": "tsne"}, "map: received 'tsne'"),
         ({"measures": "spectre"}, "measures: received 'spectre'.*spectra"),
-        ({"measures": "spectra:k=2"}, "spectra:k=2: received the option 'k'"),
-        ({"methods": "whitning"}, "whitning"),
         ({"methods": "whitening-500"}, "methods: whitening-500"),
         ({"methods": "learned-removal"}, "methods: received learned-removal"),
         ({"limit": 19}, "limit: received 19"),
         ({"output": "analysis.json"}, "output: received analysis.json"),
-        ({"tasks": "probe:SICKR", "senteval": "none"}, "none"),
         ({"tasks": "lexical:SAMPLE"}, "tasks: received lexical:SAMPLE"),
-        ({"tasks": "SAMPLE", "split": "tset"}, "tset"),
-        ({"split": "dev"}, "split: received 'dev', which has no effect"),
         ({"senteval": "none"}, "senteval: received 'none', which has no effect"),
-        ({"corpus": "missing.txt"}, "missing.txt"),
         ({"corpus": "few.txt"}, "corpus: received 1 distinct"),
         ({"encoder": EncoderOptions(layers=["last", "first_last"])}, "encoder: rec"),
     ],
@@ -124,5 +119,4 @@ def test_mistakes(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("few.txt").write_text("a dog runs\n" * 300)
-    with pytest.raises(UserError, match=message):
-        analyze(**options)
+    refused(message, analyze, **options)

@@ -1,6 +1,5 @@
 """Comparisons: scores, what is computed once, what is kept, and mistakes."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,24 +11,21 @@ import pytest
 import scipy.stats
 import torch
 
-from experiments.small import DIM, WordSums, write_corpus, write_pairs
+from equivalence.ways import write_task
+from experiments.small import DIM, WordSums, write_corpus, write_nli, write_pairs
 from flowbert.data.corpus import Corpus
-from flowbert.data.sample import sample_corpus, sample_nli, sample_pairs
+from flowbert.data.sample import sample_corpus, sample_pairs
 from flowbert.encoders import EncoderOptions, SentenceEncoder
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import FlowbertWarning
 from flowbert.experiments import Results, compare
 from flowbert.experiments.analyze import analyze_results
 from flowbert.experiments.intervals import RESULT_COLUMNS
-from flowbert.experiments.plan import (
-    Candidate,
-    Experiment,
-    parse_candidates,
-    plan_experiments,
-)
+from flowbert.experiments.plan import Candidate, Experiment
 from flowbert.experiments.records import records_folder
 from flowbert.maps import Chain, Raw, make_map
 from flowbert.tasks import STS, load_task, load_tasks
 from flowbert.vectors import EmbeddingCache
+from helpers import refused
 
 COMPARING = sys.modules["flowbert.experiments.run"]
 FLOW = "flow:levels=1:depth=1:width=4:steps=3"
@@ -101,10 +97,10 @@ def stop_at(count: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return fits
 
 
-@pytest.mark.parametrize("finished", [1, 4])
 def test_finished_cells_are_not_computed_again(
-    finished: int, output: Path, pairs: list[str], monkeypatch: pytest.MonkeyPatch
+    output: Path, pairs: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    finished = 2
     methods = f"raw,whitening,{FLOW}"
     whole = run(WordSums(), methods, tasks=pairs, output=output.with_name("whole.json"))
     with monkeypatch.context() as patch:
@@ -138,14 +134,6 @@ def test_another_method_leaves_the_kept_cells(
     assert set(results.vectors) == {"raw", "zca", "whitening"}
 
 
-def test_a_damaged_cell_is_named(output: Path, pairs: list[str]) -> None:
-    run(WordSums(), "raw", tasks=pairs[0], output=output)
-    (file,) = records_folder(output).iterdir()
-    file.write_bytes(file.read_bytes()[:-1] + b"\xff")
-    with pytest.raises(UserError, match=f"{file.name}: damaged"):
-        run(WordSums(), "raw", tasks=pairs[0], output=output)
-
-
 class Weighted(Raw):
     """A custom map: what it does is not in flowbert's digest of its source."""
 
@@ -164,24 +152,21 @@ class OwnTask(STS):
         return super().items(vectors * torch.arange(vectors.shape[1]) ** self.power)
 
 
-@pytest.mark.parametrize("kind", ["map", "chain", "task"])
+@pytest.mark.parametrize("kind", ["map", "task"])
 def test_what_custom_code_computes_is_computed_again(
     kind: str, output: Path, pairs: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (task,) = load_tasks(pairs[0])
     assert isinstance(task, STS)
-    rows = WordSums().encode(task.sentences)
-    own: dict[str, Any] = {
-        "map": Weighted().fit(rows),
-        "chain": Chain.of(Weighted(), make_map("zca:shrinkage=0.5")),
-        "task": "zca",
-    }
+    own: Any = "zca"
+    if kind == "map":
+        own = Chain.of(Weighted(), make_map("zca:shrinkage=0.5"))
     tasks = [OwnTask(task.data)] if kind == "task" else [task]
     options: dict[str, Any] = {"tasks": tasks, "output": output}
-    results = run(WordSums(), {"own": own[kind]}, **options)
+    results = run(WordSums(), {"own": own}, **options)
     monkeypatch.setattr(Weighted, "power", 2)
     monkeypatch.setattr(OwnTask, "power", 2)
-    again = run(WordSums(), {"own": own[kind]}, **options)
+    again = run(WordSums(), {"own": own}, **options)
     assert results.score("own", "one") != again.score("own", "one")
     assert len([*records_folder(output).iterdir()]) == 1
 
@@ -231,8 +216,6 @@ def test_what_equal_settings_are() -> None:
     ("changed", "value"),
     [
         ("source", "other"),
-        ("threads", 64),
-        ("device", "another"),
         ("versions", {"torch": "1.0"}),
         ("missing", None),
     ],
@@ -339,26 +322,11 @@ def test_maps_learn_from_what_they_are_given(
     assert not frame["raw"].any()
 
 
-def test_pairs_that_are_measured_are_no_labels(
-    encoder: WordSums, pairs: list[str], tmp_path: Path
-) -> None:
-    both = write_pairs(tmp_path / "both.tsv", start=30, count=60)
-    options: dict[str, Any] = {"tasks": pairs[0], "labels": both}
-    with pytest.raises(UserError, match=r"labels: 30 of 60 pairs are measured in one"):
-        run(encoder, "learned-removal-2", **options)
-    assert encoder.encoded == []
-    with pytest.warns(FlowbertWarning, match="30 of 60 pairs are measured"):
-        run(encoder, "learned-removal-2", drop_overlap=True, **options)
-
-
 def test_tasks_of_all_kinds(
     encoder: WordSums, pairs: list[str], tmp_path: Path
 ) -> None:
-    answers, nli = tmp_path / "quiz.csv", tmp_path / "one.jsonl"
+    answers, nli = tmp_path / "quiz.csv", write_nli(tmp_path / "one.jsonl", 240)
     answers.write_text(ANSWERS, encoding="utf-8")
-    names = ("premise", "hypothesis", "label")
-    rows = [dict(zip(names, row, strict=True)) for row in sample_nli()[:240]]
-    nli.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     tasks = [f"probe:{nli}", f"lexical:{pairs[0]}", pairs[0], f"answers:{answers}"]
     results = run(encoder, "raw,standardization", tasks=tasks, bootstrap=20)
     for metric in ("accuracy", "auc", "map", "mrr", "edit_distance_words", "spearman"):
@@ -413,41 +381,28 @@ def test_methods_without_meaning_have_a_reason(
 def test_corpora_and_subsets(encoder: WordSums, tmp_path: Path) -> None:
     file = write_corpus(tmp_path / "own.txt", 300)
     names = ["target", "train_only", "builtin-sample", "nli", file]
-    results = run(encoder, "whitening", corpus=names, nli="builtin-sample")
+    data = write_task(tmp_path / "data", {"train": 90, "dev": 9, "test": 60})
+    options: dict[str, Any] = {"tasks": "STS-B", "senteval": str(data)}
+    results = run(encoder, "whitening", corpus=names, nli="builtin-sample", **options)
     spearman = results.frame.query("aggregation == 'wmean'")
     assert spearman["corpus"].tolist() == names
     assert spearman["value"].nunique() == len(names)
-    small = run(encoder, "whitening", corpus=file, max_sentences=300)
-    assert small.score("whitening", "SAMPLE") == spearman["value"].iloc[-1]
-    smaller = run(encoder, "whitening", corpus=file, max_sentences=100)
-    assert smaller.score("whitening", "SAMPLE") != spearman["value"].iloc[-1]
-
-
-def test_nothing_is_planned_twice(encoder: WordSums) -> None:
-    task = load_task("SAMPLE")
-    own = Candidate("own", make_map("raw"), encoder=WordSums(1))
-    methods = [*parse_candidates({"raw": "raw", "one": "zca", "two": "zca"}), own]
-    corpora = {task: [task.corpus("target"), task.corpus("train_only")]}
-    cells = plan_experiments([encoder, WordSums(2)], methods, corpora, {}, [0])
-    # Raw once and both names of ZCA for each corpus, under two encoders; the model once.
-    assert len(cells) == 2 * (1 + 2 * 2) + 1
+    small = run(encoder, "whitening", corpus=file, max_sentences=300, **options)
+    assert small.score("whitening", "STS-B") == spearman["value"].iloc[-1]
+    smaller = run(encoder, "whitening", corpus=file, max_sentences=100, **options)
+    assert smaller.score("whitening", "STS-B") != spearman["value"].iloc[-1]
 
 
 MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"methods": "whitenning"}, "methods: .*whitenning.*whitening"),
     ({"methods": f"whitening-{DIM + 1}"}, f"methods: .*{DIM + 1}"),
-    ({"methods": "flow:depth=0"}, "methods: flow:depth=0: .*depth"),
     ({"methods": "learned-removal", "tasks": "pairs"}, "labels: .* one test"),
     ({"labels": "pairs", "tasks": "pairs", "methods": "learned-removal"}, "labels: 60"),
     ({"tasks": "STSX"}, "tasks: received 'STSX'"),
     ({"corpus": "targets"}, "corpus: received 'targets'.*target"),
     ({"corpus": "train_only", "tasks": "pairs"}, "corpus: received 'train_only'"),
-    ({"split": "held"}, "split: .*held"),
     ({"seeds": []}, "seeds: received none"),
-    ({"bootstrap": -1}, "bootstrap: received -1"),
     ({"score_range": [0]}, r"score_range: received \[0\]"),
-    ({"max_sentences": 0}, "max_sentences: received 0"),
-    ({"methods": "raw", "max_sentences": 5}, "max_sentences: received 5, which has no"),
     (
         {"methods": "raw", "corpus": "a.txt"},
         r"corpus: received \['a.txt'\], which has no",
@@ -464,9 +419,7 @@ def test_mistakes_are_named_before_anything_is_encoded(
         name: pairs[0] if isinstance(value, str) and value == "pairs" else value
         for name, value in options.items()
     }
-    with pytest.raises(UserError, match=message) as caught:
-        run(encoder, **{"methods": "raw,whitening"} | options)
-    assert "\n" not in str(caught.value)
+    refused(message, run, encoder, **{"methods": "raw,whitening"} | options)
     assert encoder.encoded == []
 
 
@@ -491,8 +444,14 @@ def test_corpora_in_memory_are_those_of_files(tmp_path: Path) -> None:
         pd.testing.assert_frame_equal(frame, frames[0])
     several = run(encoder, shrunk, corpus=corpora[:2], tasks=tasks)
     assert {"own", str(path)} <= set(several.frame["corpus"])
-    with pytest.raises(UserError, match="corpus: received two called 'memory'"):
-        run(encoder, shrunk, corpus=corpora[2:4], tasks=tasks)
+    refused(
+        "corpus: received two called 'memory'",
+        run,
+        encoder,
+        shrunk,
+        corpus=corpora[2:4],
+        tasks=tasks,
+    )
 
 
 def test_tokens_that_are_counted_over_several_corpora_give_a_warning(

@@ -16,13 +16,13 @@ from experiments.small import WordSums
 from flowbert.arrays import Floats
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import STSData, Subset
-from flowbert.errors import UserError
 from flowbert.experiments import Results, compare
 from flowbert.experiments.estimates import Comparison, Estimates
 from flowbert.experiments.plan import parse_candidates, plan_experiments
 from flowbert.experiments.run import run_experiments
 from flowbert.tasks import STS, Task, spearman
 from flowbert.vectors import EmbeddingCache
+from helpers import refused
 
 SPREAD = np.linspace(-1, 1, 201)
 
@@ -80,17 +80,11 @@ RAW = "use raw, no method is significantly better"
         ((0.5, 0.7), (0.1, 0.1), "use b, 20.0 [20.0, 20.0] above raw"),
         ((0.5, 0.4), (0.1, 0.1), f"{RAW}; below raw: b -10.0 [-10.0, -10.0]"),
         ((0.5, 0.52), (0.1, -0.1), f"{RAW}; no significant difference: b 2.0 ["),
-        ((0.5, 0.48), (0.1, -0.1), f"{RAW}; no significant difference: b -2.0 ["),
         (
             (0.5, 0.7, 0.7),
             (0, 0, 0),
             "use b, 20.0 [20.0, 20.0] above raw; no significant difference: c 0.0 [0.0, 0.0]; "
             "also above raw: c 20.0 [20.0, 20.0]",
-        ),
-        (
-            (0.5, 0.6, 0.7),
-            (0, 0, 0),
-            "use c, 20.0 [20.0, 20.0] above raw; also above raw: b 10.0 [10.0, 10.0]",
         ),
         # The best score does not differ from raw, but another one is above raw.
         (
@@ -253,8 +247,7 @@ def test_a_method_that_fails_on_a_task_has_no_average() -> None:
 def test_no_resamples_no_intervals() -> None:
     task = STS(STSData("tiny", {"test": [subset("a", 30, 1)]}))
     results = results_of([task])
-    with pytest.raises(UserError, match="resamples: received -1; expected 0 or more"):
-        results.add_intervals(-1)
+    refused("resamples: received -1; expected 0 or more", results.add_intervals, -1)
     results.add_intervals(0)
     assert results.frame[["low", "high"]].isna().all(axis=None)
     assert results.verdicts == []

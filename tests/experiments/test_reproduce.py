@@ -11,9 +11,9 @@ import pytest
 from transformers import AutoTokenizer
 
 from encoders.tiny import tiny_network
-from flowbert.data.sample import sample_encoder_path, sample_nli, sample_pairs
+from experiments.small import WordSums, write_nli
+from flowbert.data.sample import sample_encoder_path, sample_pairs
 from flowbert.encoders import EncoderOptions, SentenceEncoder
-from flowbert.errors import UserError
 from flowbert.experiments import compare
 from flowbert.experiments.published import (
     IS_COPY,
@@ -34,6 +34,7 @@ from flowbert.experiments.results import Results
 from flowbert.reports import report
 from flowbert.reports.result_tables import result_tables
 from flowbert.vectors import EmbeddingCache
+from helpers import refused
 
 ROWS = published().set_index("id")
 IDS = list(ROWS.index)
@@ -43,7 +44,6 @@ RAW = "li2020-2-bert-base-uncased-first-last"
 FLOW = "li2020-2-bert-base-uncased-flow-target"
 WHITENING = "su2021-1-bert-base-uncased-whitening-target"
 MTEB = "mteb-sentence-transformers-all-minilm-l6-v2-last"
-SIMCSE = "gao2021-5-bert-base-uncased-simcse-unsup-wiki1m"
 pytestmark = pytest.mark.filterwarnings("ignore:.* directions are few")
 SUBSETS = {
     "STS13": ("FNWN", "headlines", "OnWN"),
@@ -112,10 +112,7 @@ def run(
 ) -> Callable[..., pd.DataFrame]:
     """``reproduce`` on small data, with one cache for all tests."""
     folder = tmp_path_factory.mktemp("run")
-    nli = folder / "nli.jsonl"
-    names = ("premise", "hypothesis", "label")
-    pairs = [dict(zip(names, pair, strict=True)) for pair in sample_nli()[:600]]
-    nli.write_text("\n".join(map(json.dumps, pairs)))
+    nli = write_nli(folder / "nli.jsonl", 600)
     options: dict[str, Any] = {
         "encoder": encoder,
         "senteval": senteval,
@@ -127,7 +124,7 @@ def run(
     def call(rows: Any, **more: Any) -> pd.DataFrame:
         chosen = select_rows(rows)
         on_nli = chosen["corpus"].eq("nli") & chosen["map"].ne("raw")
-        given = {"nli": str(nli)} if on_nli.any() else {}
+        given = {"nli": nli} if on_nli.any() else {}
         return reproduce(rows, **(options | given | more))
 
     return call
@@ -150,12 +147,12 @@ def test_published_scores_are_complete() -> None:
     )
 
 
-@pytest.mark.parametrize("row", IDS)
-def test_every_row_is_explained(row: str) -> None:
-    text = explain(row)
-    assert text.startswith(f"{row}\n")
-    assert "https://" in text
-    assert text.count("taken: ") == len(ROWS.loc[row, "ambiguities"].split())
+def test_every_row_is_explained() -> None:
+    for row in IDS:
+        text = explain(row)
+        assert text.startswith(f"{row}\n")
+        assert "https://" in text
+        assert text.count("taken: ") == len(ROWS.loc[row, "ambiguities"].split())
 
 
 def test_flows_have_the_setting_of_the_paper() -> None:
@@ -187,7 +184,7 @@ def test_every_row_can_be_computed(run: Callable[..., pd.DataFrame]) -> None:
     assert (same.drop(GLOVE).groupby(keys)["ours"].nunique() == 1).all()
 
 
-@pytest.mark.parametrize("row", [RAW, WHITENING])
+@pytest.mark.parametrize("row", [WHITENING])
 def test_a_row_is_a_comparison_with_its_setting(
     row: str, run: Callable[..., pd.DataFrame], encoder: str, senteval: str
 ) -> None:
@@ -223,12 +220,6 @@ def test_another_encoder_makes_scores_context(
     text = reproduction_text(lines)
     assert text.count("STS13") == 2
     assert text.count("difference") == 1
-
-
-def test_a_copy_of_an_encoder_runs_its_own_rows(
-    run: Callable[..., pd.DataFrame], minilm: str
-) -> None:
-    assert set(run("mteb,su2021-1", encoder=minilm)["row"]) == {MTEB}
 
 
 def test_all_names_of_an_encoder_run_the_same_rows(tmp_path: Path) -> None:
@@ -338,13 +329,13 @@ def test_tables_are_of_the_aggregation_that_all_tasks_have(
     hub: str, senteval: str
 ) -> None:
     options: dict[str, Any] = {"methods": ["raw", "standardization"], "bootstrap": 20}
-    results = compare(tasks="SAMPLE,STS13", senteval=hub, **options)
+    results = compare(WordSums(), tasks="SAMPLE,STS13", senteval=hub, **options)
     assert result_tables(results.frame)[0].title == "Spearman x 100 (all), test split"
     assert results.verdicts
     frame = results.frame
     assert set(frame[frame["task"] == "STS13"]["aggregation"]) == {"all"}
     assert results.table().notna().all(axis=None)
-    known = compare(tasks="SAMPLE,STS13", senteval=senteval, **options)
+    known = compare(WordSums(), tasks="SAMPLE,STS13", senteval=senteval, **options)
     assert result_tables(known.frame)[0].title == "Spearman x 100 (wmean), test split"
     assert known.score("raw", "STS13", aggregation="all") == results.score(
         "raw", "STS13"
@@ -397,17 +388,12 @@ def test_files_hold_what_is_returned(
         ({"rows": GLOVE}, "encoder: received .*expected a text file of word vectors"),
         ({"rows": "*-simcse-unsup-wiki1m"}, "encoder: .*expected its run folder"),
         ({"rows": FLOW, "encoder": "roberta-base"}, "encoder: received 'roberta-base'"),
-        ({"rows": RAW, "tasks": "STS17"}, "tasks: received 'STS17'"),
         ({"rows": MTEB, "tasks": "SICKR"}, "tasks: .*SICKR"),
-        ({"rows": RAW, "seeds": []}, "seeds: received none"),
-        ({"rows": RAW, "bootstrap": -1}, "bootstrap: received -1"),
         ({"rows": RAW, "seeds": 3}, r"seeds: received \[3\], which has no effect"),
         ({"rows": RAW, "nli": "builtin-sample"}, "nli: .* which has no effect"),
-        ({"rows": RAW, "output": "rows.csv"}, r"output: received rows\.csv"),
     ],
 )
 def test_mistakes_are_named(
     options: dict[str, Any], message: str, run: Callable[..., pd.DataFrame]
 ) -> None:
-    with pytest.raises(UserError, match=message):
-        run(**options)
+    refused(message, run, **options)

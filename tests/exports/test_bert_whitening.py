@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from encoders.tiny import SENTENCES
 from exports.models import TEXTS
 from flowbert.encoders import EncoderOptions, SentenceEncoder
-from flowbert.errors import UserError
 from flowbert.exports import import_whitening
 from flowbert.model import Model
+from helpers import refused
 
 OPTIONS = EncoderOptions(layers="first_last", pooling="mean")
 
@@ -44,6 +44,7 @@ def test_vectors_are_those_of_the_official_code(tmp_path: Path) -> None:
 EYE, ZEROS = np.eye(128), np.zeros(128)
 FILES: dict[str, dict[str, Any]] = {
     "good.npz": {"kernel": EYE, "bias": ZEROS},
+    "names.npz": {"kernel": EYE},
     "shapes.npz": {"kernel": EYE[:64], "bias": ZEROS},
     "nan.npz": {"kernel": EYE, "bias": ZEROS + np.nan},
     "small.npz": {"kernel": EYE[:64], "bias": ZEROS[:64]},
@@ -52,6 +53,8 @@ BOTH = EncoderOptions(layers=["last", "1"], pooling="mean")
 MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"source": "none.npz"}, r"none\.npz: .*kernel and bias"),
     ({"source": "pickled.npz"}, r"pickled\.npz: .*pickle"),
+    ({"source": "text.npz"}, r"text\.npz: "),
+    ({"source": "names.npz"}, r"names\.npz: "),
     ({"source": "shapes.npz"}, r"shapes\.npz: .*\(64, 128\)"),
     ({"source": "nan.npz"}, r"nan\.npz: .*finite"),
     ({"source": "small.npz"}, "source: .*64.*128"),
@@ -74,8 +77,8 @@ def test_mistakes(
     for name, arrays in FILES.items():
         np.savez(name, **arrays)
     Path("pickled.npz").write_bytes(pickle.dumps(FILES))
+    Path("text.npz").write_text("kernel")
     Path("full/model").mkdir(parents=True)
     usual: dict[str, Any] = {"source": "good.npz", "encoder": OPTIONS, "output": "run"}
-    with pytest.raises(UserError, match=f"^{message}"):
-        import_whitening(**usual | wrong)
+    refused(f"^{message}", import_whitening, **usual | wrong)
     assert not Path("run").exists()

@@ -18,6 +18,7 @@ from flowbert.exports import ONNXInt8, SentenceTransformers, export
 from flowbert.exports.card import check_results, model_card, name_in
 from flowbert.model import Model
 from flowbert.tasks import AVERAGE, Pairs
+from helpers import refused
 
 # Some of the texts are cut on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:sentences. some are longer")
@@ -117,8 +118,14 @@ def test_the_method_of_a_map(model: Model, encoder: SentenceEncoder) -> None:
         others += [others[0] | {"method": name}]
     assert name_in(Results(others, {}), model, own=False, trained=False) == MAP
     lacking = named(results_of(encoder), **{MAP: "learned-removal-2"})
-    with pytest.raises(UserError, match=r"^results: received raw, learned-removal-2,"):
-        name_in(lacking, model, own=False, trained=False)
+    refused(
+        r"^results: received raw, learned-removal-2,",
+        name_in,
+        lacking,
+        model,
+        own=False,
+        trained=False,
+    )
     assert name_in(lacking, model, own=True, trained=False) == "learned-removal-2"
     two = [row | {"corpus": name} for row in others for name in ("target", "nli")]
     with pytest.raises(UserError, match="several scores of raw on STSB"):
@@ -131,8 +138,7 @@ def test_results_of_another_run_are_of_the_same_encoder(
     results = compare(encoder, ["raw"], tasks=[PAIRS], bootstrap=0)
     check_results(results, encoder)
     other = encoder.variant(layers="last", max_length=64)
-    with pytest.raises(UserError, match="results: received scores of other encoders"):
-        check_results(results, other)
+    refused("results: received scores of other encoders", check_results, results, other)
     with pytest.raises(UserError, match="results: received scores that do not say"):
         check_results(Results([], {}), encoder)
 
@@ -142,8 +148,14 @@ def test_a_training_is_measured_by_its_own_run(encoder: SentenceEncoder) -> None
     results = named(results_of(encoder), zca="flow")
     assert name_in(results, flow, own=True, trained=False) == "flow"
     for model, trained in ((flow, False), (Model(encoder), True)):
-        with pytest.raises(UserError, match="results: received those of another run"):
-            name_in(results, model, own=False, trained=trained)
+        refused(
+            "results: received those of another run",
+            name_in,
+            results,
+            model,
+            own=False,
+            trained=trained,
+        )
 
 
 def test_scores_of_a_run_with_a_trained_encoder(

@@ -9,8 +9,6 @@ import pytest
 from exports.models import TEXTS, fit_map
 from flowbert.cli import main
 from flowbert.encoders import SentenceEncoder
-from flowbert.errors import UserError
-from flowbert.exports import export
 from flowbert.model import Model
 
 # Some of the texts are cut on purpose.
@@ -47,10 +45,3 @@ def test_it_is_written_verified_and_described(
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert "library_name: flowbert" in card
     assert f'numpy.load("{folder.name}/whitening.npz")' in card
-
-
-def test_what_it_cannot_express_is_refused(
-    format: str, model: Model, tmp_path: Path
-) -> None:
-    with pytest.raises(UserError, match=r"^format: received kernel for raw"):
-        export(Model(model.encoder), tmp_path / "to", format=format)

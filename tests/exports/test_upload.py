@@ -12,9 +12,9 @@ from huggingface_hub.utils import filter_repo_objects  # type: ignore[attr-defin
 
 from exports.models import FLOW, TEXTS, fit_map
 from flowbert.encoders import SentenceEncoder
-from flowbert.errors import UserError
 from flowbert.exports import export
 from flowbert.model import Model
+from helpers import refused
 
 # Some of the texts are cut on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:sentences. some are longer")
@@ -57,8 +57,13 @@ def test_without_access_nothing_is_written(
     error: Exception, hub: Any, model: Model, tmp_path: Path
 ) -> None:
     hub.whoami.side_effect = error
-    with pytest.raises(UserError, match=r"^push_to: received 'owner/name'.*HF_TOKEN"):
-        export(model, tmp_path / "to", push_to="owner/name")
+    refused(
+        r"^push_to: received 'owner/name'.*HF_TOKEN",
+        export,
+        model,
+        tmp_path / "to",
+        push_to="owner/name",
+    )
     hub.create_repo.assert_not_called()
     assert not list(tmp_path.iterdir())
 
@@ -67,10 +72,10 @@ def test_no_repository_without_an_export(
     hub: Any, model: Model, tmp_path: Path
 ) -> None:
     unfit = Model(model.encoder, fit_map(f"{FLOW}:coupling=affine", np.ones((9, 128))))
-    with pytest.raises(UserError, match=r"^format: .*affine"):
-        export(unfit, tmp_path / "to", push_to="owner/name")
-    with pytest.raises(UserError, match=r"^push_to: received 'a/b/c'"):
-        export(model, tmp_path / "to", push_to="a/b/c")
+    refused(r"^format: .*affine", export, unfit, tmp_path / "to", push_to="owner/name")
+    refused(
+        r"^push_to: received 'a/b/c'", export, model, tmp_path / "to", push_to="a/b/c"
+    )
     hub.create_repo.assert_not_called()
     assert not list(tmp_path.iterdir())
 
@@ -79,7 +84,13 @@ def test_an_upload_that_fails_leaves_the_whole_folder(
     hub: Any, model: Model, tmp_path: Path
 ) -> None:
     hub.upload_folder.side_effect = ConnectionError()
-    with pytest.raises(UserError, match=r"^push_to: .*ConnectionError.*to is written"):
-        export(model, tmp_path / "to", push_to="owner/name", private=False)
+    refused(
+        r"^push_to: .*ConnectionError.*to is written",
+        export,
+        model,
+        tmp_path / "to",
+        push_to="owner/name",
+        private=False,
+    )
     assert hub.create_repo.call_args.kwargs["private"] is False
     assert Model.load(tmp_path / "to").map_name == "whitening"

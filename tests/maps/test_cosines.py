@@ -10,7 +10,7 @@ import scipy.stats
 from flowbert.arrays import Floats
 from flowbert.errors import UserError
 from flowbert.maps import Cosines, Output, RandomPairs, read_map_file, save_map
-from helpers import rows
+from helpers import refused, rows
 
 
 def all_cosines(x: Floats) -> Floats:
@@ -82,5 +82,4 @@ def test_equal_rows_count_once(output: Output, tmp_path: Path) -> None:
 
 def test_one_sentence_has_no_pairs() -> None:
     x = np.ones((9, 4))
-    with pytest.raises(UserError, match="sentences: received 1 distinct"):
-        Cosines.of(x, x)
+    refused("sentences: received 1 distinct", Cosines.of, x, x)

@@ -5,11 +5,9 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import (
     check_estimator,
     check_get_feature_names_out_error,
@@ -38,7 +36,7 @@ from flowbert.maps import (
     save_map,
 )
 from flowbert.vectors.moments import Moments
-from helpers import fit, pairs_of, rows
+from helpers import fit, pairs_of, refused, rows
 
 # scikit-learn's data are a few rows of a few columns: too few for most maps, which they say.
 pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
@@ -168,6 +166,8 @@ def test_chunks_and_moments_give_what_all_rows_give(estimator: AffineMap) -> Non
     parts = clone(estimator)
     for chunk in np.array_split(x, 5):
         parts.partial_fit(chunk)
+        if not parts.supervised:
+            parts.transform(x)  # what is read between two chunks changes nothing
     known = clone(estimator)
     pairs = pairs_of(x)
     if isinstance(parts, LearnedRemoval):
@@ -194,33 +194,6 @@ def test_one_epoch_is_all_batches() -> None:
     assert whole.score(x) > Flow(**{**QUICK, "epochs": 0.25}).fit(x).score(x)
 
 
-def test_a_map_is_the_same_after_saving(estimator: Any, tmp_path: Path) -> None:
-    x = pd.DataFrame(rows(200, 6), columns=list("abcdef"))
-    fit(estimator, x)
-    save_map(estimator, tmp_path / "map.safetensors")
-    save_map(estimator, tmp_path / "again.safetensors")
-    loaded: Any = load_map(tmp_path / "map.safetensors")
-    assert (tmp_path / "map.safetensors").read_bytes() == (
-        tmp_path / "again.safetensors"
-    ).read_bytes()
-    assert type(loaded) is type(estimator)
-    assert loaded.get_params() == estimator.used_parameters()
-    assert np.array_equal(loaded.transform(x), estimator.transform(x))
-    assert list(loaded.feature_names_in_) == list("abcdef")
-    with pytest.raises(ValueError, match="feature names"):
-        loaded.transform(x.rename(columns={"a": "z"}))
-
-
-def test_a_pipeline_is_the_same_after_saving(tmp_path: Path) -> None:
-    x = rows(300, 6)
-    pipeline = make_pipeline(
-        Whitening(n_components=4), Standardization(), Flow(**QUICK)
-    ).fit(x)
-    save_map(pipeline, tmp_path / "map.safetensors")
-    loaded = load_map(tmp_path / "map.safetensors")
-    assert np.array_equal(loaded.transform(x), pipeline.transform(x))
-
-
 def test_an_undefined_map_says_so_when_it_is_loaded(tmp_path: Path) -> None:
     save_map(Whitening().fit(rows(5, 8)), tmp_path / "map.safetensors")
     with pytest.warns(UserWarning, match="equally similar"):
@@ -236,27 +209,20 @@ def test_damaged_and_foreign_files_are_refused(damage: str, tmp_path: Path) -> N
         content = content[:-3] if damage == "cut" else content
         content[-1] ^= 1
         path.write_bytes(b"{}" if damage == "other" else content)
-    with pytest.raises(UserError, match=r"map\.safetensors"):
-        load_map(path)
+    refused(r"map\.safetensors", load_map, path)
 
 
 @pytest.mark.parametrize(
     ("estimator", "message"),
     [
-        (Whitening(n_components=0), "n_components: received 0"),
         (Whitening(n_components=7), "n_components: received 7"),
         (Whitening(shrinkage=1.5), "shrinkage: received 1.5"),
         (Whitening(shrinkage="ledoit"), "shrinkage: received 'ledoit'"),
         (ZCA(exponent=0.5), "exponent: received 0.5"),
-        (ZCA(rank_tolerance=1), "rank_tolerance: received 1"),
-        (Truncation(n_components=9), "n_components: received 9"),
         (RemoveDirections(n_directions=6), "n_directions: received 6"),
         (RemoveDirections(standardize="yes"), "standardize: received 'yes'"),  # type: ignore[arg-type]
         (LearnedRemoval(penalty=-1), "penalty: received -1"),
-        (Flow(epochs=1.5), "epochs: received 1.5"),
-        (Flow(steps=0), "steps: received 0"),
         (Flow(steps=2, epochs=2), "steps: received 2"),
-        (Flow(noise=-1), "noise: received -1"),
         (Flow(mixing="swap"), "mixing: received 'swap'"),
     ],
     ids=str,
@@ -270,12 +236,14 @@ def test_parameters_that_are_not_allowed(estimator: Any, message: str) -> None:
     assert message in str(by_fit.value)
 
 
-@pytest.mark.parametrize(
-    "wrong", [torch.ones(3), torch.empty(0, 4), torch.full((3, 4), torch.nan)], ids=str
-)
-def test_tensors_that_are_no_rows(estimator: Any, wrong: torch.Tensor) -> None:
-    with pytest.raises(ValueError, match="X: received"):
-        estimator.fit(wrong)
+def test_tensors_that_are_no_rows_and_true_is_no_number(estimator: Any) -> None:
+    for wrong in (torch.ones(3), torch.empty(0, 4), torch.full((3, 4), torch.nan)):
+        with pytest.raises(ValueError, match="X: received"):
+            estimator.fit(wrong)
+    for name, value in estimator.get_params().items():
+        if name not in ("random_state", "accelerator") and not isinstance(value, bool):
+            with pytest.raises(UserError, match=f"{name}: received True"):
+                type(estimator)(**{name: True}).output_dim(6)
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:
@@ -361,21 +329,9 @@ def test_a_second_fit_forgets_the_first(estimator: Any) -> None:
     assert np.array_equal(again.transform(x), fit(estimator, x).transform(x))
 
 
-def test_a_loaded_map_takes_no_further_rows(estimator: Any, tmp_path: Path) -> None:
-    x = rows(300, 6)
-    save_map(fit(estimator, x), tmp_path / "map.safetensors")
-    loaded: Any = load_map(tmp_path / "map.safetensors")
-    if isinstance(loaded, LearnedRemoval):
-        with pytest.raises(UserError, match="received further rows for a loaded map"):
-            loaded.fit_pairs(*pairs_of(x))
-    if isinstance(loaded, AffineMap):
-        with pytest.raises(UserError, match="received further rows for a loaded map"):
-            loaded.partial_fit(x)
-    assert np.array_equal(fit(loaded, x).transform(x), fit(estimator, x).transform(x))
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-@pytest.mark.parametrize("make", [np.array, torch.tensor])
+@pytest.mark.parametrize(
+    ("make", "value"), [(np.array, math.nan), (torch.tensor, math.inf)]
+)
 def test_rows_of_no_number_are_refused_everywhere(
     make: Any, value: float, estimator: Any
 ) -> None:
@@ -398,19 +354,3 @@ def test_rows_of_no_number_are_refused_everywhere(
     if fitted.supervised:
         with pytest.raises(ValueError, match=r"NaN|infinity"):
             fitted.fit_pairs(wrong, make(rows(10, 6)), np.arange(10))
-
-
-def whole_numbers() -> list[Any]:
-    """Every parameter of every map, with a value that is true or false where it is a number."""
-    return [
-        (type(each), name)
-        for each in {type(each): each for each in EVERY}.values()
-        for name, value in each.get_params().items()
-        if name not in ("random_state", "accelerator") and not isinstance(value, bool)
-    ]
-
-
-@pytest.mark.parametrize(("kind", "name"), whole_numbers())
-def test_true_is_no_number(kind: Any, name: str) -> None:
-    with pytest.raises(UserError, match=f"{name}: received True"):
-        kind(**{name: True}).output_dim(6)

@@ -16,6 +16,7 @@ from flowbert.flows import bits_per_dim
 from flowbert.methods import FlowModule
 from flowbert.training import RowsDataModule
 from flowbert.training.trainer import quiet_lightning
+from helpers import refused
 
 ROWS = make_rows(600)
 close = torch.testing.assert_close
@@ -150,8 +151,11 @@ def test_divergence_names_the_parameter_or_the_step(
     monkeypatch.setattr(FlowModule, "device", torch.device("cuda"))
     for _ in range(49):  # the losses on an accelerator are read now and then
         module.check_loss(torch.tensor(math.inf))
-    with pytest.raises(UserError, match=r"received 0\.01, .* loss is inf at step 0"):
-        module.check_loss(torch.tensor(0.0))
+    refused(
+        r"received 0\.01, .* loss is inf at step 0",
+        module.check_loss,
+        torch.tensor(0.0),
+    )
 
 
 def test_a_stock_trainer_with_stock_loaders(tmp_path: Path) -> None:
@@ -188,22 +192,15 @@ def test_a_stock_trainer_with_stock_loaders(tmp_path: Path) -> None:
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"levels": 5}, "levels: received 5"),
     ({"noise": -0.1}, r"noise: received -0\.1"),
     ({"learning_rate": 0.0}, r"learning_rate: received 0\.0"),
     ({"learning_rate": math.inf}, "learning_rate: received inf"),
     ({"weight_decay": math.nan}, "weight_decay: received nan"),
     ({"schedule": "linaer"}, "schedule: received 'linaer'.*'linear'"),
     ({"warmup": 1.0}, r"warmup: received 1\.0"),
-    ({"seed": -1}, "seed: received -1"),
-    ({"mixing": "lou"}, "mixing: received 'lou'"),
-    ({"noise": "low"}, "noise: received 'low'"),
-    ({"init": None}, "init: received None"),
-    ({"levels": None}, "levels: received None"),
 ]
 
 
 @pytest.mark.parametrize(("arguments", "message"), BAD)
 def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        FlowModule(8, **arguments)
+    refused(message, FlowModule, 8, **arguments)

@@ -11,12 +11,13 @@ from flowbert.data.corpus import load_corpus
 from flowbert.data.nli import LABELS, load_nli
 from flowbert.data.sample import sample_encoder_path
 from flowbert.data.sts import STSData, Subset
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import FlowbertWarning
 from flowbert.fitting import fit
 from flowbert.methods.augment import WORD_EDITS, MaskedReplacement, edit_words
 from flowbert.methods.examples import Examples, make_examples
 from flowbert.methods.mlm import MLMModule
 from flowbert.tasks import STS, load_tasks
+from helpers import refused
 from texts import CORPUS, trainable
 
 SENTENCES = CORPUS.sentences
@@ -120,8 +121,7 @@ def test_next_sentences_are_of_a_text(tmp_path: Path) -> None:
         (["a", "", "b"], {}),
     ]
     for source, options in unordered:
-        with pytest.raises(UserError, match=r"corpus: received .*follow"):
-            pairs(source, **options)
+        refused(r"corpus: received .*follow", pairs, source, **options)
 
 
 def test_objectives() -> None:
@@ -166,8 +166,9 @@ def test_measured_pairs_are_no_labels() -> None:
     tasks: list[Any] = load_tasks("SAMPLE", split=["test", "train"])
     (labels,) = tasks[0].labels()
     tasks[1].pairs = lambda: (labels.sentences2[:10], labels.sentences1[:10])
-    with pytest.raises(UserError, match=r"tasks: .* of 3000 pairs are measured"):
-        make_examples("cosine", tasks=tasks)
+    refused(
+        r"tasks: .* of 3000 pairs are measured", make_examples, "cosine", tasks=tasks
+    )
     with pytest.warns(FlowbertWarning, match="measured in SAMPLE train and left out"):
         made = make_examples("cosine:drop_overlap=true", tasks=tasks)
     pairs = zip(*made.columns, strict=True)
@@ -193,14 +194,10 @@ def test_sample_and_digest() -> None:
     ("options", "message"),
     [
         ({"corpus": "a.txt"}, "corpus: .*'a.txt', which has no effect on objective so"),
-        ({"column": "a"}, "column: .* no effect on objective softmax"),
         ({"nli": "other", "method": "mlm", "corpus": BUILTIN}, "nli: .* no effect on"),
-        ({"model": {"margin": 2.0}}, "margin: received 2.0, which has no effect"),
         ({"data": {"positive": "crop"}}, "data: .* unexpected .*'positive'"),
         ({"data": {"drop_overlap": True}}, "objective: .* 'drop_overlap'; .* without"),
-        ({"model": {"head": "mlp"}}, "model: .* unexpected .*'head'"),
         ({"baseline": "zca"}, "baseline: .* no effect on method sbert"),
-        ({"vectors": "a.npy"}, "vectors: .* no effect on method sbert"),
     ],
 )
 def test_a_fit_refuses_options_without_effect(
@@ -209,8 +206,7 @@ def test_a_fit_refuses_options_without_effect(
     given: dict[str, Any] = {"method": "sbert", "run_dir": tmp_path / "run"} | options
     if "corpus" not in given and given["method"] == "sbert":
         given["nli"] = BUILTIN
-    with pytest.raises(UserError, match=message):
-        fit(**given)
+    refused(message, fit, **given)
     assert not (tmp_path / "run").exists()
 
 
@@ -219,7 +215,6 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     ("crop:rate=1", {}, "positive: received crop with rate=1; expected above 0"),
     ("dropout:rate=0.1", {}, "positive: .* received the option 'rate'"),
     ("entailment", {}, "corpus: received 'sample', which has no effect on positive"),
-    ("hypothesis", {}, "corpus: received 'sample', which has no effect on positive"),
     ("crop", {"nli": "hub"}, "nli: received 'hub', which has no effect on positive"),
     ("sentences", {"corpus": None}, "corpus: received None"),
     (
@@ -227,7 +222,6 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
         {"tasks": load_tasks("SAMPLE", split="train"), "corpus": None},
         "tasks: received none to learn from for SAMPLE",
     ),
-    ("mlm", {}, "positive: received 'mlm'; expected the option path"),
     ("mlm:path=./no", {}, "positive: ./no cannot be read"),
     (
         f"mlm:path=[{sample_encoder_path()}]",
@@ -246,5 +240,4 @@ def test_mistakes(text: str, options: dict[str, Any], message: str) -> None:
 def test_triples_need_contradictions(tmp_path: Path) -> None:
     path = tmp_path / "nli.tsv"
     path.write_text("premise\thypothesis\tlabel\na dog\tan animal\tentailment\n")
-    with pytest.raises(UserError, match=f"nli: received {path}"):
-        make_examples("entailment", nli=str(path))
+    refused(f"nli: received {path}", make_examples, "entailment", nli=str(path))

@@ -25,6 +25,7 @@ from flowbert.methods.masking import (
 from flowbert.methods.mlm import MLMModule
 from flowbert.methods.simcse import SimCSEModule
 from flowbert.seeding import Stream
+from helpers import refused
 from texts import examples, small_network, text_data, trainable
 
 DISTILBERT = small_network(DistilBertModel, DistilBertConfig)
@@ -259,11 +260,14 @@ def test_tokenizers_have_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = trainable()
     tokenizer = encoder.backbone.tokenizer
     monkeypatch.setattr(tokenizer, "get_vocab", lambda: {"a": 5})
-    with pytest.raises(UserError, match="whole_words: received true; expected false"):
-        MLMModule(encoder, whole_words=True)
+    refused(
+        "whole_words: received true; expected false",
+        MLMModule,
+        encoder,
+        whole_words=True,
+    )
     tokenizer.mask_token = None
-    with pytest.raises(UserError, match="whose tokenizer has no mask token"):
-        MLMModule(encoder)
+    refused("whose tokenizer has no mask token", MLMModule, encoder)
 
 
 def test_pooler_is_refused(tmp_path: Path) -> None:

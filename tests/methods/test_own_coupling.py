@@ -1,21 +1,18 @@
 """A user's own coupling, named by its import path, in every place that a flow is made in."""
 
-import inspect
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from pytorch_lightning import Trainer
 from torch import Tensor
 
 from fits import fit, make_module
-from flowbert.errors import UserError
-from flowbert.flows import AdditiveCoupling, FlowOptions, Glow, GlowOptions
+from flowbert.flows import AdditiveCoupling, Glow
 from flowbert.maps import Flow, load_map, make_map, save_map
 from flowbert.methods import FlowModule
-from helpers import rows
+from helpers import refused, rows
 
 
 class Weak(AdditiveCoupling):
@@ -52,8 +49,7 @@ def test_a_text_has_one_form() -> None:
         ),
         ("additiv", "coupling: received 'additiv'; .*'additive'"),
     ):
-        with pytest.raises(UserError, match=message):
-            FlowModule(8, coupling=wrong)
+        refused(message, FlowModule, 8, coupling=wrong)
 
 
 def test_a_map_and_its_file(tmp_path: Path) -> None:
@@ -69,41 +65,20 @@ def test_a_map_and_its_file(tmp_path: Path) -> None:
     assert np.array_equal(loaded.transform(x), fitted.transform(x))
 
 
-@pytest.fixture
-def trained(tmp_path: Path) -> Trainer:
-    module = make_module(coupling=f"{WEAK}:share=0.25")
-    trainer = fit(tmp_path, module=module, max_steps=3)
-    trainer.save_checkpoint(tmp_path / "x.ckpt")
-    return trainer
-
-
-def test_a_checkpoint(trained: Trainer, tmp_path: Path) -> None:
+def test_a_checkpoint_imports_no_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = fit(tmp_path, module=make_module(coupling=f"{WEAK}:share=0.25"))
     path = tmp_path / "x.ckpt"
+    trained.save_checkpoint(path)
     loaded = FlowModule.load_from_checkpoint(path, weights_only=True)
     assert shares(loaded.flow) == {0.25}
     for name, value in trained.lightning_module.state_dict().items():
         assert torch.equal(loaded.state_dict()[name], value), name
-
-
-@pytest.mark.usefixtures("trained")
-def test_a_checkpoint_imports_no_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.delitem(sys.modules, __name__)
-    with pytest.raises(UserError, match=r"coupling: .* imported before"):
-        FlowModule.load_from_checkpoint(tmp_path / "x.ckpt", weights_only=True)
-
-
-def test_options_of_a_flow_are_named_once() -> None:
-    of_glow = inspect.signature(Glow).parameters
-    assert [*GlowOptions().glow()] == [
-        name for name in of_glow if name not in ("dim", "seed")
-    ]
-    for name, value in GlowOptions().glow().items():
-        assert of_glow[name].default == value
-    assert {name: FlowModule(4).hparams[name] for name in FlowOptions().training()} == (
-        FlowOptions().training()
+    refused(
+        r"coupling: .* imported before",
+        FlowModule.load_from_checkpoint,
+        tmp_path / "x.ckpt",
+        weights_only=True,
     )
-    assert FlowOptions().training().items() <= Flow().used_parameters().items()
-    with pytest.raises(TypeError, match="levls"):
-        FlowModule(8, levls=1)

@@ -6,13 +6,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from flowbert.data.corpus import load_corpus
 from flowbert.encoders import SentenceEncoder
-from flowbert.errors import UserError
 from flowbert.fitting import fit, predict
 from flowbert.methods import SimCSEModule
-from flowbert.methods.losses import LOSSES
+from helpers import refused
 
 MODULE = '''
 import torch
@@ -61,17 +62,16 @@ def test_own_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Another process, which has not imported it.
     monkeypatch.delitem(sys.modules, "margins")
     encoder = SentenceEncoder(frozen=False)
-    with pytest.raises(UserError, match=r"^loss: .* margins; expected .* imported"):
-        SimCSEModule.load_from_checkpoint(path, encoder=encoder)
-    with pytest.raises(UserError, match=r"^loss: .* margins; expected .* imported"):
-        predict(folder)
+    refused(
+        r"^loss: .* margins; expected .* imported",
+        SimCSEModule.load_from_checkpoint,
+        path,
+        encoder=encoder,
+    )
+    refused(r"^loss: .* margins; expected .* imported", predict, folder)
     assert "margins" not in sys.modules
     importlib.import_module("margins")
-    assert predict(folder).is_file()
-
-
-def test_texts_of_losses() -> None:
-    text = "infonce:temperature=0.05:hard_negative_weight=0.5"
-    assert LOSSES.normalize(text) == "infonce:hard_negative_weight=0.5"
-    with pytest.raises(UserError, match=r"^loss: received 'infonse'.*'infonce'"):
-        SimCSEModule(SentenceEncoder(frozen=False), "infonse")
+    vectors = np.load(predict(folder))
+    corpus = load_corpus("builtin-sample").sample(24, 0).sentences
+    expected = SentenceEncoder(str(folder)).encode(corpus)
+    np.testing.assert_allclose(vectors, expected, atol=1e-5)

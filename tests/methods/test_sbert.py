@@ -7,15 +7,16 @@ import pytest
 import torch
 
 from fits import fit
-from flowbert.errors import UserError
 from flowbert.methods.examples import OBJECTIVES
 from flowbert.methods.losses import cosine_loss, softmax_loss, triplet_loss
 from flowbert.methods.sbert import SBERTModule
+from helpers import refused
 from texts import examples, step, text_data, trainable
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
+@pytest.mark.parametrize(
+    ("objective", "pooling"), [*zip(OBJECTIVES, ("mean", "cls", "max"), strict=True)]
+)
 def test_step_is_the_objective(objective: str, pooling: str) -> None:
     encoder = trainable(pooling=pooling)
     options: dict[str, Any] = {"margin": 0.7} if objective == "triplet" else {}
@@ -44,8 +45,11 @@ def test_objectives_need_their_examples() -> None:
     for objective in OBJECTIVES:
         module = SBERTModule(trainable(), objective)
         for other in {*OBJECTIVES} - {objective}:
-            with pytest.raises(UserError, match=f"objective: received '{objective}'"):
-                module.check_examples(examples("sbert", size=8, objective=other))
+            refused(
+                f"objective: received '{objective}'",
+                module.check_examples,
+                examples("sbert", size=8, objective=other),
+            )
 
 
 def test_the_seed_decides_the_classifier() -> None:
@@ -55,13 +59,8 @@ def test_the_seed_decides_the_classifier() -> None:
     assert not torch.equal(first, other)
 
 
-@pytest.mark.parametrize(
-    "objective",
-    [
-        pytest.param(each, marks=[] if each == "softmax" else [pytest.mark.slow])
-        for each in OBJECTIVES
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", OBJECTIVES)
 def test_training_lowers_the_loss(objective: str, tmp_path: Path) -> None:
     encoder = trainable()
     module: Any = SBERTModule(encoder, objective, learning_rate=3e-4)

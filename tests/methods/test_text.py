@@ -2,14 +2,13 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from flowbert.encoders import SentenceEncoder
-from flowbert.errors import UserError
 from flowbert.methods.text import cut_by_length, split_held_out
+from helpers import refused
 from texts import CORPUS, examples, text_data
 
 ENCODER = SentenceEncoder()
@@ -70,18 +69,6 @@ def test_edits_depend_on_epoch_and_example_alone() -> None:
     assert data.sentences(0, range(32))[0] == list(data.examples.columns[0])
 
 
-def test_pools_have_batches_of_similar_length() -> None:
-    of = examples("mlm", size=128)
-    tokens = np.array(ENCODER.variant(max_length=8).lengths(of.columns[0]))
-    spread = []
-    for pool in (1, 16):
-        data = text_data(ENCODER, of, max_length=8, pool=pool)
-        batches = [numbers for _, numbers in data.train_dataloader().sampler]
-        spread.append(np.ptp(tokens[np.array(batches)], axis=1).sum())
-    assert data.lengths().tolist() == tokens.tolist()
-    assert spread[1] < spread[0] / 2
-
-
 def test_held_out_sentences_are_not_fitted() -> None:
     sentences = CORPUS.sentences * 2
     fitted, held = split_held_out(sentences, 0.25, seed=3)
@@ -129,5 +116,10 @@ OPTIONS = {
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_mistakes(name: str) -> None:
-    with pytest.raises(UserError, match=f"{name}: received {OPTIONS[name]}; expected"):
-        text_data(ENCODER, examples(), **{name: OPTIONS[name]})
+    refused(
+        f"{name}: received {OPTIONS[name]}; expected",
+        text_data,
+        ENCODER,
+        examples(),
+        **{name: OPTIONS[name]},
+    )

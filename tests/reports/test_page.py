@@ -12,14 +12,14 @@ import pytest
 
 from flowbert.analysis import MEASURES
 from flowbert.analysis.measure import measure_of
-from flowbert.encoders import SentenceEncoder
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import FlowbertWarning
 from flowbert.experiments import compare
 from flowbert.experiments.results import Results
 from flowbert.io import MANIFEST
 from flowbert.reports import page as page_module
 from flowbert.reports.page import report
 from flowbert.reports.plots import CONTENT_PLOTS
+from helpers import refused
 from reports.rows import row, sts_rows
 
 PLOTS = [
@@ -82,9 +82,7 @@ def test_the_page_of_a_run(written: Path, folder: Path) -> None:
         source.startswith(("data:image/svg+xml;base64,", "#"))
         for source in page.sources
     )
-
-
-def test_pictures_lie_beside_the_page(written: Path) -> None:
+    # They lie beside the page, too.
     files = {file.name for file in (written.parent / "figures").iterdir()}
     kinds = ("svg", "png", "csv")
     assert files == {f"{name}.{kind}" for name in PLOTS for kind in kinds} | {MANIFEST}
@@ -100,20 +98,14 @@ def save(
     return folder / name
 
 
-def test_results_without_run_folder(tmp_path: Path) -> None:
-    path = save(tmp_path, sts_rows("raw", "STSB"), "mine.json")
-    page = report(str(path))
-    assert page.name == "mine.html"
-    assert (tmp_path / "mine.figures" / "intervals.svg").is_file()
-
-
 def test_pictures_of_an_earlier_page_are_removed(tmp_path: Path) -> None:
-    path = save(tmp_path, sts_rows("raw", "STSB"))
+    path = save(tmp_path, sts_rows("raw", "STSB"), "mine.json")
+    assert report(str(path)).name == "mine.html"
+    figures = tmp_path / "mine.figures"
+    assert (figures / "plane.svg").is_file()
+    save(tmp_path, [row("flow", "QNLI", "auc", "all", 0.7)], "mine.json")
     report(path)
-    save(tmp_path, [row("flow", "QNLI", "auc", "all", 0.7)])
-    report(path)
-    names = {file.stem for file in (tmp_path / "results.figures").glob("*.*")}
-    assert names == {"intervals", MANIFEST}
+    assert {file.stem for file in figures.glob("*.*")} == {"intervals", MANIFEST}
 
 
 def test_files_of_the_user_stay(tmp_path: Path) -> None:
@@ -122,20 +114,17 @@ def test_files_of_the_user_stay(tmp_path: Path) -> None:
     own = page.with_name("figures") / "own.svg"
     own.parent.mkdir(parents=True)
     own.write_text("mine")
-    with pytest.raises(UserError, match=r"figures: holds own\.svg"):
-        report(path, page)
+    refused(r"figures: holds own\.svg", report, path, page)
     assert own.read_text() == "mine"
     own.unlink()
     for _ in range(2):
         report(path, page)
     picture = page.with_name("figures") / "intervals.svg"
     picture.write_text("edited")
-    with pytest.raises(UserError, match=r"intervals\.svg.*changed since"):
-        report(path, page)
+    refused(r"intervals\.svg.*changed since", report, path, page)
     assert picture.read_text() == "edited"
     page.write_text("<html>my own page")
-    with pytest.raises(UserError, match=r"output: .*report\.html, which is not a page"):
-        report(path, page)
+    refused(r"output: .*report\.html, which is not a page", report, path, page)
     assert page.read_text() == "<html>my own page"
 
 
@@ -188,20 +177,15 @@ def test_everything_is_escaped(tmp_path: Path) -> None:
 
 
 def test_a_warning_stands_beside_the_figures(tmp_path: Path) -> None:
-    encoder = SentenceEncoder("builtin-sample")
-    names = []
-    for number in range(2):
-        with pytest.warns(
-            FlowbertWarning, match="sentences for 127 directions are few"
-        ):
-            results = compare(encoder, ["whitening"], max_sentences=300, bootstrap=0)
-        results.save(tmp_path / f"{number}.json")
-        page = Page(report(tmp_path / f"{number}.json"))
-        (warning,) = results.record["warnings"]
-        assert f"Warning: {warning}" in page.texts
-        names.append(tmp_path / f"{number}.json")
+    options: dict[str, Any] = {"max_sentences": 300, "bootstrap": 0}
+    with pytest.warns(FlowbertWarning, match="sentences for 127 directions are few"):
+        results = compare(methods=["whitening"], **options)
+    (warning,) = results.record["warnings"]
+    rows = sts_rows("whitening", "STSB")
+    names = [save(tmp_path, rows, f"{n}.json", warnings=[warning]) for n in "ab"]
+    assert f"Warning: {warning}" in Page(report(names[0])).texts
     several = Page(report(names, tmp_path / "both.html"))
-    assert f"Warning: 1.json: {warning}" in several.texts
+    assert f"Warning: b.json: {warning}" in several.texts
 
 
 def test_several_runs(folder: Path, tmp_path: Path) -> None:
@@ -230,13 +214,11 @@ def test_mistakes(
     (tmp_path / "empty").mkdir()
     (tmp_path / "damaged.json").write_text("{")
     save(tmp_path, [], "good.json")
-    with pytest.raises(UserError, match=part):
-        report([] if name is None else [tmp_path / name], output)
+    refused(part, report, [] if name is None else [tmp_path / name], output)
     assert not list(tmp_path.rglob("*.html"))
 
 
-@pytest.mark.parametrize("width", [1150, 400])
-def test_a_browser_shows_it(written: Path, width: int) -> None:
+def test_a_browser_shows_it(written: Path) -> None:
     sync_api = pytest.importorskip("playwright.sync_api")
     executable = shutil.which("chromium")
     if executable is None:
@@ -245,12 +227,13 @@ def test_a_browser_shows_it(written: Path, width: int) -> None:
         browser = playwright.chromium.launch(
             executable_path=executable, args=["--no-sandbox"]
         )
-        page = browser.new_page(viewport={"width": width, "height": 900})
         errors: list[str] = []
-        page.on("console", lambda message: errors.append(message.text))
-        page.goto(written.as_uri())
-        images = "[...document.images].filter(image => image.naturalWidth > 0).length"
-        assert page.evaluate(images) == len(PLOTS)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        for width in (1150, 400):
+            page = browser.new_page(viewport={"width": width, "height": 900})
+            page.on("console", lambda message: errors.append(message.text))
+            page.goto(written.as_uri())
+            images = "[...document.images].filter(each => each.naturalWidth > 0).length"
+            assert page.evaluate(images) == len(PLOTS)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
         browser.close()
     assert not errors

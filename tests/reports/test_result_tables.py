@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowbert.experiments.results import Results
 from flowbert.reports.result_tables import (
     labels,
     notes,
-    print_results,
     result_tables,
     short_names,
     summarize,
@@ -70,17 +68,6 @@ def test_a_seed_without_figure_leaves_no_mean() -> None:
         sts_rows("flow", "STSB", seed=0), sts_rows("flow", "STSB", math.nan, seed=1)
     )
     assert summarize(frame)["value"].isna().all()
-
-
-def test_one_task_has_its_geometry_beside_it() -> None:
-    (main, *folded) = result_tables(
-        results(sts_rows("raw", "STSB"), sts_rows("flow", "STSB"))
-    )
-    assert list(main.text.columns) == ["STSB", "alignment", "uniformity", "mean cosine"]
-    assert main.text.loc["raw", "STSB"] == "50.00\n[45.0, 55.0]"
-    assert main.text.loc["raw", "uniformity"] == "-0.50"
-    assert not main.folded
-    assert all(table.folded for table in folded)
 
 
 def test_several_tasks_have_a_table_of_other_metrics() -> None:
@@ -153,11 +140,3 @@ def test_text_continues_below_in_narrow_terminals() -> None:
         assert text.count("50.00") == text.count("[45.0, 55.0]") == 24
         assert all(task in text for task in tasks)
     assert len(wide.splitlines()) == 5
-
-
-def test_print_results(capsys: pytest.CaptureFixture[str]) -> None:
-    frame = results(sts_rows("raw", "STSB", low=math.nan, high=math.nan))
-    print_results(Results(frame.to_dict("records"), {}))
-    out = capsys.readouterr().out
-    assert "50.00" in out
-    assert "(all)" not in out

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from flowbert.data.sts import STSData, Subset
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import FlowbertWarning
 from flowbert.tasks import STS, load_tasks
 from flowbert.tasks.labels import training_labels
+from helpers import refused
 
 LEFT = tuple(f"Left  {n}" for n in range(12))
 RIGHT = tuple(f"Right {n}" for n in range(12))
@@ -29,8 +30,7 @@ def test_overlap_is_an_error_or_left_out(
     task = STS(STSData("T", {"test": [Subset("T", first, second, SCORES[start:])]}))
     message = f"{12 - start} of 24 pairs are measured in T test"
     labels = [LABELS, Subset("other", RIGHT, RIGHT, SCORES)]
-    with pytest.raises(UserError, match=message):
-        training_labels(task, [task], labels)
+    refused(message, training_labels, task, [task], labels)
     with pytest.warns(FlowbertWarning, match=message):
         kept = training_labels(task, [task], labels, drop_overlap=True)
     assert [len(subset) for subset in kept] == ([start, 12] if start else [12])
@@ -46,5 +46,4 @@ def test_overlap_is_an_error_or_left_out(
 def test_real_overlap(real: Path, names: str, message: str) -> None:
     root = str(real / "data" / "senteval")
     task, measured = (load_tasks(name, root)[0] for name in names.split(","))
-    with pytest.raises(UserError, match=message):
-        training_labels(task, [measured])
+    refused(message, training_labels, task, [measured])

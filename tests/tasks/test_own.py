@@ -6,11 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.small import WordSums
-from flowbert.errors import UserError
-from flowbert.experiments import Results, compare
 from flowbert.tasks import load_scoring, load_task
-from flowbert.vectors import EmbeddingCache
+from helpers import refused
 
 CODE = (Path(__file__).parents[2] / "examples/extend/task.py").read_text(
     encoding="utf-8"
@@ -34,27 +31,6 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"own_tasks.Duplicates:{tmp_path}/quiz.csv"
 
 
-def test_it_gets_intervals_and_a_verdict(source: str, tmp_path: Path) -> None:
-    results = compare(
-        WordSums(),
-        "raw,standardization",
-        tasks=f"{source},SAMPLE",
-        bootstrap=20,
-        cache=EmbeddingCache(False),
-    )
-    rows = results.frame.query("task == 'quiz'")
-    assert list(rows["metric"].unique()) == ["average_precision"]
-    assert (rows["low"] < rows["high"]).all()
-    assert rows["value"].between(rows["low"], rows["high"]).all()
-    assert results.verdicts[-1].startswith("quiz average_precision: ")
-    results.save(tmp_path / "results.json")
-    loaded = Results.load(tmp_path / "results.json")
-    loaded.add_intervals(20)
-    columns = ["task", "metric", "method", "value", "low", "high"]
-    assert loaded.frame[columns].equals(results.frame[columns])
-    assert loaded.verdicts == results.verdicts
-
-
 def test_results_score_it_only_where_its_module_is_imported(source: str) -> None:
     task = load_task(source)
     assert task.kind == "own_tasks.Duplicates"
@@ -62,8 +38,7 @@ def test_results_score_it_only_where_its_module_is_imported(source: str) -> None
     state = task.state()
     assert load_scoring(state).score(items) == task.score(items)
     del sys.modules["own_tasks"]
-    with pytest.raises(UserError, match=r"own_tasks.*imported before"):
-        load_scoring(state)
+    refused(r"own_tasks.*imported before", load_scoring, state)
 
 
 def test_its_digest_is_that_of_its_data(source: str, tmp_path: Path) -> None:

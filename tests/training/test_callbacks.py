@@ -28,6 +28,7 @@ from flowbert.training import (
 )
 from flowbert.training.evaluation import find_regressions
 from flowbert.training.trainer import quiet_lightning
+from helpers import refused
 
 X = torch.from_numpy(make_rows(60))
 
@@ -219,11 +220,9 @@ def test_the_best_figure_is_remembered_in_another_folder(tmp_path: Path) -> None
     assert Path(best.best_model_path) == first / "best.ckpt"
     assert (first / "best.ckpt").read_bytes() == content
     assert best.best_weights(10) is not None
-    with pytest.raises(UserError, match=r"of step 10, .* ended at step 7"):
-        best.best_weights(7)
+    refused(r"of step 10, .* ended at step 7", best.best_weights, 7)
     (first / "best.ckpt").unlink()
-    with pytest.raises(UserError, match=r"best weights .* are gone"):
-        part(second, **options)
+    refused(r"best weights .* are gone", part, second, **options)
 
 
 @pytest.mark.parametrize(
@@ -231,8 +230,7 @@ def test_the_best_figure_is_remembered_in_another_folder(tmp_path: Path) -> None
 )
 def test_bad_arguments(options: dict[str, Any]) -> None:
     ((name, value),) = options.items()
-    with pytest.raises(UserError, match=f"{name}: received {value}"):
-        checkpoint_callbacks("folder", **options)
+    refused(f"{name}: received {value}", checkpoint_callbacks, "folder", **options)
 
 
 def test_checkpoints_appear_whole_and_bring_no_code(
@@ -245,8 +243,7 @@ def test_checkpoints_appear_whole_and_bring_no_code(
     plugin.save_checkpoint({"a": torch.ones(3)}, file)
     with monkeypatch.context() as patch:
         patch.setattr(torch, "save", full)
-        with pytest.raises(UserError, match="No space"):
-            plugin.save_checkpoint({"a": torch.zeros(3)}, file)
+        refused("No space", plugin.save_checkpoint, {"a": torch.zeros(3)}, file)
     assert [path.name for path in tmp_path.iterdir()] == ["x.ckpt"]
     content = plugin.load_checkpoint(file, weights_only=False)
     assert content["a"].tolist() == [1, 1, 1]
@@ -257,5 +254,4 @@ def test_checkpoints_appear_whole_and_bring_no_code(
 
 def test_an_encoder_is_no_function_of_sentences() -> None:
     encoder: Any = SentenceEncoder("builtin-sample")
-    with pytest.raises(UserError, match=r"embed: .*such as encoder\.encode"):
-        TaskEvaluation([], encoder)
+    refused(r"embed: .*such as encoder\.encode", TaskEvaluation, [], encoder)

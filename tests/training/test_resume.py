@@ -9,24 +9,21 @@ import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.callbacks import ModelCheckpoint
 
-from fits import BATCHES, differences, fit, make_data, make_module, make_rows
-from flowbert.errors import UserError
+from fits import (
+    BATCHES,
+    EveryBatch,
+    differences,
+    fit,
+    make_data,
+    make_module,
+    make_rows,
+)
 from flowbert.training import checkpoint_callbacks
 from flowbert.training.optim import SCHEDULES
+from helpers import refused
 
 # The checkpoint callbacks are left out where nothing is written.
 pytestmark = pytest.mark.filterwarnings("ignore:Be aware that when using `ckpt_path`")
-
-
-class EveryBatch(Callback):
-    """Checkpoints where ModelCheckpoint writes those by time: at the end of any batch."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def on_train_batch_end(self, trainer: Trainer, *_: Any) -> None:
-        number = trainer.fit_loop.total_batch_idx
-        trainer.save_checkpoint(self.folder / f"batch-{number:02}.ckpt")
 
 
 def checkpoints(folder: Path) -> list[Callback]:
@@ -133,8 +130,12 @@ def test_two_parts_are_the_whole_or_refused(
         for whole, length in zip(wholes, LENGTHS, strict=True):
             ends.add((done, whole.global_step))
             if whole.global_step < done:
-                with pytest.raises(UserError, match=r"^trainer\.max_\w+: .* after"):
-                    part(length, ckpt_path=folder / "last.ckpt")
+                refused(
+                    r"^trainer\.max_\w+: .* after",
+                    part,
+                    length,
+                    ckpt_path=folder / "last.ckpt",
+                )
                 continue
             resumed = part(length, ckpt_path=folder / "last.ckpt")
             assert resumed.global_step == whole.global_step, (first, length)
@@ -153,10 +154,21 @@ def test_a_schedule_over_the_run_is_not_stretched(
     last = tmp_path / "last.ckpt"
     lengths: list[dict[str, Any]] = [{"max_steps": 12}, {"max_epochs": 3}]
     for longer in lengths:
-        with pytest.raises(UserError, match=r"^trainer\.max_\w+: .* expected 7 as in"):
-            fit(tmp_path, module=make_module(**schedule), ckpt_path=last, **longer)
-    with pytest.raises(UserError, match="a training without an end"):
-        fit(tmp_path, module=make_module(**schedule), max_epochs=-1)
+        refused(
+            r"^trainer\.max_\w+: .* expected 7 as in",
+            fit,
+            tmp_path,
+            module=make_module(**schedule),
+            ckpt_path=last,
+            **longer,
+        )
+    refused(
+        "a training without an end",
+        fit,
+        tmp_path,
+        module=make_module(**schedule),
+        max_epochs=-1,
+    )
 
 
 class Kill(Callback):
@@ -232,20 +244,30 @@ def test_refused_where_it_would_not_be_exact(tmp_path: Path) -> None:
         ({"data": make_data(held_out=0.1)}, other),
     ]
     for options, message in cases:
-        with pytest.raises(UserError, match=message):
-            fit(tmp_path, ckpt_path=middle, **options)
+        refused(message, fit, tmp_path, ckpt_path=middle, **options)
     # From the last batch of an epoch it is exact once, and never again.
     fit(tmp_path, *checkpoints(tmp_path / "again"), ckpt_path=last, max_epochs=3)
-    with pytest.raises(UserError, match=r"ckpt_path: .* the last batch of an epoch"):
-        fit(tmp_path, ckpt_path=tmp_path / "again" / "batch-06.ckpt", max_epochs=3)
+    refused(
+        r"ckpt_path: .* the last batch of an epoch",
+        fit,
+        tmp_path,
+        ckpt_path=tmp_path / "again" / "batch-06.ckpt",
+        max_epochs=3,
+    )
     error = ModelCheckpoint(tmp_path, "error", every_n_epochs=9, save_on_exception=True)
     with pytest.raises(RuntimeError, match="failed"):
         fit(tmp_path, error, Failing())
-    with pytest.raises(UserError, match=r"ckpt_path: .* the middle of a batch"):
-        fit(tmp_path, ckpt_path=tmp_path / "error.ckpt")
+    refused(
+        r"ckpt_path: .* the middle of a batch",
+        fit,
+        tmp_path,
+        ckpt_path=tmp_path / "error.ckpt",
+    )
     content = torch.load(middle, weights_only=True)
     torch.save({**content, "module": "SimCSEModule"}, middle)
-    with pytest.raises(
-        UserError, match="ckpt_path: received a checkpoint of SimCSEModule"
-    ):
-        fit(tmp_path, ckpt_path=middle)
+    refused(
+        "ckpt_path: received a checkpoint of SimCSEModule",
+        fit,
+        tmp_path,
+        ckpt_path=middle,
+    )

@@ -14,6 +14,7 @@ from flowbert.training.checkpoints import (
     find_checkpoint,
     new_folder,
 )
+from helpers import refused
 
 # What each run leaves, among other files.
 LEFT = ("checkpoints/last.ckpt", "config.yaml", "predictions.npy")
@@ -50,8 +51,9 @@ def test_checkpoints_by_name(tmp_path: Path) -> None:
     run, last = tmp_path / "a", tmp_path / "a" / "checkpoints" / "last.ckpt"
     assert find_checkpoint("last", run) == last
     assert find_checkpoint("no/such.ckpt", run) == Path("no/such.ckpt")
-    with pytest.raises(UserError, match=r"received 'best'; .*checkpoints has \(last\)"):
-        find_checkpoint("best", run)
+    refused(
+        r"received 'best'; .*checkpoints has \(last\)", find_checkpoint, "best", run
+    )
     for folder in (None, tmp_path / "c"):
         with pytest.raises(UserError, match="received 'best' of no run") as error:
             find_checkpoint("best", folder)
@@ -72,12 +74,16 @@ def test_what_another_run_left_is_refused(name: str, tmp_path: Path) -> None:
     assert ("--resume" in str(caught.value)) == name.startswith("checkpoints")
     assert sorted(tmp_path.rglob("*")) == before
     elsewhere = tmp_path.parent / "last.ckpt"
-    with pytest.raises(UserError, match="of another run"):
-        claim(tmp_path, elsewhere, resumable=True)
+    refused("of another run", claim, tmp_path, elsewhere, resumable=True)
     claim(tmp_path, tmp_path / "checkpoints" / "last.ckpt", resumable=True)
     put(tmp_path, "results.json")
-    with pytest.raises(UserError, match="holds a finished run"):
-        claim(tmp_path, tmp_path / "checkpoints" / "last.ckpt", resumable=True)
+    refused(
+        "holds a finished run",
+        claim,
+        tmp_path,
+        tmp_path / "checkpoints" / "last.ckpt",
+        resumable=True,
+    )
 
 
 def test_a_failed_run_leaves_its_folder_for_the_next(tmp_path: Path) -> None:
@@ -97,10 +103,10 @@ def test_a_failed_run_leaves_its_folder_for_the_next(tmp_path: Path) -> None:
 
 def test_what_cannot_be_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match=r"run_dir: .*file is a file"):
-        claim(tmp_path / "file")
-    with pytest.raises(UserError, match=r"run_dir: .* cannot be written \(Not a dir"):
-        claim(tmp_path / "file" / "run")
+    refused(r"run_dir: .*file is a file", claim, tmp_path / "file")
+    refused(
+        r"run_dir: .* cannot be written \(Not a dir", claim, tmp_path / "file" / "run"
+    )
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -116,8 +122,7 @@ def test_a_killed_process_blocks_nobody(tmp_path: Path) -> None:
     process = context.Process(target=hold)
     process.start()
     assert ready.wait(30)
-    with pytest.raises(UserError, match="another run writes into"):
-        claim(tmp_path)
+    refused("another run writes into", claim, tmp_path)
     process.kill()
     process.join()
     claim(tmp_path)

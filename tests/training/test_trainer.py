@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from flowbert.errors import UserError
 from flowbert.training import trainer as module
 from flowbert.training.trainer import make_trainer
+from helpers import refused
 
 SMALL: dict[str, Any] = {"accelerator": "cpu", "logger": False, "devices": 1}
 
@@ -18,10 +18,7 @@ def make(**options: Any) -> Any:
 def test_a_processor_for_each_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "available_processors", lambda: 3)
     assert make(devices=3).num_devices == 3
-    with pytest.raises(
-        UserError, match=r"^trainer\.devices: received 99; expected 1 to 3"
-    ):
-        make(devices=99)
+    refused(r"^trainer\.devices: received 99; expected 1 to 3", make, devices=99)
 
 
 @pytest.mark.parametrize("name", ["NODE_RANK", "GROUP_RANK"])
@@ -30,7 +27,6 @@ def test_machines_that_nobody_starts(
 ) -> None:
     for each in ("NODE_RANK", "GROUP_RANK"):
         monkeypatch.delenv(each, raising=False)
-    with pytest.raises(UserError, match=r"^trainer\.num_nodes: received 2; .*torchrun"):
-        make(num_nodes=2)
+    refused(r"^trainer\.num_nodes: received 2; .*torchrun", make, num_nodes=2)
     monkeypatch.setenv(name, "0")
     assert make(num_nodes=2).num_nodes == 2

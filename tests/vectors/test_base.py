@@ -10,10 +10,9 @@ import torch
 from torch.utils.data import DataLoader
 
 from flowbert.arrays import Floats, Indices
-from flowbert.errors import UserError
 from flowbert.maps import Whitening
 from flowbert.vectors import EmbeddingCache, Vectors, as_vectors, base, write_vectors
-from helpers import rows
+from helpers import refused, rows
 
 X = rows(50, 6).astype(np.float32)
 
@@ -109,11 +108,9 @@ def test_a_digest_tells_shape_and_values_apart() -> None:
     "value", [np.ones(3), np.ones((0, 3)), [["a"]], [[np.nan]], [[1e300]], None]
 )
 def test_what_is_no_matrix_of_finite_numbers(value: Any) -> None:
-    with pytest.raises(UserError, match=r"^vectors: received"):
-        as_vectors(value)
+    refused(r"^vectors: received", as_vectors, value)
 
 
 def test_only_files_have_columns() -> None:
     for value in (X, OfOnesOwn()):
-        with pytest.raises(UserError, match=r"^column: received 'x'"):
-            as_vectors(value, "x")
+        refused(r"^column: received 'x'", as_vectors, value, "x")
