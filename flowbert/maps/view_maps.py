@@ -58,6 +58,11 @@ class ViewsMap(Map):
                 )
         return made
 
+    @property
+    def factors(self) -> list[float]:
+        """The weights of the fitted views."""
+        return self._factors(len(self.fitted_))
+
     def _factors(self, count: int) -> list[float]:
         """Weights of the views.
 
@@ -130,8 +135,7 @@ class ViewsMap(Map):
 
     def _views(self, blocks: Sequence[Tensor]) -> Iterator[tuple[Map, float, Tensor]]:
         """Map, weight and rows of each view."""
-        factors = self._factors(len(self.fitted_))
-        return zip(self.fitted_, factors, blocks, strict=True)
+        return zip(self.fitted_, self.factors, blocks, strict=True)
 
     @property
     def _n_features_out(self) -> int:
