@@ -5,7 +5,10 @@ import json
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from functools import cache, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.encoders.base import reuse_digest
-from flowbert.encoders.depth import add_exits, compute_layers
+from flowbert.encoders.depth import add_exits, compute_layers, has_exits
 from flowbert.encoders.memory import check_memory
 from flowbert.encoders.sanity import Findings, compare_tokenizer
 from flowbert.encoders.settings import (
@@ -22,7 +25,13 @@ from flowbert.encoders.settings import (
     note_captures,
     remove_captures,
 )
-from flowbert.encoders.source import EncoderFiles, check_digests, in_dtype, loading
+from flowbert.encoders.source import (
+    EncoderFiles,
+    check_digests,
+    in_dtype,
+    loading,
+    quiet,
+)
 from flowbert.errors import FlowbertWarning, UserError, choices
 from flowbert.io import digest, fingerprint_text, recall, recall_digest
 
@@ -149,6 +158,30 @@ class Backbone(nn.Module):
         other = Backbone(self.network, tokenizer, self.path, self.revision)
         other._loaded_state = self._loaded_state
         return other
+
+    def first_blocks(self, count: int) -> "Backbone":
+        """A network of the first blocks with the same hidden states below the last of them.
+
+        It is this one where the blocks are no plain stack.
+
+        Args:
+            count: Number of blocks.
+        """
+        if count >= self.num_layers or not has_exits(self.network):
+            return self
+        network: Any = self.network
+        config = deepcopy(network.config)
+        config.num_hidden_layers = count
+        if getattr(config, "layer_types", None) is not None:
+            config.layer_types = config.layer_types[:count]
+        with TemporaryDirectory() as name, quiet():
+            folder = Path(name)
+            network.save_pretrained(folder)
+            self.tokenizer.save_pretrained(folder)
+            config.save_pretrained(folder)
+            dtype = str(self.dtype).removeprefix("torch.")
+            files = EncoderFiles(folder, name)
+            return Backbone.load(self.path, files, dtype, self.has_pooler, False)
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything, the weights too: the folder may be on another machine."""

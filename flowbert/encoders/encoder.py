@@ -345,6 +345,26 @@ class SentenceEncoder(nn.Module):
             token_weights=self.token_weights,
         )
 
+    def without_upper_blocks(self) -> "SentenceEncoder":
+        """The same vectors from a network without the blocks that they do not read.
+
+        One more than the highest layer stays: the last hidden state of many networks has passed a
+        norm.
+        """
+        backbone = self.backbone.first_blocks(max(self.layers) + 1)
+        if backbone is self.backbone:
+            return self
+        return SentenceEncoder(
+            backbone,
+            layers=self.layers,
+            pooling=str(self.pooling),
+            max_length=self.max_length,
+            template=self.template,
+            skip_first=self.skip_first,
+            frozen=self.frozen,
+            token_weights=self.token_weights,
+        )
+
     def lengths(self, sentences: Sequence[str]) -> list[int]:
         """Number of tokens of each sentence, special ones included, after truncation."""
         return [len(row["input_ids"]) for row in self.tokens(sentences)]

@@ -267,7 +267,7 @@ class SentenceTransformers(Format):
                     f"the pooling {encoder.pooling} without the template",
                     "last_token, or onnx",
                 )
-            encoder = encoder.with_template_in_tokenizer()
+            encoder = encoder.with_template_in_tokenizer().without_upper_blocks()
             modules = stock_modules(encoder, model.map)
             encoder.save(folder)
             _write_modules(folder, modules)
