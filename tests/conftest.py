@@ -1,5 +1,6 @@
 """Fixtures that all tests share."""
 
+import gc
 import os
 import shutil
 import sys
@@ -42,6 +43,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         ignored = "ignore:.*has no prediction layers"
         item.add_marker(pytest.mark.filterwarnings(ignored))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays: the garbage collector need not walk it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

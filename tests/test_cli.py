@@ -178,7 +178,7 @@ def test_texts_are_taken_as_they_are(command: str, method: str, tmp_path: Path) 
     parser = make_parser(command, method)
     names = text_options(parser, option_names(command, method))
     needed = GIVEN.get(command, [])
-    for turn in range(len(TEXTS)):
+    for turn in range(0, len(TEXTS), len(names)):  # each text once
         texts = dict(
             zip(names, itertools.cycle(TEXTS[turn:] + TEXTS[:turn]), strict=False)
         )
@@ -380,7 +380,7 @@ SMALL = {
         "--trainer.check_val_every_n_epoch=1",
     ],
     "fit": ["--max_sentences=300"],
-    "compare": ["--bootstrap=0", "--max_sentences=300"],
+    "compare": ["--max_sentences=300"],
 }
 
 
@@ -393,14 +393,15 @@ def test_configurations_run(
     first = config.read_text(encoding="utf-8").splitlines()[0]
     command = first.split()[3]
     assert first == f"# python train.py {command} --config configs/{config.name}"
-    write_pairs(Path("pairs.tsv"), count=200)
+    write_pairs(Path("pairs.tsv"), count=100)
     content = yaml.safe_load(config.read_text(encoding="utf-8"))
     kind = "trained" if content.get("method") in METHODS else command
     tasks = ["--tasks=pairs.tsv,lexical:pairs.tsv"]
     if "learned-removal" in str(content.get("methods")):  # from labels of a task
         write_task(Path("data"), {"train": 100, "dev": 50, "test": 50})
         tasks = ["--tasks=STS-B,lexical:STS-B", "--senteval=data"]
-    main([command, f"--config={config}", "--quiet", *SMALL[kind], *tasks])
+    options = ["--quiet", "--bootstrap=20", *SMALL[kind], *tasks]
+    main([command, f"--config={config}", *options])
     assert "Spearman x 100" in capsys.readouterr().out
     assert list(folder.rglob("results.json"))
 
