@@ -203,6 +203,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
         {"sentences": TEXTS, "num_nodes": 2, "output": "a.npy", "device": "cpu"},
         "num_nodes: received 2; expected 1 without torchrun",
     ),
+    ({"sentences": TEXTS, "model": "none"}, "none"),
     ({"sentences": TEXTS, "encoder": EncoderOptions(layers="pairs")}, "encoder"),
 ]
 
