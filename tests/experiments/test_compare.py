@@ -12,7 +12,7 @@ import scipy.stats
 import torch
 
 from equivalence.ways import write_task
-from experiments.small import DIM, WordSums, write_corpus, write_nli, write_pairs
+from experiments.small import DIM, WordSums, write_corpus, write_pairs
 from flowbert.data.corpus import Corpus
 from flowbert.data.sample import sample_corpus, sample_pairs
 from flowbert.encoders import EncoderOptions, SentenceEncoder
@@ -30,12 +30,6 @@ from helpers import refused
 
 COMPARING = sys.modules["flowbert.experiments.run"]
 FLOW = "flow:levels=1:depth=1:width=4:steps=3"
-ANSWERS = """question,label,answer
-who rides?,1,a man rides
-who rides?,0,the sky is blue
-where is it?,0,in the morning
-where is it?,1,in the garden
-"""
 
 
 def run(encoder: Any, methods: Any = "raw,whitening", **options: Any) -> Results:
@@ -321,28 +315,6 @@ def test_maps_learn_from_what_they_are_given(
     frame = results.frame.set_index("method")["supervised"]
     assert frame[removal].all()
     assert not frame["raw"].any()
-
-
-def test_tasks_of_all_kinds(
-    encoder: WordSums, pairs: list[str], tmp_path: Path
-) -> None:
-    answers, nli = tmp_path / "quiz.csv", write_nli(tmp_path / "one.jsonl", 240)
-    answers.write_text(ANSWERS, encoding="utf-8")
-    tasks = [f"probe:{nli}", f"lexical:{pairs[0]}", pairs[0], f"answers:{answers}"]
-    results = run(encoder, "raw,standardization", tasks=tasks, bootstrap=20)
-    for metric in ("accuracy", "auc", "map", "mrr", "edit_distance_words", "spearman"):
-        rows_of = results.frame[results.frame["metric"] == metric]
-        assert rows_of["value"].notna().all()
-        assert rows_of["low"].notna().all()
-    # References have rows, intervals, and no part in verdicts or in naming them.
-    references = results.frame[results.frame["encoder"] == "none"]
-    assert set(references["method"]) == {"gold", "majority"}
-    titles = [line.split(":")[0] for line in results.verdicts]
-    assert titles == ["one spearman", "one accuracy", "quiz auc"]
-    # Tasks of one name are kept apart in the analysis.
-    bands = analyze_results(results).frames["bands"]
-    assert set(bands["task"]) == {"one test"}
-    assert bands.groupby("method")["pairs"].sum().eq(60).all()
 
 
 def test_the_analysis_is_of_a_sample_of_the_sentences(
