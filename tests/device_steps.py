@@ -32,7 +32,14 @@ from flowbert.training import RowsDataModule
 from flowbert.training.trainer import quiet_lightning
 from simulated_device import NAME, Device, numbers_of, simulated, trainer_options
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*start at random", "ignore:.*swap")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*start at random", "ignore:.*swap", "ignore:.*has no prediction layers"
+)
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
 
 
 @pytest.fixture
