@@ -1,7 +1,7 @@
 """Encoding of distinct STS-B sentences in float32 and bfloat16, beside sentence-transformers.
 
-Rows of a lower layer are beside a pass of transformers with all hidden states, in batches of equal
-size sorted by length; their floor is not computed.
+Rows of a lower layer and of templates are beside a pass of transformers with all hidden states, in
+batches of equal size sorted by length; their floor is not computed.
 
 Floor: two operations for each token and weight of a matrix but embeddings, and the two products of
 the attention within each sentence; weights and a row of the embeddings for each token are read
@@ -20,6 +20,7 @@ from flowbert.data.sts import load_sts
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone, bfloat16_is_fast
 from flowbert.encoders.source import in_dtype
+from flowbert.encoders.template import name_template
 
 COUNT, ROUNDS = 1500, 3
 PEER_BATCH = 32  # the default of sentence-transformers
@@ -35,10 +36,17 @@ def rows(setting: Setting) -> Iterator[Row]:
     sentences = distinct[: setting.times(COUNT)]
     yield beside_peer(setting, str(folder), sentences, "float32")
     bert = SentenceEncoder(str(folder), layers=0, pooling="mean")
-    yield lower_layer(setting, "all-MiniLM-L6-v2", bert, sentences)
+    yield beside_transformers(setting, "all-MiniLM-L6-v2", bert, sentences)
     decoder = Backbone(random_decoder(bert.backbone.tokenizer), bert.backbone.tokenizer)
     encoder = SentenceEncoder(decoder, layers=1, pooling="mean")
-    yield lower_layer(setting, "a decoder of 12 blocks", encoder, sentences)
+    yield beside_transformers(setting, "a decoder of 12 blocks", encoder, sentences)
+    for template in ("prompteol", "knowledge"):
+        prompted = encoder.variant(
+            layers="last", pooling="last_token", template=template
+        )
+        yield beside_transformers(
+            setting, "a decoder of 12 blocks", prompted, sentences
+        )
     if not bfloat16_is_fast():
         raise NotMeasured("bfloat16 is emulated by this processor")
     yield beside_peer(setting, str(folder), sentences, "bfloat16")
@@ -114,10 +122,10 @@ def random_decoder(tokenizer: Any) -> torch.nn.Module:
     return network.eval()
 
 
-def lower_layer(
+def beside_transformers(
     setting: Setting, name: str, encoder: SentenceEncoder, sentences: Sequence[str]
 ) -> Row:
-    """One layer of an encoder with mean pooling.
+    """One layer of an encoder, beside passes with all layers and all tokens.
 
     Raises:
         RuntimeError: If the vectors of the two differ.
@@ -130,10 +138,10 @@ def lower_layer(
         vectors = []
         for start in range(0, len(ordered), PEER_BATCH):
             features = encoder.tokenize(ordered[start : start + PEER_BATCH])
+            inputs = {name: features[name] for name in ("input_ids", "attention_mask")}
             with torch.no_grad():
-                output = network(**features, output_hidden_states=True)
-            mask = features["attention_mask"].unsqueeze(2)
-            vectors.append((output.hidden_states[layer] * mask).sum(1) / mask.sum(1))
+                output = network(**inputs, output_hidden_states=True)
+            vectors.append(encoder.pool(output.hidden_states[layer], features))
         return torch.cat(vectors)
 
     difference = np.abs(whole_pass().numpy() - encoder.encode(ordered)).max()
@@ -142,12 +150,13 @@ def lower_layer(
     best = setting.seconds(
         {"ours": lambda: encoder.encode(ordered), "peer": whole_pass}, ROUNDS
     )
+    template = name_template(encoder.template)
     return Row(
-        f"encode, layer {layer}",
+        f"encode, {f'template {template}' if template else f'layer {layer}'}",
         f"{name}, {len(ordered)} sentences",
         best["ours"],
         best["peer"],
-        f"all layers by transformers, batches of {PEER_BATCH}",
+        f"all layers and tokens by transformers, batches of {PEER_BATCH}",
     )
 
 

@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flowbert.arrays import Floats, Indices
-from flowbert.data.split import is_word, split_words
 from flowbert.data.sts import STSData, Subset
+from flowbert.data.text_files import is_word, split_words
 from flowbert.errors import UserError
 from flowbert.io import digest
 from flowbert.numbers import is_number
-from flowbert.tasks.base import TASKS
-from flowbert.tasks.pair_task import COSINE_DECIMALS
+from flowbert.tasks.base import COSINE_DECIMALS, TASKS
 from flowbert.tasks.sts import SimilarityTask
 
 SHARE = 0.1

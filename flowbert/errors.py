@@ -65,7 +65,7 @@ class FlowbertWarning(UserWarning):
 
 
 @contextmanager
-def hear_warnings() -> Iterator[list[str]]:
+def record_warnings() -> Iterator[list[str]]:
     """Yield a list of the warnings issued inside the block, each once, shown or not."""
     messages: list[str] = []
     _LISTENERS.append(messages)

@@ -1,4 +1,4 @@
-"""Files: atomic writes, digests, tensors with metadata, JSON and names that come from elsewhere."""
+"""Files and folders: atomic writes, digests, tensors with metadata, JSON and foreign names."""
 
 import hashlib
 import json
@@ -6,6 +6,7 @@ import math
 import mmap
 import os
 import secrets
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,8 +17,9 @@ import numpy as np
 from flowbert.arrays import VECTOR_VALUES
 from flowbert.errors import UserError
 
-if TYPE_CHECKING:  # reading JSON does not wait for torch
+if TYPE_CHECKING:  # imported when it is used
     import torch
+
 
 _DTYPES = {  # of numpy, by the name that safetensors has
     f"{kind}{8 * size}": f"<{kind.lower()}{size}"
@@ -111,22 +113,19 @@ def sentences_digest(sentences: Iterable[str]) -> str:
 
 def digest_tensors(tensors: "Mapping[str, torch.Tensor]") -> str:
     """Digest of names, dtypes, shapes and values."""
-    import torch
-
-    state = hashlib.blake2b(digest_size=16)
-    for name in sorted(tensors):
-        tensor = tensors[name].detach().cpu().contiguous()
-        state.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        state.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
-    return state.hexdigest()
+    return _hash_tensors(tensors, hashlib.blake2b(digest_size=16))
 
 
 def fingerprint_tensors(tensors: "Mapping[str, torch.Tensor]") -> str:
     """A digest that stays in this process (XXH3, 128 bits): at the speed of memory."""
-    import torch
     import xxhash
 
-    state = xxhash.xxh3_128()
+    return _hash_tensors(tensors, xxhash.xxh3_128())
+
+
+def _hash_tensors(tensors: "Mapping[str, torch.Tensor]", state: Any) -> str:
+    import torch
+
     for name in sorted(tensors):
         tensor = tensors[name].detach().cpu().contiguous()
         state.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
@@ -324,3 +323,66 @@ def as_json(value: Any, describe: Callable[[Any], Any] = str) -> Any:
     if isinstance(value, list | tuple):
         return [as_json(each, describe) for each in value]
     return describe(value)
+
+
+MANIFEST = ".flowbert"
+"""File with the digest of each written file by its name."""
+
+
+@contextmanager
+def write_folder_atomically(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary folder that becomes ``path`` at the end.
+
+    It replaces a folder that this function wrote. After an error nothing is left, and an older
+    folder stays. A kill between the two renames leaves the older one under a hidden name, next to
+    it.
+
+    Raises:
+        UserError: If the folder holds a file that this function did not write, or that was changed.
+    """
+    path = follow_link(path)
+    _check_own(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    newer, older = temporary / "newer", temporary / "older"
+    newer.mkdir(parents=True)
+    try:
+        yield newer
+        digests = {name: digest_file(newer / name) for name in _names(newer)}
+        write_json(newer / MANIFEST, {"files": digests})
+        for file in newer.rglob("*"):
+            flush(file)
+        _check_own(path)  # it may have got other files meanwhile
+        if path.exists():
+            os.rename(path, older)
+        os.replace(newer, path)
+    finally:
+        if older.exists() and not path.exists():
+            os.rename(older, path)
+        shutil.rmtree(temporary, ignore_errors=True)
+    flush(path.parent)
+
+
+def _names(folder: Path) -> list[str]:
+    """Names of all files in a folder and below."""
+    files = (file for file in sorted(folder.rglob("*")) if not file.is_dir())
+    names = [file.relative_to(folder).as_posix() for file in files]
+    return [name for name in names if name != MANIFEST]
+
+
+def _check_own(path: Path) -> None:
+    """Raise a UserError for a folder with other files."""
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise UserError(f"{path}: is a file; expected a new folder")
+    manifest, digests = path / MANIFEST, {}
+    if manifest.is_file():
+        digests = read_json(manifest, {"files": dict})["files"]
+    for name in _names(path):
+        file = inside(path, name)
+        if not file.is_file() or digests.get(name) != digest_file(file):
+            raise UserError(
+                f"{path}: holds {name}, which was not written here, or was changed since; "
+                "expected a new folder"
+            )

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
+from flowbert.data.text_files import user_path
 from flowbert.encoders import (
     as_sentences,
     check_same_encoder,
@@ -27,8 +28,12 @@ from flowbert.encoders.source import (
     save_token_weights,
 )
 from flowbert.errors import UserError, choices
-from flowbert.folders import write_folder_atomically
-from flowbert.io import digest, digest_file, read_json, write_json
+from flowbert.io import (
+    digest,
+    read_json,
+    write_folder_atomically,
+    write_json,
+)
 from flowbert.maps import (
     SAMPLED_ROWS,
     Cosines,
@@ -38,6 +43,7 @@ from flowbert.maps import (
     as_map,
     load_map,
     log_density,
+    read_map_file,
     save_map,
 )
 from flowbert.maps.state import digest_state
@@ -47,8 +53,6 @@ from flowbert.seeding import Stream
 _ENCODER_PATHS = (
     "places"  # the encoder's path relative to the model folder, and absolute
 )
-_SCALE = ".int8"
-_COSINES = ".cosines"
 _LARGEST_COSINE = 1.01  # in half precision
 _SENTENCES_IN_MEMORY = 16384  # sentences whose tokens are in memory at once
 
@@ -381,23 +385,8 @@ def save_models(
         weights = getattr(models[0].encoder, "token_weights", None)
         save_token_weights(temporary, weights)
         for model in models:
-            _save_map(model, temporary, digest(identity))
-
-
-def _save_map(model: Model, folder: Path, encoder: str) -> None:
-    """Write a map, its scale and cosines, in place of those of the same name."""
-    file = folder / f"{model.map_name}.safetensors"
-    if model.map is not None:
-        save_map(model.map, file, encoder)
-    for suffix, part in ((_SCALE, model.scale), (_COSINES, model.cosines)):
-        file.with_suffix(suffix).unlink(missing_ok=True)
-        if part is not None:
-            part.save(file.with_suffix(suffix), _map_digest(file))
-
-
-def _map_digest(file: Path) -> str:
-    """Digest of a map's file; nothing where there is no map."""
-    return digest_file(file) if file.is_file() else ""
+            file = temporary / f"{model.map_name}.safetensors"
+            save_map(model.map, file, digest(identity), model.scale, model.cosines)
 
 
 def _encoder_content(encoder: Any, folder: Path) -> dict[str, Any]:
@@ -405,7 +394,7 @@ def _encoder_content(encoder: Any, folder: Path) -> dict[str, Any]:
     if encoder is None:
         return {"encoder": {}, "identity": {}}
     described = encoder.describe()
-    path = Path(os.path.expanduser(encoder.path))
+    path = user_path(encoder.path)
     is_name = encoder.path == SAMPLE or described.get("revision") is not None
     # An export holds its encoder.
     if path.exists() and not (is_name or _is_exported(folder)):
@@ -428,7 +417,7 @@ def _find_encoder(folder: Path, content: dict[str, Any]) -> Any:
     ]
     # First as it was typed, so that tables name it as before.
     paths = dict.fromkeys([settings["path"], *places])
-    found = [path for path in paths if os.path.exists(os.path.expanduser(path))]
+    found = [path for path in paths if os.path.exists(user_path(path))]
     if not found:
         raise UserError(
             f"there is no {' and no '.join(paths)}, the encoder of the model",
@@ -478,7 +467,7 @@ def _find(path: str) -> tuple[Path | None, dict[str, Any]]:
     encoder: dict[str, Any] = {}
     if folder is not None:
         encoder = {"path": str(folder.parent), "revision": None}
-    elif not os.path.exists(os.path.expanduser(path)):
+    elif not os.path.exists(user_path(path)):
         files = locate(path, argument="model")
         folder = model_folder(files.folder)
         encoder = {"path": files.source, "revision": files.revision}
@@ -492,7 +481,7 @@ def _is_exported(folder: Path) -> bool:
 
 def model_folder(path: str | Path) -> Path | None:
     """Folder with the maps of a run or an exported model; None for an encoder as it is."""
-    own = Path(os.path.expanduser(path))
+    own = user_path(path)
     for folder in (own / "model", own):
         if os.path.isfile(folder / MODEL_FILE):  # False for a text too long for a path
             return folder
@@ -541,10 +530,6 @@ def load_fitted(
             argument="method", received=name, expected=choices(["raw", *saved], name)
         )
     file = folder / f"{name}.safetensors"
-    scale, cosines = file.with_suffix(_SCALE), file.with_suffix(_COSINES)
-    encoder = digest(_read_encoder(folder)["identity"])
-    return (
-        None if name == "raw" else load_map(file, encoder),
-        Scale.load(scale, _map_digest(file)) if scale.is_file() else None,
-        Cosines.load(cosines, _map_digest(file)) if cosines.is_file() else None,
-    )
+    if name == "raw" and not file.is_file():
+        return None, None, None
+    return read_map_file(file, digest(_read_encoder(folder)["identity"]))

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
 from numbers import Integral, Real
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from flowbert.errors import UserError, choices, nearest
 from flowbert.numbers import is_count, parse_integer, parse_number
@@ -28,7 +28,7 @@ _UNREADABLE = re.compile(r"[,+\s]")  # they separate texts, in lists and chains
 _SEPARATORS = re.compile(r"[][:=]")
 
 
-class Registry(Generic[Registered]):
+class Registry(dict[str, Registered]):
     """Classes or functions of one kind, by name and by import path.
 
     They are registered where they are defined. A text ``name[-NUMBER][:option=value]...`` is read
@@ -52,27 +52,14 @@ class Registry(Generic[Registered]):
     def __init__(
         self, kind: str, *, base: type | None = None, given: tuple[str, ...] = ()
     ) -> None:
+        super().__init__()
         self.kind = kind
         self.base = base
         self.given = given
-        self._registered: dict[str, Registered] = {}
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._registered
-
-    def __len__(self) -> int:
-        return len(self._registered)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._registered)
 
     def normalize(self, text: str, argument: str | None = None) -> str:
         """Rewrite a text in its canonical form, see :meth:`write`."""
         return self.write(*self.parse(text, argument))
-
-    def names(self) -> list[str]:
-        """Registered names, in the order of registration."""
-        return list(self._registered)
 
     def register(self, name: str) -> Callable[[Registered], Registered]:
         """Decorate a class or function to register it.
@@ -90,7 +77,7 @@ class Registry(Generic[Registered]):
                     f"{self.kind}: received {found!r}; expected {self._kind()}"
                 )
             path = import_path(found)
-            holder = self._registered.get(name)
+            holder = self.get(name)
             if holder is not None and import_path(holder) != path:
                 raise ValueError(
                     f"{self.kind}: received the name {name!r} for {path}; expected another, as "
@@ -101,7 +88,7 @@ class Registry(Generic[Registered]):
                     f"{self.kind}: received the name {name!r}; expected letters, digits and _, "
                     "with a letter after each -"
                 )
-            self._registered[name] = found
+            self[name] = found
             return found
 
         return add
@@ -116,8 +103,8 @@ class Registry(Generic[Registered]):
         Raises:
             UserError: If it is missing, its module cannot be imported, or it is of another kind.
         """
-        if name in self._registered:
-            return self._registered[name]
+        if name in self:
+            return self[name]
         where = argument or self.kind
         # Without a base class, any imported function would be of this kind.
         if not is_import_path(name) or (self.base is None and _REFUSED.get()):
@@ -150,7 +137,7 @@ class Registry(Generic[Registered]):
         if not isinstance(text, str):
             expected = choices(self, str(text))
             raise UserError(argument=where, received=text, expected=expected)
-        name, number, options = parse_spec(text, self._registered, where)
+        name, number, options = parse_spec(text, self, where)
         found = self.find(name, where)
         allowed = self.options(found)
         for option in options:
@@ -202,7 +189,7 @@ class Registry(Generic[Registered]):
     def name_of(self, found: Registered) -> str:
         """The name of a class or function: the registered one, or its import path."""
         path = import_path(found)
-        for name, registered in self._registered.items():
+        for name, registered in self.items():
             if import_path(registered) == path:
                 return name
         return path

@@ -15,7 +15,6 @@ from flowbert.cli.line import read_line
 from flowbert.cli.parser import Parser, make_parser
 from flowbert.data.corpus import load_corpus
 from flowbert.data.sample import sample_encoder_path, sample_pairs
-from flowbert.maps import MAPS
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [
@@ -78,14 +77,7 @@ def commands(path: Path) -> Iterator[list[str]]:
                     yield words[words.index(start) + 1 :]
 
 
-@pytest.fixture
-def _maps_restored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A document may define a map."""
-    monkeypatch.setattr(MAPS, "_registered", dict(MAPS._registered))
-
-
 @pytest.mark.filterwarnings("ignore:flow.*use that map, train longer")
-@pytest.mark.usefixtures("_maps_restored")
 @pytest.mark.parametrize(("path", "parts"), SCRIPTS)
 def test_python_blocks_run(
     path: Path, parts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,4 +1,4 @@
-"""Runs: prepared, trained, compared with their baselines, saved, and resumed."""
+"""Runs: prepare_run, trained, compared with their baselines, saved, and resumed."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from pytorch_lightning import Callback
 from equivalence.ways import Interrupt, write_task
 from experiments.small import write_pairs
 from flowbert.analysis.bits import density_bits
-from flowbert.data.corpus import load_corpus
+from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.data.sample import sample_corpus
 from flowbert.encoders import EncoderOptions, SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
@@ -25,7 +25,7 @@ from flowbert.experiments import Results, compare
 from flowbert.exports import export
 from flowbert.fitting import FitOptions, fit, predict, validate
 from flowbert.fitting import test as run_test
-from flowbert.fitting.prepare import _load_tasks, prepared
+from flowbert.fitting.prepare import _load_tasks, prepare_run
 from flowbert.maps import Flow, load_map, make_map
 from flowbert.methods import FlowModule
 from flowbert.model import Model
@@ -106,9 +106,7 @@ def test_a_run_folder_holds_everything(run: Path) -> None:
     assert {path.name for path in (run / "model").iterdir()} == {
         ".flowbert",
         "encoder.json",
-        *(f"{name}.int8" for name in ("raw", "whitening", "flow")),
-        *(f"{name}.cosines" for name in ("raw", "whitening", "flow")),
-        *(f"{name}.safetensors" for name in ("whitening", "flow")),
+        *(f"{name}.safetensors" for name in ("raw", "whitening", "flow")),
     }
     metrics = pd.read_csv(run / "metrics.csv")
     assert metrics["step/nll"].notna().sum() == 2 * (300 // 64)
@@ -182,7 +180,7 @@ def test_an_encoder_trained_through_a_map_is_compared_with_it(
     assert best["hyper_parameters"]["head"] == head
     assert any("simcse+head/STS-B/dev/" in name for name in best["callbacks"])
     given = FitOptions(method="simcse", **options)
-    with prepared("test", given, tmp_path / "test") as run:
+    with prepare_run("test", given, tmp_path / "test") as run:
         sentences = run.data.sample(1000)
     (task,) = load_tasks(**splits)
     for name, encoder in (
@@ -251,7 +249,7 @@ def test_test_validate_and_predict(run: Path, tmp_path: Path) -> None:
     refused(r"run_dir: .*test holds a finished run", run_test, run)
     validated = validate(run, ckpt_path=last(run), run_dir=tmp_path / "validate")
     assert set(validated.frame["split"]) == {"dev"}
-    with prepared("predict", FitOptions(**FLOW), tmp_path / "rows") as again:
+    with prepare_run("predict", FitOptions(**FLOW), tmp_path / "rows") as again:
         rows = again.embed(again.sentences)
     expected = Model.load(run, "flow").map
     assert expected is not None
@@ -324,14 +322,14 @@ def test_what_is_fitted_on(tmp_path: Path) -> None:
     (task,) = load_tasks("SAMPLE")
     expected = task.corpus("train_only").sample(300, 2)
     options = {**FLOW, "corpus": "train_only", "seed": 2, "run_dir": tmp_path}
-    with prepared("fit", FitOptions(**options), tmp_path / "run") as run:
+    with prepare_run("fit", FitOptions(**options), tmp_path / "run") as run:
         assert run.sentences == expected.sentences
         assert run.digest == expected.digest
         assert 0 < len(run.data.held_out_rows) < 60
     file = tmp_path / "corpus.txt"
     file.write_text("\n".join(sample_corpus()[:99]))
     given = FitOptions(method="raw", corpus=str(file))
-    with prepared("fit", given, tmp_path / "raw") as run:
+    with prepare_run("fit", given, tmp_path / "raw") as run:
         assert run.sentences == sample_corpus()[:99]
 
 
@@ -363,7 +361,8 @@ def test_target_means_the_sentences_of_each_task(
     assert scores[0][0] == pytest.approx(scores[0][1])
     assert scores[1][0] != pytest.approx(scores[1][1])
     # A corpus that is given is the same for all tasks.
-    given = load_corpus("target", task=tasks[0])
+    target = load_tasks(tasks[0])[0].corpus("target")
+    given = Corpus.of("one sentences", target.sentences)
     same = compare(methods="standardization", tasks=tasks, corpus=given)
     assert same.score("standardization", "two") == pytest.approx(scores[1][0])
 
@@ -399,7 +398,7 @@ def test_a_flow_is_recorded_as_it_was_trained(pairs: str, tmp_path: Path) -> Non
 def test_gaussians_beside_the_flow_are_fitted_on_all_its_rows(
     run: Path, tmp_path: Path
 ) -> None:
-    with prepared("test", FitOptions(**FLOW), tmp_path / "again") as again:
+    with prepare_run("test", FitOptions(**FLOW), tmp_path / "again") as again:
         rows = torch.from_numpy(again.data.rows[:])
         held = torch.from_numpy(again.data.held_out_rows[:])
     assert len(rows) > 140  # all that the likelihood is computed of
@@ -521,7 +520,7 @@ def test_two_parts_are_the_whole(pairs: str, tmp_path: Path) -> None:
 def test_one_run_in_a_folder(tmp_path: Path) -> None:
     options = {**FLOW, "run_dir": tmp_path / "run"}
     with (
-        prepared("fit", FitOptions(**options), options["run_dir"]),
+        prepare_run("fit", FitOptions(**options), options["run_dir"]),
         pytest.raises(UserError, match="run_dir: another run writes into"),
     ):
         fit(**options)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flowbert.folders import write_folder_atomically
+from flowbert.io import write_folder_atomically
 from helpers import refused
 
 

@@ -158,7 +158,6 @@ SHARED_FILES = {
     "__init__.py": "what a room shows",
     "base.py": "the base class of a room",
     "sts.py": "scored pairs, which data/ reads and tasks/ measures on",
-    "answers.py": "questions with answers, which data/ reads and tasks/ measures on",
     "flow.py": "the flow, which methods/ trains and which is a map in maps/",
 }
 # Private constants that have one meaning in each file: which.

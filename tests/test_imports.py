@@ -11,7 +11,7 @@ PACKAGE = ROOT / "flowbert"
 # A room imports those before it: sentences, encoders, maps, tasks, evaluation, pages, commands.
 ORDER = (
     *("__init__", "errors", "arrays", "numbers", "progress", "quota", "seeding"),
-    *("threads", "io", "folders", "registry"),
+    *("threads", "io", "registry"),
     *("data", "encoders", "flows", "vectors", "tasks", "metrics"),
     *("training", "maps", "methods", "model"),
     *("analysis", "experiments", "loggers", "reports", "exports"),

@@ -8,13 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from encoders.tiny import write_tiny
 from examples.low_overlap import word_overlap
 from experiments.small import write_pairs
 from flowbert import compare
 from flowbert.data import sample
 from flowbert.encoders import EncoderOptions
 from flowbert.tasks import load_task, spearman
-from tools import encoder_choice, lexical
+from tools import decoders, encoder_choice, lexical
 from tools.check_wheel import missing_files
 from tools.sample import make
 
@@ -92,3 +93,21 @@ def test_the_choice_of_encoders_has_the_scores_of_compare(
     raw = compare(options, "raw", bootstrap=0).score("raw", "SAMPLE")
     assert frame.loc["builtin-sample", "last", "mean"]["score"] == 100 * raw
     assert np.isfinite(frame).all(axis=None)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:whitening")  # constant last tokens of layer 0
+def test_the_table_of_decoders(tmp_path: Path) -> None:
+    encoder = str(write_tiny(tmp_path / "llama", "llama"))
+    table, picture = tmp_path / "table.csv", tmp_path / "picture.svg"
+    options = ["--encoder", encoder, "--dtype", "float32", "--tasks", "SAMPLE"]
+    options += ["--output", str(table), "--picture", str(picture)]
+    decoders.main([*options, "--templates", "none"])
+    decoders.main([*options, "--templates", "none,knowledge"])
+    frame = pd.read_csv(table).set_index(decoders.COLUMNS[:4])["value"]
+    assert len(frame) == 2 * 4 * 2 * 6
+    same = EncoderOptions(encoder, layers=2, template="knowledge", pooling="mean")
+    expected = compare(same, "centering", split="dev", bootstrap=0)
+    score = expected.score("centering", "SAMPLE", aggregation="all")
+    assert frame["knowledge", 2, "mean", "centering"] == pytest.approx(100 * score)
+    assert picture.read_text().count("<path") > 24

@@ -9,7 +9,7 @@ from flowbert.analysis.gaussianity import LatentMoments, LatentNorms, Latents
 from flowbert.analysis.bits import Bits
 from flowbert.analysis.word_space import Buckets, LayerAnisotropy, Words
 from flowbert.analysis.neighbours import Neighbours
-from flowbert.analysis.frames import Analysis, analyze_sample
+from flowbert.analysis.measure import Analysis, analyze_sample
 from flowbert.analysis.drawing import Plot
 from flowbert.analysis.measure import MEASURES, Measure, by_method
 from flowbert.analysis.sample import Sample

@@ -1,8 +1,11 @@
-"""The base class of measures, and their registry."""
+"""Measures, their registry, and the analysis that holds their frames."""
 
+import math
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import pandas as pd
 from torch import Tensor
@@ -10,7 +13,10 @@ from torch import Tensor
 from flowbert.analysis.drawing import Plot
 from flowbert.analysis.sample import Sample
 from flowbert.analysis.table import Table, number_table
-from flowbert.registry import Registry
+from flowbert.data.text_files import as_list
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.io import as_json, read_json, write_json
+from flowbert.registry import Registry, imports_refused
 
 
 class Measure(ABC):
@@ -91,3 +97,144 @@ def stack(parts: Mapping[Any, pd.DataFrame], names: list[str]) -> pd.DataFrame:
     if not parts:
         return pd.DataFrame()
     return pd.concat(parts, names=names).reset_index(names).reset_index(drop=True)
+
+
+ALL = "all"
+"""Stands for every measure that is registered."""
+
+
+class Analysis:
+    """Measurements of the vectors of sentences.
+
+    Args:
+        setting: JSON values: encoder, layers, pooling and corpus as in a row of results, ``fitted``
+            (sentences that the maps were fitted on), ``sentences`` (those measured), ``map``
+            (``pca`` or ``umap``).
+        frames: Frames by the names of their measures, see :class:`Measure`.
+
+    Attributes:
+        setting: As the argument.
+        frames: The frames that are not empty, in the order of the page. A number that is not finite
+            is NaN.
+
+    Raises:
+        UserError: If a name is of no measure.
+
+    Example:
+        >>> bits = pd.DataFrame({"density": ["flow"], "bits": [-2.5]})
+        >>> Analysis({"encoder": "bert"}, {"bits": bits}).frames["bits"]
+          density  bits
+        0    flow  -2.5
+    """
+
+    def __init__(
+        self, setting: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]
+    ) -> None:
+        self.setting = dict(setting)
+        self.frames: dict[str, pd.DataFrame] = {}
+        for name in dict.fromkeys([*MEASURES, *frames]):
+            if name in frames:
+                measure_of(name)
+                frame = frames[name].replace([math.inf, -math.inf], math.nan)
+                if len(frame):
+                    self.frames[name] = frame.reset_index(drop=True)
+
+    def to_json(self, path: str | Path) -> None:
+        """Write a file that :meth:`from_json` reads; NaN becomes null."""
+        frames = {name: frame.to_dict("list") for name, frame in self.frames.items()}
+        write_json(path, as_json({"setting": self.setting, **frames}))
+
+    @classmethod
+    def from_json(cls, path: str | Path) -> Self:
+        """Read a file of :meth:`to_json`.
+
+        Results of a measure that is unknown here are left out with a warning.
+
+        Raises:
+            UserError: If the file is missing, damaged, or no analysis.
+        """
+        content = read_json(path, {"setting": dict})
+        setting = content.pop("setting")
+        frames = {}
+        for name, columns in content.items():
+            try:
+                measure_of(name)
+            except UserError as error:
+                message = f"{path}: {name} is left out ({error})"
+                warnings.warn(message, FlowbertWarning, stacklevel=2)
+                continue
+            try:
+                frames[name] = pd.DataFrame(columns).fillna(math.nan)
+            except (AttributeError, TypeError, ValueError) as error:
+                raise UserError(
+                    f"{path}: {name}: expected columns ({error})"
+                ) from error
+        return cls(setting, frames)
+
+
+def measure_of(name: str) -> type[Measure]:
+    """The measure of a frame's name, which a file may hold: it is not imported.
+
+    Raises:
+        UserError: If there is none, or its module was not imported before.
+    """
+    with imports_refused():
+        return MEASURES.find(name)
+
+
+def make_measures(texts: str | Sequence[str] = ALL) -> dict[str, Measure]:
+    """Measures by name.
+
+    Args:
+        texts: ``all``, names or import paths with their options; a list, or comma-separated.
+            What is given later replaces a measure of the same name.
+
+    Raises:
+        UserError: If there is no such measure or option.
+
+    Example:
+        >>> list(make_measures("spectra,bits"))
+        ['spectra', 'bits']
+    """
+    measures: dict[str, Measure] = {}
+    for text in as_list(texts, "measures"):
+        for name in MEASURES if text == ALL else [text]:
+            measure = MEASURES.make(name, argument="measures")
+            measures[MEASURES.name_of(type(measure))] = measure
+    return measures
+
+
+def analyze_sample(
+    sample: Sample,
+    setting: Mapping[str, Any],
+    measures: str | Sequence[str] = ALL,
+) -> Analysis:
+    """Measure a sample: nothing is fitted, and no sentence is embedded.
+
+    Args:
+        sample: The sample.
+        setting: What the vectors are of, see :class:`Analysis`.
+        measures: See :func:`make_measures`.
+
+    Raises:
+        UserError: If there is no such measure, or UMAP is not installed.
+
+    Example:
+        >>> import torch
+        >>> x = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
+        >>> texts = [f"sentence {number}" for number in range(60)]
+        >>> analysis = analyze_sample(Sample(texts, {"raw": x}), {"encoder": "bert"})
+        >>> len(analysis.frames["spectra"]), len(analysis.frames["neighbours"])
+        (4, 25)
+    """
+    setting = {
+        **setting,
+        "sentences": len(sample.sentences),
+        "map": sample.projection,
+    }
+    if measures != ALL:
+        setting["measures"] = as_list(measures, "measures")
+    frames = {
+        name: each.frame(sample) for name, each in make_measures(measures).items()
+    }
+    return Analysis(setting, frames)

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import pandas as pd
 
+from flowbert.analysis.isotropy import nearest_neighbours
 from flowbert.analysis.measure import MEASURES, Measure
-from flowbert.analysis.nearest import nearest_neighbours
 from flowbert.analysis.sample import RAW, Sample
 from flowbert.analysis.table import Table, make_table
 from flowbert.tasks.measures import Array

@@ -34,7 +34,7 @@ def check_projection(kind: str) -> None:
         )
     if kind == "umap" and importlib.util.find_spec("umap") is None:
         raise UserError(
-            "received 'umap', which is not installed; expected: pip install 'flowbert[umap]'",
+            "received 'umap', which is not installed; expected: pip install umap-learn",
             argument="map",
         )
 
@@ -48,7 +48,7 @@ def project(x: Array, kind: str = "pca", seed: int = 0) -> Floats:
 
     Args:
         x: Vectors, ``(N, D)``, D at least 2.
-        kind: ``pca``, or ``umap`` by cosine with 15 neighbours.
+        kind: One of :data:`PROJECTIONS`: ``pca``, or ``umap`` by cosine with 15 neighbours.
         seed: Seed of UMAP.
 
     Raises:
@@ -143,13 +143,10 @@ def draw_map(ax: "Axes", frame: pd.DataFrame) -> None:
         quarters = pd.qcut(frame["length"], 4, duplicates="drop")
         groups = [rows for _, rows in frame.groupby(quarters, observed=True)]
     for colour, rows in zip(ORDINAL, groups, strict=False):
-        label = _span(rows["length"].min(), rows["length"].max())
-        scatter(ax, rows, color=colour, label=f"{label} {rows['unit'].iloc[0]}")
+        ends = sorted({rows["length"].min(), rows["length"].max()})
+        label = f"{' to '.join(map(str, ends))} {rows['unit'].iloc[0]}"
+        scatter(ax, rows, color=colour, label=label)
     ax.set(xticks=[], yticks=[])
-
-
-def _span(low: int, high: int) -> str:
-    return f"{low}" if low == high else f"{low} to {high}"
 
 
 @MEASURES.register("sentences")

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from flowbert.analysis.drawing import INK, ORDINAL, Plot, scatter
+from flowbert.analysis.isotropy import nearest_neighbours
 from flowbert.analysis.measure import MEASURES, Measure
-from flowbert.analysis.nearest import nearest_neighbours
 from flowbert.analysis.sample import Sample
 from flowbert.seeding import Stream
 from flowbert.tasks.measures import Array, mean_cosine, to_rows

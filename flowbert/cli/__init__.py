@@ -63,7 +63,15 @@ def main(args: Sequence[str] | None = None) -> None:
     names: list[str] = []
     try:
         if command in ("-h", "--help", "help"):
-            print(_help())
+            lines = {name: f"  {name:<18}{summary(name)}" for name in COMMANDS}
+            trained = [lines.pop(name) for name in TRAINER_COMMANDS]
+            print(
+                HELP.format(
+                    version=__version__,
+                    trained="\n".join(trained),
+                    others="\n".join(lines.values()),
+                )
+            )
         elif command == "--version":
             print(__version__)
         else:
@@ -115,16 +123,6 @@ def environment_of_threads(threads: int | None) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _help() -> str:
-    lines = {name: f"  {name:<18}{summary(name)}" for name in COMMANDS}
-    trained = [lines.pop(name) for name in TRAINER_COMMANDS]
-    return HELP.format(
-        version=__version__,
-        trained="\n".join(trained),
-        others="\n".join(lines.values()),
-    )
-
-
 def _run(line: CommandLine) -> None:
     """Check the options, then import what computes and call it."""
     from flowbert.cli.parser import help_text, make_parser
@@ -136,8 +134,13 @@ def _run(line: CommandLine) -> None:
     later = ("--trainer", "--print_config") if line.command in TRAINER_COMMANDS else ()
     words = [word for word in line.words if not word.startswith(later)]
     config = make_parser(line.command, line.method).read(words)
-    threads = config.get("threads")
-    _check_threads(threads)
+    threads, allowed = config.get("threads"), available_processors()
+    if threads is not None and not is_count(threads, 1, allowed):
+        raise UserError(
+            argument="threads",
+            received=threads,
+            expected=f"a whole number from 1 to {allowed}, the number of processors",
+        )
     with environment_of_threads(threads), warnings.catch_warnings():
         warnings.simplefilter("once", FlowbertWarning)
         warnings.showwarning = _show_warning  # type: ignore[assignment]
@@ -146,17 +149,6 @@ def _run(line: CommandLine) -> None:
         from flowbert.cli.commands import run
 
         run(line, config)
-
-
-def _check_threads(threads: int | None) -> None:
-    """Raise a UserError for more threads than processors, or none."""
-    allowed = available_processors()
-    if threads is not None and not is_count(threads, 1, allowed):
-        raise UserError(
-            argument="threads",
-            received=threads,
-            expected=f"a whole number from 1 to {allowed}, the number of processors",
-        )
 
 
 def _name_option(error: UserError, names: Sequence[str]) -> str:

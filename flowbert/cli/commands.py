@@ -1,19 +1,36 @@
-"""A command: its function is called with the options, and what it returns is printed."""
+"""Running a command: its function is called with the options, and its result is printed."""
 
 import os
+import shlex
+import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from jsonargparse import Namespace
 
+from flowbert.analysis import Analysis
 from flowbert.cli.line import CommandLine
 from flowbert.cli.options import COMMANDS, TRAINER_COMMANDS
+from flowbert.cli.parser import Parser, make_parser
 from flowbert.data.text_files import as_list
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError
+from flowbert.experiments import Results
+from flowbert.experiments.published import explain
+from flowbert.experiments.reproduce import reproduction_text
 from flowbert.progress import show_progress
 from flowbert.registry import import_custom
+from flowbert.reports import (
+    analysis_text,
+    content_of,
+    next_commands,
+    page_of,
+    print_results,
+    report,
+    save_page,
+)
 from flowbert.threads import threads_for, use_threads
 
 
@@ -36,12 +53,8 @@ def run(line: CommandLine, config: Namespace) -> None:
             import_custom(module, "import")
         function = load(COMMANDS[line.command])
         if line.command in TRAINER_COMMANDS:
-            from flowbert.cli.training_commands import train
-
             train(function, line)
         elif options.pop("explain", None) is not None:
-            from flowbert.experiments.published import explain
-
             print(explain(config.explain))
         else:
             _call(line.command, function, options)
@@ -77,10 +90,6 @@ def _call(command: str, function: Any, options: dict[str, Any]) -> None:
 
 def _print_measurements(command: str, returned: Any, output: str | None) -> None:
     """Print results, an analysis or advice, and write their page."""
-    from flowbert.experiments import Results
-    from flowbert.experiments.reproduce import reproduction_text
-    from flowbert.reports import analysis_text, print_results
-
     if isinstance(returned, Results):
         print_results(returned)
     elif command == "analyze":
@@ -99,10 +108,6 @@ def _print_measurements(command: str, returned: Any, output: str | None) -> None
 
 def _page(returned: Any, output: str) -> Path:
     """Write the page of what a function returned, or of the file that it wrote."""
-    from flowbert.analysis import Analysis
-    from flowbert.experiments import Results
-    from flowbert.reports import content_of, page_of, report, save_page
-
     path = Path(output).resolve()
     if isinstance(returned, Results):
         return save_page(content_of(path, returned), page_of(path))
@@ -110,3 +115,89 @@ def _page(returned: Any, output: str) -> Path:
         content = content_of(path, Results([], {}), returned)
         return save_page(content, page_of(path))
     return report(path)
+
+
+_OF_THE_LINE = ("import", "threads", "quiet", "resume")
+
+
+def train(function: Callable[..., Any], line: CommandLine) -> None:
+    """Fit, or use a checkpoint.
+
+    Args:
+        function: ``fit``, ``validate``, ``test`` or ``predict`` of :mod:`flowbert.fitting`.
+        line: The command line.
+
+    Raises:
+        UserError: For a mistake in the options or files.
+    """
+    # What only a training imports.
+    from lightning_fabric.utilities.rank_zero import rank_zero_only
+    from pytorch_lightning import Trainer
+
+    from flowbert.methods import METHODS
+    from flowbert.training.checkpoints import CHECKPOINTS, new_folder
+
+    command = line.command
+    parser = make_parser(command, line.method, Trainer)
+    config = parser.read(line.words)
+    arguments = parser.instantiate_classes(
+        parser.read(line.words, defaults=False)
+    ).as_dict()
+    for name in (*_OF_THE_LINE, "config"):
+        arguments.pop(name, None)
+    if config.quiet and line.method in METHODS:
+        arguments.setdefault("trainer", {})["enable_progress_bar"] = False
+    if command == "fit":
+        arguments["encoder"] = EncoderOptions(**arguments.get("encoder", {}))
+        arguments["config"] = _config_text(parser, config)
+        folder = Path(config.run_dir or new_folder(line.method))
+        if config.run_dir is None and config.ckpt_path in CHECKPOINTS and config.config:
+            folder = Path(str(config.config[-1])).parent
+        arguments["run_dir"] = folder
+    else:
+        folder = Path(config.run_dir or Path(config.run) / command)
+    try:
+        returned = function(**arguments)
+    except KeyboardInterrupt:
+        message = _resume_message(command, folder, config.threads)
+        raise KeyboardInterrupt(message) from None
+    if rank_zero_only.rank != 0:  # type: ignore[attr-defined]
+        return
+    if isinstance(returned, Results):
+        if len(returned.frame):
+            print_results(returned)
+        names = sorted(path.name for path in folder.iterdir())
+        print(f"written to {folder}: {', '.join(names)}")
+        commands = next_commands(folder, returned.record)
+        ending = [*returned.verdicts, *(f"next: {_program()} {x}" for x in commands)]
+        if ending:
+            print("\n".join(["", *ending]))
+    else:
+        print(f"written: {returned}")
+
+
+def _resume_message(command: str, folder: Path, threads: int | None) -> str:
+    """The message after Ctrl-C: the checkpoint on disk, and the command that resumes."""
+    last = folder / "checkpoints" / "last.ckpt"
+    if command != "fit" or not last.is_file():
+        return "no checkpoint was written; the same command with another run_dir starts again"
+    words = ["fit", "--resume", str(folder)]
+    if threads is not None:
+        words += ["--threads", str(threads)]
+    return f"{last} is kept; resume with: {_program()} {shlex.join(words)}"
+
+
+def _program() -> str:
+    """The program, as it was called."""
+    name = Path(sys.argv[0]).name
+    known = {"train.py": "python train.py", "__main__.py": "python -m flowbert"}
+    return known.get(name, "flowbert")
+
+
+def _config_text(parser: Parser, config: Namespace) -> str:
+    """The options of a fit as the YAML file that repeats it."""
+    options = config.clone()
+    for name in (*_OF_THE_LINE, "config", "run_dir", "ckpt_path"):
+        options.pop(name, None)
+    text: str = parser.dump(options, skip_none=False, skip_validation=True)
+    return text

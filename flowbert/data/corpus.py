@@ -1,23 +1,96 @@
-"""Corpora: sentences that a map or a flow is fitted on."""
+"""Corpora: sentences that a map or a flow is fitted on, from files or in memory."""
 
 import os
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from flowbert.data.hub import hub_name, hub_options, read_hub
-from flowbert.data.memory import IN_MEMORY, texts_in_memory
 from flowbert.data.nli import BUILTIN, load_nli
 from flowbert.data.sample import sample_corpus
-from flowbert.data.sts import load_sts
-from flowbert.data.tables import TABLE_FORMATS, Row, is_table, read_table
+from flowbert.data.tables import (
+    TABLE_FORMATS,
+    Row,
+    choose_columns,
+    is_table,
+    read_table,
+)
 from flowbert.data.text_files import expand_files, read_lines
 from flowbert.errors import UserError, check_used, choices
 from flowbert.io import sentences_digest
 from flowbert.seeding import Stream
+
+IN_MEMORY = "memory"
+"""Name of a corpus in memory."""
+
+
+def texts_in_memory(source: Any, column: str | None = None) -> tuple[list[str], bool]:
+    """Sentences without outer white space, and whether their source has columns.
+
+    Args:
+        source: A list or tuple of sentences, a numpy array, a pandas Series or DataFrame, or a
+            ``datasets.Dataset``.
+        column: Column of the sentences; optional if there is only one.
+
+    Raises:
+        UserError: If the source has another type, the column is missing, or a sentence is not text.
+
+    Example:
+        >>> texts_in_memory(["A dog runs. "])
+        (['A dog runs.'], False)
+    """
+    names = _columns(source)
+    if names is not None:
+        layouts = [] if column is None else [[column]]
+        (column,) = choose_columns(names, layouts, Path("corpus"), "column")
+        if names.count(column) > 1:
+            raise UserError(
+                f"has {names.count(column)} columns {column!r}; expected one",
+                argument="corpus",
+            )
+        is_frame = hasattr(source, "iloc")
+        source = source.iloc[:, names.index(column)] if is_frame else source[column]
+    is_list = isinstance(source, Sequence) and not isinstance(source, str | bytes)
+    is_vector = getattr(source, "ndim", 0) == 1
+    if not is_list and not is_vector:
+        raise UserError(
+            f"received {_describe(source)}; expected a name, files, a list of sentences, "
+            "a pandas Series or DataFrame, or a datasets.Dataset",
+            argument="corpus",
+        )
+    return _check_texts(source), names is not None
+
+
+def _columns(source: Any) -> list[str] | None:
+    """Names of the columns of a DataFrame or Dataset; None for anything else."""
+    if type(source).__name__ == "DataFrame":
+        return [str(name) for name in source.columns]
+    if type(source).__name__ == "Dataset" and hasattr(source, "column_names"):
+        return list(source.column_names)
+    return None
+
+
+def _describe(source: Any) -> str:
+    kind = type(source).__name__
+    if kind == "DatasetDict":
+        return f"a DatasetDict with the splits {', '.join(source)}"
+    return f"{kind} {reprlib.repr(source)}"
+
+
+def _check_texts(values: Iterable[Any]) -> list[str]:
+    texts = []
+    for number, value in enumerate(values, start=1):
+        if not isinstance(value, str):
+            raise UserError(
+                f"sentence {number} is {reprlib.repr(value)}; expected text",
+                argument="corpus",
+            )
+        texts.append(value.encode(errors="replace").decode().strip())
+    return texts
+
 
 _CHECKED_FOR_NAMES = (
     100  # sentences in memory that are checked for names of corpora and files
@@ -66,14 +139,13 @@ class Corpus:
         for text in texts:
             begins = True
             for sentence in text:
-                if not sentence.strip():
-                    begins = True
+                if is_blank := not sentence.strip():
                     blank += 1
-                    continue
-                if begins:
-                    starts.append(len(sentences))
-                begins = False
-                sentences.append(sentence)
+                else:
+                    if begins:
+                        starts.append(len(sentences))
+                    sentences.append(sentence)
+                begins = is_blank
         return cls(name, tuple(sentences), blank, tuple(starts))
 
     def consecutive(self) -> list[int]:
@@ -88,10 +160,7 @@ class Corpus:
                 "expected files of texts, with a blank line between documents",
                 argument="corpus",
             )
-        starts = set(self.starts)
-        numbers = [
-            number for number in range(len(self) - 1) if number + 1 not in starts
-        ]
+        numbers = sorted({*range(len(self) - 1)} - {start - 1 for start in self.starts})
         if not numbers:
             raise UserError(
                 f"received {self.name!r}, of which no sentence follows another one of the "
@@ -104,6 +173,10 @@ class Corpus:
     def digest(self) -> str:
         """BLAKE2b of the sentences in order, hexadecimal."""
         return sentences_digest(self.sentences)
+
+    def describe(self) -> dict[str, Any]:
+        """Name, number of sentences and digest."""
+        return {"name": self.name, "sentences": len(self), "digest": self.digest}
 
     def sample(self, size: int, seed: int) -> "Corpus":
         """At most ``size`` sentences, drawn without replacement, in their order."""
@@ -122,25 +195,17 @@ class Corpus:
         return len(self.sentences)
 
 
-def load_corpus(
-    source: Any,
-    *,
-    task: str | None = None,
-    senteval: str | Path | None = None,
-    nli: str = "hub",
-    column: str | None = None,
-) -> Corpus:
+def load_corpus(source: Any, *, nli: str = "hub", column: str | None = None) -> Corpus:
     """Load the corpus that a method is fitted on.
 
+    The sentences of a task are ``load_task(NAME).corpus("target")``.
+
     Args:
-        source: ``target`` (all splits of ``task``, every occurrence, labels unused), ``train_only``
-            (its train split), ``nli`` (premises and hypotheses of ``nli``), ``builtin-sample``,
-            files (a path, a glob, or a list with commas; text files have one sentence per line), or
+        source: ``nli`` (premises and hypotheses of ``nli``), ``builtin-sample``, files (a path, a
+            glob, or a list with commas; text files have one sentence per line), or
             ``hub:NAME?config=C&split=S&revision=R&data_files=F`` (options as needed) for a hub data
             set or a local folder in the same layout. In memory: a list of sentences, a pandas
             Series or DataFrame, a ``datasets.Dataset``, or a Corpus.
-        task: Task of ``target`` and ``train_only``.
-        senteval: Data of the task, as in :func:`flowbert.data.sts.load_sts`.
         nli: NLI pairs, as in :func:`flowbert.data.nli.load_nli`.
         column: Column of tables; optional if there is only one.
 
@@ -149,8 +214,6 @@ def load_corpus(
             given for a source without columns.
 
     Example:
-        >>> len(load_corpus("target", task="SAMPLE"))
-        9500
         >>> load_corpus(["A dog runs.", "A cat sleeps."]).sentences
         ('A dog runs.', 'A cat sleeps.')
     """
@@ -158,7 +221,7 @@ def load_corpus(
         check_used({"column": column}, (), "a Corpus")
         return source
     if isinstance(source, str | Path):
-        corpus, has_columns = _load_named(str(source), task, senteval, nli, column)
+        corpus, has_columns = _load_named(str(source), nli, column)
     else:
         texts, has_columns = texts_in_memory(source, column)
         if texts and all(map(_is_source, texts[:_CHECKED_FOR_NAMES])):
@@ -179,25 +242,14 @@ def load_corpus(
     return corpus
 
 
-def _load_named(
-    name: str,
-    task: str | None,
-    senteval: str | Path | None,
-    nli: str,
-    column: str | None,
-) -> tuple[Corpus, bool]:
+def _load_named(name: str, nli: str, column: str | None) -> tuple[Corpus, bool]:
     """A corpus by its name or files, and whether its source has columns."""
     layouts = [] if column is None else [[column]]
     if name in OWN_NAMES:
-        if task is None:
-            raise UserError(
-                f"received {name!r} without a task; expected one, or files",
-                argument="corpus",
-            )
-        splits = ["train"] if name == "train_only" else None
-        scored = load_sts(task, senteval)
-        named = OWN_NAMES[name].format(scored.name)
-        return Corpus.of(named, scored.sentences(splits)), False
+        raise UserError(
+            f"received {name!r} without a task; expected one, or files",
+            argument="corpus",
+        )
     if name == "nli":
         data = load_nli(nli)
         return Corpus.of(name, [*data.premises, *data.hypotheses]), False

@@ -1,11 +1,11 @@
 """Models and data sets of the Hugging Face hub, and local folders in the layout of the latter."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import parse_qsl
 
 from flowbert.data.tables import Row, choose_columns, rows_of
+from flowbert.data.text_files import user_path
 from flowbert.errors import UserError, choices, first_line
 
 _OPTIONS = ("config", "split", "revision", "data_files")
@@ -110,7 +110,7 @@ def read_hub(
     """
     import datasets
 
-    local = Path(os.path.expanduser(name))
+    local = user_path(name)
     path = str(local) if local.is_dir() else name
     try:
         data = datasets.load_dataset(path, config, split=split, **options)

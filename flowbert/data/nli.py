@@ -97,23 +97,19 @@ def labelled_pairs(tables: list[list[Row]]) -> NLIData:
     Raises:
         UserError: If no pair has a gold label, a label is unknown, or a sentence is empty.
     """
-    pairs = [pair for rows in tables for pair in _pairs(rows)]
+    pairs: list[tuple[str, str, str]] = []
+    for rows in tables:
+        first, second, third = rows[0].values
+        if third == "hard_neg":
+            for column, label in ((second, "entailment"), (third, "contradiction")):
+                pairs += [
+                    (row.sentence(first), row.sentence(column), label) for row in rows
+                ]
+            continue
+        for row in rows:
+            name = row.label(third, _MEANING)
+            if name is not None:
+                pairs.append((row.sentence(first), row.sentence(second), name))
     if not pairs:
         raise UserError(f"{tables[0][0].path}: no pair has a gold label")
     return NLIData(*zip(*pairs, strict=True))
-
-
-def _pairs(rows: list[Row]) -> list[tuple[str, str, str]]:
-    first, second, third = rows[0].values
-    pairs = []
-    if third == "hard_neg":
-        for column, label in ((second, "entailment"), (third, "contradiction")):
-            pairs += [
-                (row.sentence(first), row.sentence(column), label) for row in rows
-            ]
-        return pairs
-    for row in rows:
-        name = row.label(third, _MEANING)
-        if name is not None:
-            pairs.append((row.sentence(first), row.sentence(second), name))
-    return pairs

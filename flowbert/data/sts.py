@@ -4,7 +4,6 @@ To add a task, write a function that reads its rows and add it to ``DATA_SETS``.
 """
 
 import math
-import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,7 +25,7 @@ from flowbert.data.tables import (
     read_tsv,
     rows_of,
 )
-from flowbert.data.text_files import read_lines
+from flowbert.data.text_files import read_lines, user_path
 from flowbert.errors import FlowbertWarning, UserError, choices
 from flowbert.numbers import is_number
 
@@ -211,7 +210,7 @@ def load_sts(
                 f"received {', '.join(columns)}; expected 3 different names",
                 argument="columns",
             )
-        rows = read_table(Path(os.path.expanduser(name)), columns, argument="columns")
+        rows = read_table(user_path(name), columns, argument="columns")
         name = Path(name).name.split(".")[0]
         parts: Iterable[Part] = [("test", name, rows)]
     elif name not in DATA_SETS:
@@ -227,7 +226,7 @@ def load_sts(
     else:
         hub = hub_name(senteval)
         merged = hub is not None and name in _YEARS
-        root = Path(os.path.expanduser(senteval))
+        root = user_path(senteval)
         parts = DATA_SETS[name](root, name) if hub is None else _read_hub(hub, name)
         limits = _RANGES.get(name, _ZERO_TO_FIVE)
     data = STSData(name, {}, limits, merged)

@@ -1,11 +1,13 @@
-"""Names of files as lists and globs, and lines of text files."""
+"""Names of files as lists and globs, lines of text files, words of a sentence."""
 
 import glob
 import gzip
 import os
 import re
+import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,11 @@ import yaml
 from flowbert.errors import UserError, nearest
 
 _DIGITS = re.compile(r"([0-9]+)")
+
+
+def user_path(path: str | Path) -> Path:
+    """A path, in which ``~`` is the home folder."""
+    return Path(os.path.expanduser(path))
 
 
 def as_list(
@@ -61,7 +68,7 @@ def _exists(text: str) -> bool:
     prefix, _, rest = text.partition(":")
     names = (text.strip(), "" if "," in prefix else rest.strip())
     # Path.exists fails for long names.
-    return any(os.path.exists(os.path.expanduser(name)) for name in names if name)
+    return any(os.path.exists(user_path(name)) for name in names if name)
 
 
 def check_file(path: Path) -> None:
@@ -123,7 +130,7 @@ def expand_files(spec: str | Path) -> list[Path]:
     """
     files: list[Path] = []
     for name in as_list(str(spec), "files", paths=True):
-        path = Path(os.path.expanduser(name))
+        path = user_path(name)
         matches: list[str] = []
         if not _exists(name):
             matches = sort_names(glob.glob(str(path), recursive=True))
@@ -173,3 +180,39 @@ def read_lines(path: Path) -> list[str]:
             f"{path}: its lines end with carriage returns; expected line feeds"
         )
     return lines
+
+
+_MARK = "\u0300"  # any mark, for the expression
+_PIECE = re.compile(rf"\w[\w{_MARK}]*|[^\w\s]")
+_JOINERS = "\u200c\u200d"  # zero width non-joiner and joiner
+
+
+def split_words(sentence: str) -> list[str]:
+    """Split into words (letters, digits and underscores) and single other characters.
+
+    Combining marks and joiners belong to the letter before them.
+
+    References:
+        Unicode Text Segmentation (Unicode Standard Annex 29), rule WB4.
+        https://www.unicode.org/reports/tr29
+
+    Example:
+        >>> split_words("A dog's life.")
+        ['A', 'dog', "'", 's', 'life', '.']
+    """
+    if sentence.isascii():
+        return _PIECE.findall(sentence)
+    shape = "".join(map(_shape, sentence))
+    return [sentence[slice(*match.span())] for match in _PIECE.finditer(shape)]
+
+
+def is_word(piece: str) -> bool:
+    """Whether a piece of :func:`split_words` is a word."""
+    return piece[0].isalnum() or piece[0] == "_"
+
+
+@cache
+def _shape(character: str) -> str:
+    """The same mark for all marks; any other character unchanged."""
+    is_mark = unicodedata.category(character).startswith("M")
+    return _MARK if is_mark or character in _JOINERS else character

@@ -5,7 +5,10 @@ import json
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from functools import cache, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.encoders.base import reuse_digest
-from flowbert.encoders.depth import add_exits, compute_layers
+from flowbert.encoders.depth import add_exits, compute_layers, has_exits
+from flowbert.encoders.memory import check_memory
 from flowbert.encoders.sanity import Findings, compare_tokenizer
 from flowbert.encoders.settings import (
     config_values,
@@ -21,7 +25,13 @@ from flowbert.encoders.settings import (
     note_captures,
     remove_captures,
 )
-from flowbert.encoders.source import EncoderFiles, check_digests, in_dtype, loading
+from flowbert.encoders.source import (
+    EncoderFiles,
+    check_digests,
+    in_dtype,
+    loading,
+    quiet,
+)
 from flowbert.errors import FlowbertWarning, UserError, choices
 from flowbert.io import digest, fingerprint_text, recall, recall_digest
 
@@ -48,6 +58,8 @@ class Backbone(nn.Module):
         first_position: Position of a sentence's first token.
         longest: Number of positions; None without a table of them.
         findings: What the sanity check found; None before the first sentences are encoded.
+        reads_prefixes: Whether a :class:`~flowbert.encoders.prefix.Prefix` gives the same hidden
+            states; None before one is computed.
         saved_weights: Pooling of the folder, and the token weights ``(V,)`` that it was saved with;
             None without them.
     """
@@ -68,6 +80,7 @@ class Backbone(nn.Module):
         self.dim: int = config.hidden_size
         self.num_layers: int = config.num_hidden_layers
         self.findings: Findings | None = None
+        self.reads_prefixes: bool | None = None
         self.saved_weights: tuple[str, Tensor] | None = None
         self.first_position, self.longest = _positions(network)
         self.inputs = frozenset(inspect.signature(network.forward).parameters)
@@ -112,6 +125,7 @@ class Backbone(nn.Module):
                 files.folder, trust_remote_code=False
             )
             compare_tokenizer(path, tokenizer, files.folder)
+            check_memory(path, files.folder, getattr(torch, dtype))
             network, report = AutoModel.from_pretrained(
                 files.source,
                 revision=files.revision,
@@ -144,6 +158,30 @@ class Backbone(nn.Module):
         other = Backbone(self.network, tokenizer, self.path, self.revision)
         other._loaded_state = self._loaded_state
         return other
+
+    def first_blocks(self, count: int) -> "Backbone":
+        """A network of the first blocks with the same hidden states below the last of them.
+
+        It is this one where the blocks are no plain stack.
+
+        Args:
+            count: Number of blocks.
+        """
+        if count >= self.num_layers or not has_exits(self.network):
+            return self
+        network: Any = self.network
+        config = deepcopy(network.config)
+        config.num_hidden_layers = count
+        if getattr(config, "layer_types", None) is not None:
+            config.layer_types = config.layer_types[:count]
+        with TemporaryDirectory() as name, quiet():
+            folder = Path(name)
+            network.save_pretrained(folder)
+            self.tokenizer.save_pretrained(folder)
+            config.save_pretrained(folder)
+            dtype = str(self.dtype).removeprefix("torch.")
+            files = EncoderFiles(folder, name)
+            return Backbone.load(self.path, files, dtype, self.has_pooler, False)
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything, the weights too: the folder may be on another machine."""
@@ -210,12 +248,13 @@ class Backbone(nn.Module):
         """Output of the network for token features, with its hidden states.
 
         Args:
-            features: Token features by name, each ``(B, T)``.
+            features: Token features by name, each ``(B, T)``, and options of the network.
             top: Highest layer that is read: those above it may be left out; None for all.
         """
         features = {name: x for name, x in features.items() if name in self.inputs}
         # Decoders keep keys and values for generation.
-        options = {"use_cache": False} if "use_cache" in self.inputs else {}
+        if "use_cache" in self.inputs:
+            features = {"use_cache": False} | features
         network: Any = self.network
         # Prediction layers of a masked language model are not computed.
         compute = partial(
@@ -223,7 +262,6 @@ class Backbone(nn.Module):
             **features,
             output_hidden_states=True,
             return_dict=True,
-            **options,
         )
         if top is None or torch.compiler.is_compiling():
             output = compute()

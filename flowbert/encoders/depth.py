@@ -80,12 +80,8 @@ def add_exits(network: nn.Module, compute: Callable[[], Any]) -> None:
     """
     config: Any = network.config
     count = config.num_hidden_layers
-    lists = [
-        module
-        for module in network.modules()
-        if isinstance(module, nn.ModuleList) and len(module) == count
-    ]
-    if len(lists) != 1 or _Exit(0) in lists[0][0]._forward_pre_hooks.values():
+    lists = _lists(network, count)
+    if len(lists) != 1 or has_exits(network):
         return
     handles = [
         block.register_forward_pre_hook(_Exit(layer))
@@ -98,3 +94,19 @@ def add_exits(network: nn.Module, compute: Callable[[], Any]) -> None:
             return
     for handle in handles:
         handle.remove()
+
+
+def has_exits(network: nn.Module) -> bool:
+    """Whether :func:`add_exits` has found the blocks of a network, each the next of a stack."""
+    config: Any = network.config
+    lists = _lists(network, config.num_hidden_layers)
+    return any(_Exit(0) in blocks[0]._forward_pre_hooks.values() for blocks in lists)
+
+
+def _lists(network: nn.Module, count: int) -> list[nn.ModuleList]:
+    """Lists of so many modules in a network."""
+    return [
+        module
+        for module in network.modules()
+        if isinstance(module, nn.ModuleList) and len(module) == count
+    ]

@@ -20,11 +20,13 @@ from flowbert.encoders.layers import (
     resolve_layers,
 )
 from flowbert.encoders.pooling import (
+    LastTokenPooling,
     LearnedWeightsPooling,
     NetworkPooling,
     TokenFeatures,
     make_pooling,
 )
+from flowbert.encoders.prefix import Prefix
 from flowbert.encoders.sanity import find, first_is_sink, warn_of_findings
 from flowbert.encoders.settings import changes_positions
 from flowbert.encoders.source import (
@@ -44,8 +46,7 @@ from flowbert.encoders.template import (
 )
 from flowbert.encoders.token_weights import TokenCounts, vocabulary_size
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.folders import write_folder_atomically
-from flowbert.io import digest_tensors
+from flowbert.io import digest_tensors, write_folder_atomically
 from flowbert.threads import MAX_WORKERS, in_threads
 
 # Larger batches fall out of the caches of a CPU; an accelerator needs many tokens at once.
@@ -114,6 +115,7 @@ class SentenceEncoder(nn.Module):
         backbone: Network and tokenizer, shared by all variants.
         layers: Indices of the layers that are averaged.
         pooling: Pooling over tokens.
+        wrapping: Tokens of the template; None without one, or where it is a prompt.
         log_token_factors: Table of pooling ``learned_weights``, ``(V, 1)``; None where it is not
             trained.
 
@@ -179,8 +181,10 @@ class SentenceEncoder(nn.Module):
         self.template = resolve_template(
             settings.template if template is None else template
         )
-        if (wrapping := self._wrapping()) is not None:
-            wrapping.room(self.max_length)
+        self.wrapping: Template | None = None
+        if self.template and not self.prompt:
+            self.wrapping = Template.make(self.template, self.backbone.tokenizer)
+            self.wrapping.room(self.max_length)
         self.by_layer = by_layer
         self.pooling = make_pooling(pooling or settings.pooling)
         if token_weights is None and self.backbone.saved_weights is not None:
@@ -253,7 +257,7 @@ class SentenceEncoder(nn.Module):
 
     def _has_sink(self) -> bool:
         """Whether the pooling would read an attention sink as the first token."""
-        over_tokens = self.pooling.over_tokens and self._wrapping() is None
+        over_tokens = self.pooling.over_tokens and self.wrapping is None
         if not over_tokens or self.backbone.tokenizer.cls_token_id is not None:
             return False
         with self.backbone.evaluating():
@@ -310,36 +314,25 @@ class SentenceEncoder(nn.Module):
         """Text before every sentence whose tokens are pooled."""
         return prompt_of(self.template)
 
-    def _wrapping(self) -> Template | None:
-        """The template whose tokens are not pooled; None without one."""
-        if not self.template or self.prompt:
-            return None
-        return Template.make(self.template, self.backbone.tokenizer)
-
     def with_template_in_tokenizer(self) -> "SentenceEncoder":
-        """The same vectors without a template here, as an exported tokenizer adds its tokens.
+        """The same network without a template, whose tokens its tokenizer adds.
+
+        Poolings over tokens then include them, unless ``special_tokens_mask`` of
+        :meth:`Template.outside <flowbert.encoders.template.Template.outside>` says where they are.
 
         Raises:
-            UserError: If other programs could not leave the template out of the pooling, or the
-                tokenizer joins a space of the template to the sentence.
+            UserError: If the tokenizer joins a space of the template to the sentence.
         """
-        wrapping = self._wrapping()
-        if wrapping is None:
+        if self.wrapping is None:
             return self
-        if self.pooling.over_tokens:
-            raise UserError(
-                f"received {str(self.pooling)!r}, which leaves out the template "
-                f"{self.template!r}; expected last_token",
-                argument="pooling",
-            )
-        if wrapping.space:
+        if self.wrapping.space:
             raise UserError(
                 argument="template",
                 received=self.template,
                 expected=f"no space before {SLOT} for this tokenizer",
             )
         backbone = self.backbone.with_tokenizer(
-            wrapping.add_to(self.backbone.tokenizer)
+            self.wrapping.add_to(self.backbone.tokenizer)
         )
         return SentenceEncoder(
             backbone,
@@ -347,19 +340,45 @@ class SentenceEncoder(nn.Module):
             pooling=str(self.pooling),
             max_length=self.max_length,
             template="",
+            skip_first=False,
             frozen=self.frozen,
+            token_weights=self.token_weights,
+        )
+
+    def without_upper_blocks(self) -> "SentenceEncoder":
+        """The same vectors from a network without the blocks that they do not read.
+
+        One more than the highest layer stays: the last hidden state of many networks has passed a
+        norm.
+        """
+        backbone = self.backbone.first_blocks(max(self.layers) + 1)
+        if backbone is self.backbone:
+            return self
+        return SentenceEncoder(
+            backbone,
+            layers=self.layers,
+            pooling=str(self.pooling),
+            max_length=self.max_length,
+            template=self.template,
+            skip_first=self.skip_first,
+            frozen=self.frozen,
+            token_weights=self.token_weights,
         )
 
     def lengths(self, sentences: Sequence[str]) -> list[int]:
         """Number of tokens of each sentence, special ones included, after truncation."""
         return [len(row["input_ids"]) for row in self.tokens(sentences)]
 
+    def _room(self) -> int:
+        """Tokens of a sentence after which it is cut."""
+        if self.wrapping is None:
+            return self.max_length
+        return self.wrapping.room(self.max_length)
+
     def _warn_of_cut(self, sentences: Sequence[str], lengths: Sequence[int]) -> None:
         """Warn if one of these sentences, of so many tokens, was cut."""
-        wrapping = self._wrapping()
-        room = self.max_length
-        if wrapping is not None:
-            room = wrapping.room(self.max_length)
+        wrapping = self.wrapping
+        room = self._room()
         for sentence, length in zip(sentences, lengths, strict=True):
             if length < self.max_length - 1:  # a repeated sentence may leave one token
                 continue
@@ -394,8 +413,7 @@ class SentenceEncoder(nn.Module):
         Raises:
             UserError: If a sentence has no token.
         """
-        wrapping = self._wrapping()
-        room = self.max_length if wrapping is None else wrapping.room(self.max_length)
+        wrapping, room = self.wrapping, self._room()
         for start in range(0, len(sentences), BLOCK_SENTENCES):
             block = sentences[start : start + BLOCK_SENTENCES]
             columns = self._tokenize(block, wrapping, truncation=True, max_length=room)
@@ -517,13 +535,16 @@ class SentenceEncoder(nn.Module):
 
         def embed(batch: Sequence[int]) -> Tensor:
             features = backbone.pad([rows[i] for i in batch])
-            return _compute(variants, _to_device(features, device))
+            return _compute(variants, _to_device(features, device), prefix)
 
         with backbone.evaluating():
             equal_lengths = self._check_network(variants)
+            prefix = self._prefix(variants)
             rows = list(self.tokens(sentences))
             lengths = [len(row["input_ids"]) for row in rows]
             self._warn_of_cut(sentences, lengths)
+            if prefix is not None:
+                lengths = [length - prefix.length for length in lengths]
             plan = plan_batches(lengths, sentences, batch_tokens, equal_lengths)
             with in_threads(embed, plan, workers(backbone.network)) as batches:
                 for batch, vectors in zip(plan, _with_next_begun(batches), strict=True):
@@ -535,6 +556,15 @@ class SentenceEncoder(nn.Module):
             self._refuse_not_finite(sentences[int(finite.argmin())])
         return list(result)
 
+    def _prefix(self, variants: Sequence["SentenceEncoder"]) -> Prefix | None:
+        """The computed tokens before a sentence, if no variant reads them."""
+        kinds = {type(variant.pooling) for variant in variants}
+        if self.wrapping is None or not all(
+            kind.over_tokens or kind is LastTokenPooling for kind in kinds
+        ):
+            return None
+        return Prefix.compute(self.backbone, self.wrapping.before)
+
     def _check_network(self, variants: Sequence["SentenceEncoder"]) -> bool:
         """Whether batches need equal lengths; warn of the findings of the sanity check.
 
@@ -544,7 +574,7 @@ class SentenceEncoder(nn.Module):
         findings = find(self.backbone)
         if findings is None:
             return False
-        warn_of_findings(self.backbone, variants if self._wrapping() is None else ())
+        warn_of_findings(self.backbone, variants if self.wrapping is None else ())
         return findings.equal_lengths
 
     def _refuse_not_finite(self, sentence: str) -> NoReturn:
@@ -623,10 +653,17 @@ class SentenceEncoder(nn.Module):
             write_settings(temporary, self.describe())
 
 
-def _compute(variants: Sequence[SentenceEncoder], features: TokenFeatures) -> Tensor:
+def _compute(
+    variants: Sequence[SentenceEncoder],
+    features: TokenFeatures,
+    prefix: Prefix | None = None,
+) -> Tensor:
     """Vectors of S variants from one pass: ``(S, B, D)``."""
     top = max(max(variant.layers) for variant in variants)
-    output = variants[0].backbone(features, top)
+    inputs = features
+    if prefix is not None:
+        inputs, features = prefix.add_to(features), prefix.cut(features)
+    output = variants[0].backbone(inputs, top)
     return torch.stack([variant.read(output, features) for variant in variants])
 
 

@@ -41,7 +41,6 @@ class Pooling(ABC):
             attention sink are left out.
         counts: Whether it counts the tokens of the corpus of the fit.
         weights: Weight of each token of the vocabulary, ``(V,)``; saved with a model.
-        special: Ids of special tokens.
 
     Example:
         >>> tokens, ids = torch.tensor([[[1.0], [4.0], [9.0]]]), torch.tensor([[5, 6, 0]])
@@ -53,7 +52,6 @@ class Pooling(ABC):
     over_tokens: ClassVar[bool] = True
     counts: ClassVar[bool] = False
     weights: Tensor | None = None
-    special: Sequence[int] = ()
     _placed: tuple[Tensor, Tensor] | None = None
 
     @abstractmethod
@@ -70,20 +68,19 @@ class Pooling(ABC):
         """:meth:`pool` with a mask of any numbers."""
         return self.pool(tokens, mask.bool(), ids)
 
-    def bind(
+    def bind(  # noqa: B027  most poolings need nothing
         self,
         tokenizer: Any,
         count: Callable[[], TokenCounts],
         weights: Tensor | None = None,
     ) -> None:
-        """Read what is needed from a vocabulary: the special tokens.
+        """Read what is needed from a vocabulary: nothing, unless tokens have weights.
 
         Args:
             tokenizer: The tokenizer.
             count: Counts the tokens of the corpus of the fit.
             weights: Saved :attr:`weights`, in place of counting.
         """
-        self.special = special_tokens(tokenizer)
 
     @property
     def name(self) -> str:
@@ -124,37 +121,21 @@ class MeanPooling(Pooling):
     """Mean over tokens.
 
     Args:
-        half: 0 or 1 for the tokens at even or odd positions alone, without special ones.
         unit: Whether each token has length 1 before the mean.
     """
 
-    def __init__(self, half: int | None = None, unit: bool = False) -> None:
+    def __init__(self, unit: bool = False) -> None:
         if not isinstance(unit, bool):
             raise UserError(argument="unit", received=unit, expected="true or false")
         self.unit = unit
         self.linear = not unit
-        if half is not None and (isinstance(half, bool) or half not in (0, 1)):
-            raise UserError(argument="half", received=half, expected="0 or 1")
-        self.half = None if half is None else int(half)
 
     def pool(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
         """One vector per sentence, ``(B, D)``."""
         if self.unit:
             tokens = nn.functional.normalize(tokens, dim=-1)
-        mask = self._in_half(mask, ids).unsqueeze(-1)
+        mask = mask.unsqueeze(-1)
         return tokens.masked_fill(~mask, 0.0).sum(dim=1) / mask.sum(dim=1)
-
-    def _in_half(self, mask: Tensor, ids: Tensor) -> Tensor:
-        if self.half is None:
-            return mask
-        positions = torch.arange(ids.shape[1], device=ids.device) % 2 == self.half
-        # onnxruntime has neither isin nor where on truth values.
-        tokens = torch.tensor(self.special, device=ids.device)
-        special = ids.unsqueeze(-1).eq(tokens).any(dim=-1)
-        chosen = mask & positions & ~special
-        # A sentence without a token in its half has all its tokens there.
-        half_mask: Tensor = chosen | (mask & ~chosen.any(dim=1, keepdim=True))
-        return half_mask
 
 
 @POOLINGS.register("cls")
@@ -208,18 +189,22 @@ class LastTokenPooling(Pooling):
         return tokens.gather(1, last.expand(-1, -1, tokens.shape[2])).squeeze(1)
 
 
-class WeightedPooling(MeanPooling):
+class WeightedPooling(Pooling):
     """Base of the means with a weight for each token of the vocabulary.
 
     Special tokens weigh 0, and a sentence whose tokens weigh 0 gets its plain mean.
 
     Args:
         cls: Weight of [CLS].
-        half: See :class:`MeanPooling`.
+
+    Attributes:
+        special: Ids of special tokens.
     """
 
-    def __init__(self, cls: float = 0, half: int | None = None) -> None:
-        super().__init__(half)
+    linear = True
+    special: Sequence[int] = ()
+
+    def __init__(self, cls: float = 0) -> None:
         is_zero = type(cls) in (int, float) and cls == 0
         self.cls = 0 if is_zero else _weight("cls", cls)
 
@@ -238,7 +223,7 @@ class WeightedPooling(MeanPooling):
         Raises:
             UserError: If ``cls`` is given and there is no [CLS].
         """
-        super().bind(tokenizer, count)
+        self.special = special_tokens(tokenizer)
         if weights is None:
             weights = self.weigh(tokenizer, count)
             weights[self.special] = 0.0
@@ -253,7 +238,6 @@ class WeightedPooling(MeanPooling):
 
     def pool(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
         """One vector per sentence, ``(B, D)``."""
-        mask = self._in_half(mask, ids)
         weights = self._weights_of(ids) * mask
         empty = weights.sum(dim=1, keepdim=True) == 0
         weights = torch.where(empty, mask.to(weights.dtype), weights)
@@ -292,15 +276,12 @@ class SIFPooling(WeightedPooling):
     Args:
         a: Share of tokens whose weight is one half.
         cls: Weight of [CLS].
-        half: See :class:`MeanPooling`.
     """
 
     counts = True
 
-    def __init__(
-        self, a: float = 1e-3, cls: float = 0, half: int | None = None
-    ) -> None:
-        super().__init__(cls, half)
+    def __init__(self, a: float = 1e-3, cls: float = 0) -> None:
+        super().__init__(cls)
         self.a = _weight("a", a)
 
     def weigh(self, tokenizer: Any, count: Callable[[], TokenCounts]) -> Tensor:
@@ -317,13 +298,10 @@ class ZipfPooling(WeightedPooling):
     Args:
         a: Share of tokens whose weight is one half.
         cls: Weight of [CLS].
-        half: See :class:`MeanPooling`.
     """
 
-    def __init__(
-        self, a: float = 1e-2, cls: float = 0, half: int | None = None
-    ) -> None:
-        super().__init__(cls, half)
+    def __init__(self, a: float = 1e-2, cls: float = 0) -> None:
+        super().__init__(cls)
         self.a = _weight("a", a)
 
     def weigh(self, tokenizer: Any, count: Callable[[], TokenCounts]) -> Tensor:
@@ -347,9 +325,6 @@ class LearnedWeightsPooling(WeightedPooling):
         Towards Universal Paraphrastic Sentence Embeddings (Wieting et al., 2016), which trains
         averages of word vectors on pairs. https://arxiv.org/abs/1511.08198
 
-    Args:
-        half: See :class:`MeanPooling`.
-
     Attributes:
         log_factors: Table of :math:`\theta`, ``(V, 1)``; None where the encoder is frozen.
     """
@@ -357,8 +332,8 @@ class LearnedWeightsPooling(WeightedPooling):
     log_factors: nn.Embedding | None = None
     _initial: Tensor | None = None
 
-    def __init__(self, half: int | None = None) -> None:
-        super().__init__(half=half)
+    def __init__(self) -> None:
+        super().__init__()
 
     def weigh(self, tokenizer: Any, count: Callable[[], TokenCounts]) -> Tensor:
         """Weight 1 for each token of the vocabulary, ``(V,)``."""

@@ -70,13 +70,13 @@ def sanity_check(backbone: Any) -> Findings | None:
     findings = Findings(False, backbone.pad([short, long]), together.unbind())
     if not together.isfinite().all():
         return findings  # the error names the sentence to encode
-    tolerance, reason = _tolerance(backbone), ""
-    if _differ(first, alone[:1], tolerance):
+    tolerance, reason = tolerance_of(backbone), ""
+    if differ(first, alone[:1], tolerance):
         reason = "gives a sentence another vector the next time"
-    elif _differ(together, alone, tolerance):
+    elif differ(together, alone, tolerance):
         findings = findings._replace(equal_lengths=True)
         alone = [alone[0], _states(backbone, [cut])]
-        if _differ(_states(backbone, [short, cut]), alone, tolerance):
+        if differ(_states(backbone, [short, cut]), alone, tolerance):
             reason = "mixes the sentences of a batch"
     if reason:
         raise UserError(
@@ -111,7 +111,7 @@ def _states(backbone: Any, rows: list[dict[str, list[int]]]) -> Tensor:
     return torch.stack([state.float().cpu() for state in states])
 
 
-def _tolerance(backbone: Any) -> float:
+def tolerance_of(backbone: Any) -> float:
     r"""Largest relative difference of hidden states by rounding.
 
     In half precision independent errors add up like a random walk: n roundings in each layer to
@@ -129,7 +129,7 @@ def _tolerance(backbone: Any) -> float:
     return max(rounding, _LEAST_TOLERANCE)
 
 
-def _differ(batch: Tensor, alone: Sequence[Tensor], tolerance: float) -> bool:
+def differ(batch: Tensor, alone: Sequence[Tensor], tolerance: float) -> bool:
     """Whether states of a batch are others than those of its sentences alone, in any layer."""
     for row, states in enumerate(alone):
         difference = batch[:, row : row + 1, : states.shape[2]] - states

@@ -1,6 +1,5 @@
 """Files of an encoder in a folder or on the hub, and what they say about its use."""
 
-import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from flowbert.data.hub import fetch_encoder
 from flowbert.data.sample import sample_encoder_path
+from flowbert.data.text_files import user_path
 from flowbert.encoders.layers import LayerSpec
 from flowbert.encoders.pooling import POOLINGS
 from flowbert.encoders.template import SLOT, prompt_of
@@ -57,13 +57,15 @@ _SETTINGS_SCHEMA: dict[str, Any] = {
     "files": (dict, {}),
     "digest": (str, None),
 }
-_POOLINGS = {
+POOLING_NAMES = {
     "cls": "cls",
     "max": "max",
     "mean": "mean",
     "weightedmean": "position_mean",
     "lasttoken": "last_token",
 }
+"""Poolings of sentence-transformers without token weights, and their names here."""
+
 POOLING_SWITCHES = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
@@ -235,7 +237,7 @@ def locate(
     Raises:
         UserError: If there is no such encoder.
     """
-    folder = sample_encoder_path() if path == SAMPLE else Path(os.path.expanduser(path))
+    folder = sample_encoder_path() if path == SAMPLE else user_path(path)
     if path and folder.exists():
         if not folder.is_dir():
             raise UserError(
@@ -321,7 +323,8 @@ def _trained_settings(folder: Path) -> FolderSettings:
 def map_files(folder: Path) -> list[Path]:
     """Files of maps in the ``model`` of a run or an export."""
     files = sorted(folder.glob("*.safetensors"))
-    return [file for file in files if file.name != WEIGHTS_FILE]
+    others = (WEIGHTS_FILE, "raw.safetensors")  # the output of an encoder without a map
+    return [file for file in files if file.name not in others]
 
 
 def _published_settings(folder: Path) -> FolderSettings:
@@ -353,8 +356,8 @@ def _published_settings(folder: Path) -> FolderSettings:
             content = read(file, {"include_prompt": (bool, True)})
             pools_prompt = content["include_prompt"]
             mode = _pooling_mode(content)
-            pooling = _POOLINGS.get(mode, "mean")
-            if mode not in _POOLINGS:
+            pooling = POOLING_NAMES.get(mode, "mean")
+            if mode not in POOLING_NAMES:
                 unsupported.append(f"pooling_mode {mode} in {file}")
         elif kind in _PLAIN and (folder / file).is_file():
             read(file, {})

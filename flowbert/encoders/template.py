@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any, NamedTuple
 
+from torch import Tensor
+
 from flowbert.errors import UserError, choices
 
 SLOT = "{}"
@@ -147,6 +149,24 @@ class Template(NamedTuple):
             + [0] * len(ids)
             + [1] * len(self.after),
         }
+
+    def outside(self, attention_mask: Tensor) -> Tensor:
+        """A ``special_tokens_mask`` of texts in the template, as :meth:`wrap` has it.
+
+        Args:
+            attention_mask: 1 at their tokens, with padding behind, ``(B, T)``.
+
+        Returns:
+            1 at tokens that are not of the sentence, or of its repetition: ``(B, T)``.
+        """
+        length = attention_mask.sum(dim=1, keepdim=True)
+        position = attention_mask.cumsum(dim=1) - 1
+        start = length * 0 + len(self.before)
+        if self.between is not None:
+            fixed = len(self.before) + len(self.between) + len(self.after)
+            start = start + (length - fixed) // 2 + len(self.between)
+        inside = (position >= start) & (position < length - len(self.after))
+        return 1 - inside.long()
 
     def add_to(self, tokenizer: Any) -> Any:
         """A tokenizer of transformers that adds the tokens of the template."""

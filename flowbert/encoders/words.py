@@ -1,6 +1,6 @@
 """Static word vectors, averaged: the encoder that needs no network."""
 
-import os
+import re
 import reprlib
 import warnings
 from collections import Counter
@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from flowbert.arrays import Floats
-from flowbert.data.split import is_word, split_words
-from flowbert.data.text_files import stream_lines
+from flowbert.data.text_files import is_word, split_words, stream_lines, user_path
 from flowbert.encoders.pooling import make_pooling
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io import digest, fingerprint_text, recall, recall_digest
@@ -62,11 +61,7 @@ class WordVectors:
         self.path = str(path)
         self.pooling = make_pooling(pooling)
         self.max_words = max_words
-        if (
-            self.pooling.name not in ("mean", "sif")
-            or "cls" in pooling
-            or "half" in pooling
-        ):
+        if not re.fullmatch("mean|sif(:a=[^:]*)?", str(self.pooling)):
             raise UserError(
                 argument="pooling",
                 received=pooling,
@@ -76,7 +71,7 @@ class WordVectors:
             raise UserError(
                 argument="max_words", received=max_words, expected="1 or more"
             )
-        self.words, self.vectors = _read(Path(os.path.expanduser(path)), max_words)
+        self.words, self.vectors = _read(user_path(path), max_words)
         self.dim = self.vectors.shape[1]
         self._has_capitals = any(word != word.lower() for word in self.words)
         self.counted = self.pooling.name == "sif" and token_weights is None

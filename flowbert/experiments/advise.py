@@ -13,16 +13,22 @@ from flowbert.data.hub import hub_name
 from flowbert.encoders import Encoder, EncoderOptions, SentenceEncoder, open_encoder
 from flowbert.encoders.layers import name_layers, resolve_layers
 from flowbert.encoders.pooling import POOLINGS, LearnedWeightsPooling
+from flowbert.encoders.prefix import reads_prefixes
 from flowbert.encoders.sentence_transformer import SentenceTransformerEncoder
 from flowbert.encoders.source import locate, read_settings
+from flowbert.encoders.template import TEMPLATES, name_template
 from flowbert.errors import UserError
-from flowbert.experiments.candidates import RECIPE_METHOD, Candidate
+from flowbert.experiments.plan import RECIPE_METHOD, Candidate
 from flowbert.maps import make_map
 from flowbert.vectors import EmbeddingCache
 
 RECIPE_LAYERS = "embedding_last"
 RECIPE_POOLINGS = {True: "zipf:cls=16", False: "zipf"}
 """Pooling of the recipe, by whether [CLS] is informative."""
+
+DECODER_TEMPLATE = "prompteol"
+DECODER_METHOD = "whitening:shrinkage=0.8"
+"""Template and map for decoders; measured in docs/research/decoders.md."""
 
 _BY_SENTENCE_TRANSFORMERS = (
     "This folder was written by sentence-transformers. Such models are trained for similarity; "
@@ -35,7 +41,12 @@ _BY_OTHERS = (
 _OF_LEARNED_WEIGHTS = (
     "The token weights of this encoder were trained, for its own layers and pooling."
 )
-_USE_TEXT = "{reason}\n\nUse {method}, layers {layers}, pooling {pooling}."
+_OF_DECODERS = (
+    "This network is a decoder: a token reads those before it alone. A template that asks for one "
+    "word makes the last token a vector of the sentence. The setting was chosen on one decoder of "
+    "135 million parameters."
+)
+_USE_TEXT = "{reason}\n\nUse {method}, layers {layers}, pooling {pooling}{template}."
 _RAW_TEXT = """
 There is nothing to fit:
 
@@ -52,6 +63,13 @@ pairs:
     flowbert fit --method {method} {encoder} {corpus}
     flowbert compare --methods raw,advised {plain} {corpus} --tasks PAIRS.csv"""
 
+_DECODER_TEXT = """
+Two views, this one and the mean of the sentence in layer 1, may be better (docs/decoders.md). Fit,
+and compare on your own pairs:
+
+    flowbert fit --method {method} {encoder} {corpus}
+    flowbert compare --methods raw,advised {plain} {corpus} --tasks PAIRS.csv"""
+
 
 @dataclass(frozen=True)
 class Advice:
@@ -62,12 +80,14 @@ class Advice:
         pooling: Advised pooling.
         method: Advised map.
         text: Reason and commands.
+        template: Advised template; empty for none.
     """
 
     layers: str
     pooling: str
     method: str
     text: str
+    template: str = ""
 
     def __str__(self) -> str:
         return self.text
@@ -86,7 +106,8 @@ def advise(
 
     A sentence-transformers folder keeps its layers and pooling, without a map. An encoder with
     learned token weights keeps them, too, and gets the map of the recipe. Any other encoder gets
-    the recommended recipe, whose pooling includes [CLS] if it is informative on the sentences.
+    the recommended recipe, whose pooling includes [CLS] if it is informative on the sentences. A
+    decoder gets a template, the last token and a whitening.
     docs/choosing-a-method.md shows how good the advice is, and where it fails.
 
     Args:
@@ -125,17 +146,18 @@ def advise(
     chosen = plain = _changed(encoder)
     if isinstance(opened, SentenceEncoder):
         chosen = plain | {"layers": advice.layers, "pooling": advice.pooling}
-    text = advice.text + (_RAW_TEXT if advice.method == "raw" else _MAP_TEXT)
-    return replace(
-        advice,
-        text=text.format(
-            method=advice.method,
-            recipe=RECIPE_METHOD,
-            encoder=_encoder_flags(chosen),
-            plain=_encoder_flags(plain),
-            **_corpus_flags(corpus, nli, column),
-        ),
+    next_commands = _RAW_TEXT if advice.method == "raw" else _MAP_TEXT
+    if advice.template:
+        chosen |= {"template": advice.template}
+        next_commands = _DECODER_TEXT
+    commands = next_commands.format(
+        method=advice.method,
+        recipe=RECIPE_METHOD,
+        encoder=_flags(chosen, "encoder."),
+        plain=_flags(plain, "encoder."),
+        **_corpus_flags(corpus, nli, column),
     )
+    return replace(advice, text=advice.text + commands)
 
 
 def advise_encoder(
@@ -165,6 +187,9 @@ def advise_encoder(
         return _use(_BY_SENTENCE_TRANSFORMERS, layers, settings.pooling, "raw")
     if POOLINGS.parse(settings.pooling)[0] is LearnedWeightsPooling:
         return _use(_OF_LEARNED_WEIGHTS, layers, settings.pooling, RECIPE_METHOD)
+    if reads_prefixes(encoder.backbone):
+        template = name_template(encoder.template or TEMPLATES[DECODER_TEMPLATE])
+        return _use(_OF_DECODERS, "last", "last_token", DECODER_METHOD, template)
     informative = cls_is_informative(encoder, sentences, cache)
     found = {
         True: "is informative",
@@ -176,11 +201,17 @@ def advise_encoder(
     return _use(reason, RECIPE_LAYERS, pooling, RECIPE_METHOD)
 
 
-def _use(reason: str, layers: str, pooling: str, method: str) -> Advice:
+def _use(
+    reason: str, layers: str, pooling: str, method: str, template: str = ""
+) -> Advice:
     text = _USE_TEXT.format(
-        reason=reason, method=method, layers=layers, pooling=pooling
+        reason=reason,
+        method=method,
+        layers=layers,
+        pooling=pooling,
+        template=f", template {template}" if template else "",
     )
-    return Advice(layers, pooling, method, text)
+    return Advice(layers, pooling, method, text, template)
 
 
 def follow_advice(
@@ -211,7 +242,11 @@ def follow_advice(
         for own in backbones.values():
             advice = advise_encoder(own, sentences, cache)
             if isinstance(own, SentenceEncoder):
-                own = own.variant(layers=advice.layers, pooling=advice.pooling)
+                own = own.variant(
+                    layers=advice.layers,
+                    pooling=advice.pooling,
+                    template=advice.template or None,
+                )
             followed.append(
                 replace(
                     candidate,
@@ -226,36 +261,32 @@ def follow_advice(
 
 def _changed(encoder: EncoderOptions | SentenceEncoder) -> dict[str, Any]:
     """Options of the encoder that are not what a command takes without them."""
-    given = (
+    plain = vars(EncoderOptions(""))
+    options = (
         encoder.describe() if isinstance(encoder, SentenceEncoder) else vars(encoder)
     )
-    plain = vars(EncoderOptions(""))
     return {
         name: value
-        for name, value in given.items()
+        for name, value in options.items()
         if value != plain[name] and name not in ("layers", "pooling")
     }
 
 
-def _encoder_flags(options: Mapping[str, Any]) -> str:
-    return _flags({f"encoder.{name}": value for name, value in options.items()})
-
-
 def _corpus_flags(corpus: str, nli: str, column: str | None) -> dict[str, str]:
     """Options of the next commands: corpus and input."""
-    is_file = corpus not in NAMED and hub_name(corpus) is None
     pairs = nli if corpus == "nli" else None
+    options: dict[str, Any] = {"input": "SENTENCES.txt"}
+    if corpus not in NAMED and hub_name(corpus) is None:
+        options = {"input": corpus, "column": column}
     return {
         "corpus": _flags({"corpus": corpus, "nli": pairs, "column": column}),
-        "input": _flags(
-            {
-                "input": corpus if is_file else "SENTENCES.txt",
-                "column": column if is_file else None,
-            }
-        ),
+        "input": _flags(options),
     }
 
 
-def _flags(values: Mapping[str, Any]) -> str:
-    given = {name: value for name, value in values.items() if value is not None}
-    return shlex.join(f"--{name}={value}" for name, value in given.items())
+def _flags(values: Mapping[str, Any], group: str = "") -> str:
+    return shlex.join(
+        f"--{group}{name}={value}"
+        for name, value in values.items()
+        if value is not None
+    )

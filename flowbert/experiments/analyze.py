@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from flowbert.analysis import Analysis, Sample, analyze_sample
-from flowbert.analysis.frames import ALL, make_measures
+from flowbert.analysis.measure import ALL, make_measures
 from flowbert.analysis.sentences import check_projection
 from flowbert.arrays import Floats
 from flowbert.data.corpus import load_corpus
@@ -23,8 +24,7 @@ from flowbert.encoders import (
     open_encoder,
 )
 from flowbert.errors import UserError, check_used
-from flowbert.experiments.candidates import parse_candidates
-from flowbert.experiments.plan import check_size
+from flowbert.experiments.plan import check_size, parse_candidates
 from flowbert.experiments.results import Results
 from flowbert.experiments.run import fit_candidate
 from flowbert.flows import Glow
@@ -182,8 +182,8 @@ def _load_scored(
 ) -> list[STS]:
     """Tasks whose cosines are shown by gold score; none if no task is named."""
     if not tasks:
-        options = {"senteval": senteval, "columns": columns}
-        options["split"] = None if split in ("test", ["test"]) else split
+        other_split = None if split in ("test", ["test"]) else split
+        options = {"senteval": senteval, "columns": columns, "split": other_split}
         check_used(options, (), "an analysis without tasks")
         return []
     loaded = load_tasks(tasks, senteval, split=split, columns=columns)
@@ -221,10 +221,10 @@ def analyze_results(results: Results, **parts: Any) -> Analysis:
     for name in _SETTING_COLUMNS:
         values = [value for value in measured[name].unique() if value != "none"]
         setting[name] = ", ".join(values) or "none"
-    if len(results.sentences) < _FEWEST_WITH_NEIGHBOURS:
-        return analyze_sample(Sample(pairs=pairs, **parts), setting)
-    vectors = _measurable(results.vectors)
-    sample = Sample(results.sentences, vectors, pairs, **parts)
+    sample = Sample(pairs=pairs, **parts)
+    if len(results.sentences) >= _FEWEST_WITH_NEIGHBOURS:
+        vectors = _measurable(results.vectors)
+        sample = replace(sample, sentences=results.sentences, vectors=vectors)
     return analyze_sample(sample, setting)
 
 

@@ -10,9 +10,8 @@ from typing import Any
 
 import torch
 
-from flowbert.data.corpus import NAMED, OWN_NAMES, Corpus, load_corpus
+from flowbert.data.corpus import IN_MEMORY, NAMED, OWN_NAMES, Corpus, load_corpus
 from flowbert.data.hub import hub_name
-from flowbert.data.memory import IN_MEMORY
 from flowbert.data.text_files import as_list
 from flowbert.encoders import (
     Encoder,
@@ -21,10 +20,14 @@ from flowbert.encoders import (
     open_encoders,
 )
 from flowbert.encoders.pooling import make_pooling
-from flowbert.errors import FlowbertWarning, UserError, hear_warnings
+from flowbert.errors import FlowbertWarning, UserError, record_warnings
 from flowbert.experiments.advise import follow_advice
-from flowbert.experiments.candidates import Candidate, parse_candidates
-from flowbert.experiments.plan import draw_samples, plan_experiments
+from flowbert.experiments.plan import (
+    Candidate,
+    draw_samples,
+    parse_candidates,
+    plan_experiments,
+)
 from flowbert.experiments.results import Results
 from flowbert.experiments.run import run_experiments
 from flowbert.io import as_json
@@ -146,9 +149,9 @@ def compare(
     experiments = plan_experiments(
         encoders, candidates, corpora, learned, seeds, samples
     )
-    with hear_warnings() as heard:
+    with record_warnings() as warned:
         results = run_experiments(experiments, cache, output, device)
-    results.record["warnings"] = heard
+    results.record["warnings"] = warned
     options = {name: options[name] for name in options if name not in _PLACES}
     results.record["config"] = as_json(options, _describe_argument)
     results.add_intervals(bootstrap, bootstrap_seed)
@@ -186,11 +189,8 @@ def check_options(
 
 def _warn_of_counts(encoders: Sequence[Encoder], corpora: int) -> None:
     """Say that weights are counted over all corpora, where a fit would count over its own."""
-    counted = {
-        encoder.columns()["pooling"]: None
-        for encoder in encoders
-        if getattr(encoder, "counted", False)
-    }
+    counting = [each for each in encoders if getattr(each, "counted", False)]
+    counted = dict.fromkeys(each.columns()["pooling"] for each in counting)
     if counted and corpora > 1:
         warnings.warn(
             f"pooling: {', '.join(counted)} counts tokens over all {corpora} corpora together; "
@@ -257,7 +257,7 @@ def _sources(corpus: Any) -> dict[str, Any]:
     """
     items = list(corpus) if isinstance(corpus, list | tuple) else [corpus]
     if all(isinstance(item, str) for item in items):
-        return {name: name for name in as_list(corpus, "corpus", paths=True)}
+        items = as_list(corpus, "corpus", paths=True)
     sources: dict[str, Any] = {}
     for item in items:
         name = item if isinstance(item, str) else IN_MEMORY

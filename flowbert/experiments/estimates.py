@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flowbert.arrays import Floats
 
@@ -74,29 +73,19 @@ class Estimates:
 
     def texts(self) -> list[str]:
         """Scores and intervals x 100, such as ``"12.4 [10.1, 14.6]"``."""
-        return [
-            _text(value, ends)
-            for value, ends in zip(self.values, self.intervals, strict=True)
-        ]
+        return list(map(_text, self.values, self.intervals))
 
 
 MISSING = Estimates(np.full(1, np.nan), np.full((1, 1), np.nan))
 """A row without a score."""
 
 
-def joined(*parts: Estimates) -> Estimates:
+def concatenate(*parts: Estimates) -> Estimates:
     """The rows of all parts, of as many resamples each, or a single one that is missing."""
     most = max(part.replicates.shape[1] for part in parts)
-    shapes = [(len(part), most) for part in parts]
-    return Estimates(
-        np.concatenate([part.values for part in parts]),
-        np.concatenate(
-            [
-                np.broadcast_to(part.replicates, shape)
-                for part, shape in zip(parts, shapes, strict=True)
-            ]
-        ),
-    )
+    replicates = [np.broadcast_to(x.replicates, (len(x), most)) for x in parts]
+    values = np.concatenate([part.values for part in parts])
+    return Estimates(values, np.concatenate(replicates))
 
 
 class Comparison:
@@ -161,22 +150,16 @@ class Comparison:
         if above[used]:
             gain = self.table[used][self.base]
             parts = [f"use {self.names[used]}, {gain} above {base}"]
-        if equal.any():
-            texts = self._texts(equal, used)
-            parts.append(f"no significant difference: {texts}")
-        if (above & others).any():
-            texts = self._texts(above & others, self.base)
-            parts.append(f"also above {base}: {texts}")
-        if (below & others).any():
-            parts.append(f"below {base}: {self._texts(below & others, self.base)}")
+        for title, chosen, other in (
+            ("no significant difference", equal, used),
+            (f"also above {base}", above & others, self.base),
+            (f"below {base}", below & others, self.base),
+        ):
+            rows = np.flatnonzero(chosen)
+            texts = [f"{self.names[row]} {self.table[row][other]}" for row in rows]
+            if texts:
+                parts.append(f"{title}: {', '.join(texts)}")
         return "; ".join(parts)
-
-    def _texts(self, chosen: NDArray[np.bool_], other: int) -> str:
-        """Names of some methods, each with its difference from another one."""
-        return ", ".join(
-            f"{self.names[row]} {self.table[row][other]}"
-            for row in np.flatnonzero(chosen)
-        )
 
     @cached_property
     def table(self) -> list[list[str]]:

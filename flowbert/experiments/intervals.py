@@ -1,4 +1,4 @@
-"""The bootstrap of a comparison: intervals, averages over tasks, differences and verdicts."""
+"""Columns of results, their bootstrap intervals, averages over tasks, differences, verdicts."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,10 +8,50 @@ import numpy as np
 import pandas as pd
 
 from flowbert.arrays import Floats
-from flowbert.experiments.candidates import ADVISED
-from flowbert.experiments.columns import RESULT_COLUMNS, UNFITTED, main_aggregation
-from flowbert.experiments.estimates import Comparison, Estimates, joined
+from flowbert.experiments.estimates import Comparison, Estimates, concatenate
+from flowbert.experiments.plan import ADVISED
 from flowbert.tasks import AGGREGATIONS, AVERAGE, Task
+
+RESULT_COLUMNS: dict[str, Any] = {
+    "encoder": str,
+    "layers": str,
+    "pooling": str,
+    "method": str,
+    "corpus": str,
+    "seed": "Int64",
+    "task": str,
+    "split": str,
+    "metric": str,
+    "aggregation": str,
+    "value": float,
+    "low": float,
+    "high": float,
+    "pairs": int,
+    "supervised": bool,
+    "reason": str,
+    "experiment": str,
+}
+"""Columns of ``Results.frame`` and their types, as pandas names them."""
+
+UNFITTED = ("none", "given")
+"""Corpora of what is not fitted here: it is compared under every corpus."""
+
+
+def main_aggregation(frame: pd.DataFrame, metric: str = "spearman") -> str:
+    """The aggregation of a metric that is shown first, and that verdicts go by.
+
+    Args:
+        frame: Rows of results.
+        metric: Metric.
+
+    Returns:
+        ``wmean`` for Spearman; ``all`` for other metrics, and if the data of a task has merged
+        subsets.
+    """
+    tasks = frame[frame["metric"] == metric]
+    weighted = tasks[tasks["aggregation"] == "wmean"]
+    return "wmean" if set(tasks["task"]) == set(weighted["task"]) else "all"
+
 
 Items = Mapping[Task, Mapping[str, Floats]]
 """Items ``(K,)`` of the experiments on each task, by their keys."""
@@ -64,9 +104,9 @@ def with_averages(
     averaged = [task.name for task in tasks if task.averaged]
     averages, of_averages = _averages(over_seeds, of_seeds, averaged)
     whole = _below(frame, averages)
-    whole[["low", "high"]] = joined(estimates, of_averages).intervals
+    whole[["low", "high"]] = concatenate(estimates, of_averages).intervals
     rows = _below(over_seeds, averages)
-    compared = dict(_comparisons(rows, joined(of_seeds, of_averages), tasks))
+    compared = dict(_comparisons(rows, concatenate(of_seeds, of_averages), tasks))
     return whole[list(RESULT_COLUMNS)].astype(RESULT_COLUMNS), compared
 
 
@@ -84,7 +124,7 @@ def _pool(
     pooled = groups.agg(pairs=("pairs", pairs)).reset_index()
     numbers = groups.ngroup().to_numpy()
     means = [estimates[numbers == number].mean() for number in range(len(pooled))]
-    of_groups = joined(*means) if means else estimates[:0]
+    of_groups = concatenate(*means) if means else estimates[:0]
     return pooled.assign(value=of_groups.values), of_groups
 
 
@@ -105,7 +145,7 @@ def _averages(
             parts.append(means)
     constant: dict[str, Any] = {"task": AVERAGE, "metric": "spearman", "seed": None}
     averages = pd.concat(frames).assign(**constant, reason="", experiment="")
-    return averages, joined(*parts)
+    return averages, concatenate(*parts)
 
 
 def _comparisons(

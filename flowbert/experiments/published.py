@@ -1,9 +1,7 @@
 """Published scores, and the relation of an encoder to the published one of a row."""
 
-import csv
 import fnmatch
 import json
-import os
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -11,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from flowbert.data.text_files import as_list
+from flowbert.data.text_files import as_list, user_path
 from flowbert.encoders.source import locate, read_settings
 from flowbert.errors import UserError, nearest
 from flowbert.io import read_json
@@ -102,12 +100,11 @@ def select_rows(
         matches += fnmatch.filter(known["id"], f"{name}-*")
         if not matches:
             names = [*known["source"].unique(), *known["id"]]
+            allowed = "an id, its first parts up to a hyphen, or a pattern"
             raise UserError(
                 argument=argument,
                 received=name,
-                expected=(
-                    f"an id, its first parts up to a hyphen, or a pattern{nearest(names, name)}"
-                ),
+                expected=f"{allowed}{nearest(names, name)}",
             )
         chosen.update(matches)
     return known[known["id"].isin(chosen)]
@@ -115,9 +112,8 @@ def select_rows(
 
 def published_sizes() -> dict[str, dict[str, str]]:
     """Model type, layers, dimensions and vocabulary of the published encoders, by hub name."""
-    file = files("flowbert.experiments") / "published_data" / "encoders.csv"
-    with file.open(encoding="utf-8") as lines:
-        return {row.pop("path"): row for row in csv.DictReader(lines)}
+    sizes = published("encoders").set_index("path").astype(str)
+    return {str(path): row.to_dict() for path, row in sizes.iterrows()}
 
 
 def relation_to_published(encoder: str, published: str) -> str:
@@ -131,7 +127,7 @@ def relation_to_published(encoder: str, published: str) -> str:
         encoder: Folder, run folder, text file of word vectors, or hub name.
         published: Hub name of the published encoder; empty for word vectors.
     """
-    folder = Path(os.path.expanduser(encoder)).absolute()
+    folder = user_path(encoder).absolute()
     if not published or folder.is_file():
         return OTHER_NAME
     owner_and_name = snapshot_name(folder)

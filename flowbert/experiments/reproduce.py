@@ -1,6 +1,5 @@
 """Reproduction of published scores with the same settings."""
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,13 +11,12 @@ import pandas as pd
 import torch
 
 from flowbert.data.corpus import Corpus, load_corpus
-from flowbert.data.text_files import as_list
+from flowbert.data.text_files import as_list, user_path
 from flowbert.encoders import Encoder, SentenceEncoder, WordVectors, choose_device
 from flowbert.errors import UserError, check_used, choices
-from flowbert.experiments.candidates import parse_candidates
 from flowbert.experiments.compare import check_options
-from flowbert.experiments.estimates import MISSING, Estimates, joined
-from flowbert.experiments.plan import Experiment, plan_experiments
+from flowbert.experiments.estimates import MISSING, Estimates, concatenate
+from flowbert.experiments.plan import Experiment, parse_candidates, plan_experiments
 from flowbert.experiments.published import (
     IS_COPY,
     OTHER_NAME,
@@ -109,7 +107,8 @@ def reproduce(
         raise UserError(
             f"received {tasks}; the rows have no score of them", argument="tasks"
         )
-    measured = load_tasks(names, senteval, uniformity_limit=_UNIFORMITY_LIMIT)
+    kinds = [f"{kind}:{name}" for kind in chosen["task"].unique() for name in names]
+    measured = load_tasks(kinds, senteval, uniformity_limit=_UNIFORMITY_LIMIT)
     plan = _Plan(measured, nli, seeds, device)
     experiments: dict[str, list[Experiment]] = {}
     failures = []
@@ -214,9 +213,8 @@ class _Plan:
         encoder = self._encoder(row)
         fits_nli = row.map != "raw" and row.corpus == "nli"
         corpora = {}
-        for task in self.tasks:
-            is_published = np.isfinite(getattr(row, task.name))
-            if is_published and ("spearman", row.aggregation) in task.metrics:
+        for task in _tasks_of(row, self.tasks).values():
+            if ("spearman", row.aggregation) in task.metrics:
                 corpus = self.nli_corpus if fits_nli else task.corpus("target")
                 corpora[task] = [corpus]
         if not corpora:
@@ -240,7 +238,7 @@ class _Plan:
                 "folder, and the id of the row",
                 argument="encoder",
             )
-        is_file = Path(os.path.expanduser(row.opened)).is_file()
+        is_file = user_path(row.opened).is_file()
         if is_file == bool(row.path):
             kind = "an encoder" if row.path else "a text file of word vectors"
             received = repr(row.opened) if row.opened else "nothing"
@@ -259,6 +257,7 @@ class _Plan:
         return self.networks[key].variant(
             layers=row.layers,
             max_length=row.max_length,
+            template=row.template,
         )
 
 
@@ -269,8 +268,11 @@ def _compare(
     estimates: Estimates,
 ) -> Iterator[dict[str, Any]]:
     """A line for each task of a published row, and for their average."""
-    tasks = [task for task in tasks if np.isfinite(getattr(row, task.name))]
-    others = {task.name: _other_pairs(task, row.aggregation) for task in tasks}
+    own_tasks = _tasks_of(row, tasks)
+    others = {
+        name: _other_pairs(name, task, row.aggregation)
+        for name, task in own_tasks.items()
+    }
     differences = [
         f"{', '.join(name for name in others if others[name] == other)}: {other}"
         for other in dict.fromkeys(filter(None, others.values()))
@@ -278,7 +280,7 @@ def _compare(
     row = row._replace(note="; ".join(filter(None, [row.note, *differences])))
     means = []
     for name, other in others.items():
-        own = scores[scores["task"] == name]
+        own = scores[scores["task"] == own_tasks[name].name]
         mean = MISSING
         if len(own):
             mean = estimates[own.index.to_numpy()].mean()
@@ -288,15 +290,25 @@ def _compare(
             "std": 100 * own["value"].std(),
             "note": "; ".join(filter(None, notes)),
         }
-    if len(tasks) > 1:
+    if len(own_tasks) > 1:
         score = float(np.mean([getattr(row, name) for name in others]))
-        mean = joined(*means).mean()
+        mean = concatenate(*means).mean()
         yield _line(row, AVERAGE, score, mean, any(others.values()))
 
 
-def _other_pairs(task: Task, aggregation: str) -> str:
+def _tasks_of(row: Any, tasks: Sequence[Task]) -> dict[str, Task]:
+    """Tasks that a row has scores of, by their name in the papers."""
+    names = {
+        task.name.rpartition(":")[2]: task for task in tasks if task.kind == row.task
+    }
+    return {
+        name: task for name, task in names.items() if np.isfinite(getattr(row, name))
+    }
+
+
+def _other_pairs(name: str, task: Task, aggregation: str) -> str:
     """How the pairs of a task differ from those of the papers; empty if they do not."""
-    expected = PUBLISHED_TASKS[task.name]
+    expected = PUBLISHED_TASKS[name]
     if task.count != expected:
         return f"{task.count} pairs here, {expected} in SentEval"
     if ("spearman", aggregation) not in task.metrics:

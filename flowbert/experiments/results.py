@@ -1,7 +1,6 @@
 """Results: a view of records as one long table, with intervals and verdicts."""
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -13,9 +12,13 @@ import torch
 from flowbert.analysis.table import in_order
 from flowbert.arrays import Floats
 from flowbert.errors import UserError, check_choice
-from flowbert.experiments.columns import RESULT_COLUMNS, main_aggregation
 from flowbert.experiments.estimates import Estimates
-from flowbert.experiments.intervals import estimate_rows, with_averages
+from flowbert.experiments.intervals import (
+    RESULT_COLUMNS,
+    estimate_rows,
+    main_aggregation,
+    with_averages,
+)
 from flowbert.experiments.records import (
     read_record,
     record_file,
@@ -41,7 +44,7 @@ class Results:
     """Scores of methods on tasks: a view of the records of experiments.
 
     Args:
-        rows: Scores, with the keys of :data:`flowbert.experiments.columns.RESULT_COLUMNS`.
+        rows: Scores, with the keys of :data:`flowbert.experiments.intervals.RESULT_COLUMNS`.
         record: Metadata of the run: versions, device, settings, verdicts, differences.
         records: Records of the experiments, and of the reference rows of tables.
 
@@ -107,10 +110,14 @@ class Results:
     @property
     def items(self) -> dict[Task, dict[str, Floats]]:
         """Items ``(K,)`` of the experiments on each task, by their keys."""
-        items: dict[str, dict[str, Floats]] = defaultdict(dict)
-        for record in self.records:
-            items[record.settings["task"]["digest"]][record.key] = record.items
-        return {task: items[task.digest] for task in self.tasks}
+        return {
+            task: {
+                record.key: record.items
+                for record in self.records
+                if record.settings["task"]["digest"] == task.digest
+            }
+            for task in self.tasks
+        }
 
     @property
     def sentences(self) -> list[str]:
@@ -279,9 +286,7 @@ class Results:
         schema = {"rows": list, "record": dict, "records": (dict, {})}
         content = read_json(path, schema)
         verdicts = content["record"].get("verdicts", [])
-        if not isinstance(verdicts, list) or not all(
-            isinstance(line, str) for line in verdicts
-        ):
+        if not isinstance(verdicts, list) or {*map(type, verdicts)} - {str}:
             raise UserError(f"{path}: verdicts are {verdicts!r}; expected lines")
         records, stored = [], {}
         if folder.is_dir():

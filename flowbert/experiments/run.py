@@ -4,6 +4,7 @@ import datetime
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache as cached
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,7 @@ from flowbert.data.corpus import Corpus
 from flowbert.data.sts import Subset
 from flowbert.encoders import Encoder
 from flowbert.errors import UserError
-from flowbert.experiments.candidates import Candidate, check_unseeded
-from flowbert.experiments.plan import Experiment
+from flowbert.experiments.plan import Candidate, Experiment, check_unseeded
 from flowbert.experiments.records import (
     environment,
     read_finished,
@@ -101,8 +101,7 @@ def run_experiments(
         **here,
         "time": now.isoformat(timespec="seconds"),
         "encoders": [
-            encoder.describe()
-            for encoder in dict.fromkeys(each.encoder for each in experiments)
+            each.describe() for each in dict.fromkeys(x.encoder for x in experiments)
         ],
     }
     return Results.of([records[key] for key in keys], about, folder)
@@ -239,31 +238,23 @@ class _Encoded:
     def __init__(self, encoder: Encoder, cache: EmbeddingCache) -> None:
         self.encoder = encoder
         self._cache = cache
-        self._rows: dict[str, Vectors] = {}
-        self._moments: dict[str, Moments] = {}
-        self._tasks: dict[Task, Tensor] = {}
+        # Each is computed once, and freed with this object.
+        self.rows = cached(self._rows)
+        self.moments = cached(self._moments)
+        self.task = cached(self._task)
 
-    def rows(self, corpus: Corpus) -> Vectors:
+    def _rows(self, corpus: Corpus) -> Vectors:
         """Vectors of a corpus, ``(N, D)``."""
-        if corpus.digest not in self._rows:
-            rows = self._cache.rows(self.encoder, corpus.sentences)
-            self._rows[corpus.digest] = rows
-        return self._rows[corpus.digest]
+        return self._cache.rows(self.encoder, corpus.sentences)
 
-    def moments(self, corpus: Corpus) -> Moments:
+    def _moments(self, corpus: Corpus) -> Moments:
         """Moments of the vectors of a corpus."""
-        if corpus.digest not in self._moments:
-            rows = self.rows(corpus)
-            moments = Moments(rows.shape[1]).update_blocks(rows.blocks())
-            self._moments[corpus.digest] = moments
-        return self._moments[corpus.digest]
+        rows = self.rows(corpus)
+        return Moments(rows.shape[1]).update_blocks(rows.blocks())
 
-    def task(self, task: Task) -> Tensor:
+    def _task(self, task: Task) -> Tensor:
         """Vectors of the sentences of a task, ``(M, D)``."""
-        if task not in self._tasks:
-            vectors = self._cache.rows(self.encoder, task.sentences)[:]
-            self._tasks[task] = torch.from_numpy(vectors)
-        return self._tasks[task]
+        return torch.from_numpy(self._cache.rows(self.encoder, task.sentences)[:])
 
     def pairs(self, labels: Sequence[Subset]) -> LabelledPairs | None:
         """Vectors of labelled pairs; None without pairs."""

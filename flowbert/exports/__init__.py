@@ -5,8 +5,7 @@ from flowbert.exports.export import export
 from flowbert.exports.format import EXPORT_FORMATS, Format
 
 # These imports register the formats.
-from flowbert.exports.onnx import ONNX
-from flowbert.exports.onnx_int8 import ONNXInt8
+from flowbert.exports.onnx import ONNX, ONNXInt8
 from flowbert.exports.sentence_transformers import SentenceTransformers
 from flowbert.exports.served import served_by
 

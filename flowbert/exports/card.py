@@ -1,6 +1,5 @@
 """README.md of an exported model: metadata for the hub, settings, scores, limits."""
 
-import os
 import re
 from collections.abc import Sequence
 from importlib.resources import files
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from flowbert import __version__
+from flowbert.data.text_files import user_path
 from flowbert.encoders import Encoder
 from flowbert.errors import UserError
 from flowbert.experiments.results import Results
@@ -110,7 +110,7 @@ def _cosines(model: Model) -> dict[str, RandomPairs]:
 
 def base_name(encoder: Encoder) -> str:
     """Name of an encoder on the hub, or of its folder."""
-    path = Path(os.path.expanduser(encoder.path))
+    path = user_path(encoder.path)
     return path.name if path.exists() else encoder.path.partition("@")[0]
 
 

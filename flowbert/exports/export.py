@@ -1,40 +1,37 @@
 """Export of a model as a verified folder for other programs."""
 
 import importlib.util
-import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 from sklearn.metrics.pairwise import cosine_similarity
 
+from flowbert import __version__
 from flowbert.data.sample import sample_corpus
+from flowbert.data.text_files import user_path
 from flowbert.encoders.source import TRAINED_ENCODER
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import FlowbertWarning, UserError, first_line
 from flowbert.experiments.results import Results
 from flowbert.exports.card import TEXTS, check_results, model_card, name_in
 from flowbert.exports.format import EXPORT_FORMATS, Format
 from flowbert.exports.served import check_servable, served_by
-from flowbert.exports.upload import check_access, upload
-from flowbert.folders import write_folder_atomically
+from flowbert.io import MANIFEST, write_folder_atomically
 from flowbert.model import Model
 
 _UNUSUAL = (
-    *(
-        "UPPER and lower",
-        "Ärger über Straßen",
-        "naïve e\u0301tude",
-        "句子很短。",
-        "🙂 ok",
-    ),
-    *(
-        "  spaces  ",
-        "a tab\tand\na line",
-        "don't — “quoted”",
-        "1,000.5 %",
-        "[CLS] [SEP]",
-    ),
+    "UPPER and lower",
+    "Ärger über Straßen",
+    "naïve e\u0301tude",
+    "句子很短。",
+    "🙂 ok",
+    "  spaces  ",
+    "a tab\tand\na line",
+    "don't — “quoted”",
+    "1,000.5 %",
+    "[CLS] [SEP]",
 )
 """Texts that programs may tokenize differently."""
 
@@ -104,7 +101,7 @@ def export(
         opened = model
     else:
         opened = Model.load(model, method, encoder=encoder)
-        run = Path(os.path.expanduser(model))
+        run = user_path(model)
         trained = (run / TRAINED_ENCODER).is_dir()
         if results is None and (run / "results.json").is_file():
             results, own = run / "results.json", True
@@ -182,3 +179,61 @@ def _largest_difference(
         )
     ours, theirs = (cosine_similarity(x.astype(np.float64)) for x in rows)
     return float(np.abs(ours - theirs).max())
+
+
+def check_access(name: str) -> None:
+    """Check name, token and connection before the export; nothing is created.
+
+    Args:
+        name: ``owner/name``.
+
+    Raises:
+        UserError: If the hub cannot be reached, or rejects the name or the token.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
+
+    with _one_line(name):
+        validate_repo_id(name)
+        HfApi().whoami()
+
+
+def upload(folder: Path, name: str, private: bool, replaced: Sequence[str]) -> None:
+    """Upload a folder, and delete files of an earlier export from the repository.
+
+    Args:
+        folder: A complete export.
+        name: ``owner/name``; the repository is created if it does not exist.
+        private: Make a new repository private; an existing one keeps its setting.
+        replaced: Patterns of files of an earlier export to delete; other files are kept.
+
+    Raises:
+        UserError: If the hub cannot be reached or denies access.
+    """
+    from huggingface_hub import HfApi
+
+    with _one_line(name, f"; {folder} is written"):
+        HfApi().create_repo(name, private=private, exist_ok=True)
+        HfApi().upload_folder(
+            repo_id=name,
+            folder_path=folder,
+            commit_message=f"flowbert {__version__}",
+            delete_patterns=list(replaced),
+            ignore_patterns=[MANIFEST],
+        )
+
+
+@contextmanager
+def _one_line(name: str, done: str = "") -> Iterator[None]:
+    try:
+        yield
+    # Names, tokens, rights and connections fail with a dozen unrelated types.
+    except Exception as error:
+        raise UserError(
+            argument="push_to",
+            received=name,
+            expected=(
+                "owner/name on the hub, online, and a token that "
+                f"may write to it, of `hf auth login` or HF_TOKEN ({first_line(error)}){done}"
+            ),
+        ) from error

@@ -1,4 +1,4 @@
-"""A model as one ONNX graph: token ids in, sentence embeddings out."""
+"""A model as one ONNX graph, also with 8-bit weights: token ids in, embeddings out."""
 
 import copy
 import logging
@@ -11,13 +11,16 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.metrics.pairwise import paired_cosine_distances
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.template import Template
 from flowbert.exports.format import EXPORT_FORMATS, Format
 from flowbert.flows import Glow
 from flowbert.maps import Flow, Map
+from flowbert.maps.view_maps import ViewsMap
 from flowbert.model import Model
 
 GRAPH, TOKENIZER = "model.onnx", "tokenizer.json"
@@ -25,23 +28,67 @@ _INPUTS = ("input_ids", "attention_mask")
 
 
 class _Graph(nn.Module):
-    def __init__(self, encoder: SentenceEncoder, fitted: Map | None) -> None:
+    """Readings of one pass side by side, and the map."""
+
+    def __init__(
+        self,
+        views: Sequence[SentenceEncoder],
+        template: Template | None,
+        fitted: Map | None,
+    ) -> None:
         super().__init__()
-        self.encoder = encoder.variant()
-        self.encoder.frozen = False  # ONNX has no autocast, which a frozen one disables
-        self.steps = nn.ModuleList()
-        for step in [] if fitted is None else fitted.parts:
-            if isinstance(step, Flow):
-                self.steps.append(copy.deepcopy(step.flow_).float())
-            else:
-                self.steps.append(_Affine(*step.affine()))
+        self.encoder = nn.ModuleList([view.variant() for view in views])
+        self.template = template
+        self.map = nn.Identity() if fitted is None else _module(fitted)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         features = {"input_ids": input_ids, "attention_mask": attention_mask}
-        x: Tensor = self.encoder(features)
-        for step in self.steps:
-            x = step.through_levels(x)[0] if isinstance(step, Glow) else step(x)
-        return x
+        if self.template is not None:
+            outside = self.template.outside(attention_mask)
+            features["special_tokens_mask"] = outside
+        views: Any = self.encoder
+        output = views[0].backbone(features)
+        x = torch.cat([view.read(output, features) for view in views], dim=1)
+        mapped: Tensor = self.map(x)
+        return mapped
+
+
+def _module(fitted: Map) -> nn.Module:
+    """A fitted map as a module."""
+    if len(fitted.parts) > 1:
+        return nn.Sequential(*map(_module, fitted.parts))
+    (step,) = fitted.parts
+    if isinstance(step, Flow):
+        return _FlowStep(copy.deepcopy(step.flow_).float())
+    if isinstance(step, ViewsMap):
+        return _Views([_module(each) for each in step.fitted_], step.factors)
+    return _Affine(*step.affine())
+
+
+class _FlowStep(nn.Module):
+    def __init__(self, flow: Glow) -> None:
+        super().__init__()
+        self.flow = flow
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.flow.through_levels(x)[0]
+
+
+class _Views(nn.Module):
+    def __init__(self, maps: Sequence[nn.Module], factors: Sequence[float]) -> None:
+        super().__init__()
+        self.maps = nn.ModuleList(maps)
+        self.factors = factors
+
+    def forward(self, x: Tensor) -> Tensor:
+        blocks = zip(
+            self.maps, self.factors, x.tensor_split(len(self.maps), dim=1), strict=True
+        )
+        mapped = [
+            factor * nn.functional.normalize(step(block))
+            for step, factor, block in blocks
+        ]
+        return torch.cat(mapped, dim=1)
 
 
 class _Affine(nn.Module):
@@ -81,14 +128,23 @@ class ONNX(Format):
         """Write graph and tokenizer.
 
         Raises:
-            UserError: If the encoder is not a transformer, has a prompt, or torch cannot export it.
+            UserError: If the encoder is not a transformer, has a prompt or several templates, or
+                torch cannot export it.
         """
-        encoder = model.encoder
-        if not isinstance(encoder, SentenceEncoder):
-            raise self.refused(f"the encoder {encoder.path}", "a transformer alone")
-        if encoder.prompt:
-            raise self.refused(f"the template {encoder.template!r}", "no prompt")
-        encoder = encoder.with_template_in_tokenizer()
+        views: list[Any] = list(getattr(model.encoder, "views", [model.encoder]))
+        if not isinstance(views[0], SentenceEncoder):
+            raise self.refused(
+                f"the encoder {model.encoder.path}", "a transformer alone"
+            )
+        templates = {view.template for view in views}
+        if len(templates) > 1 or views[0].prompt:
+            received = " | ".join(map(repr, sorted(templates)))
+            raise self.refused(
+                f"the template {received}", "no prompt, and one template"
+            )
+        template = views[0].wrapping
+        views = [view.with_template_in_tokenizer() for view in views]
+        encoder = views[0]
         tokenizer = encoder.backbone.tokenizer
         saved = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
         saved.enable_truncation(encoder.max_length)
@@ -101,7 +157,7 @@ class ONNX(Format):
         try:
             with torch.no_grad(), quiet_exporter():
                 program: Any = torch.onnx.export(
-                    _Graph(encoder, model.map).to(encoder.device).eval(),
+                    _Graph(views, template, model.map).to(encoder.device).eval(),
                     tuple(example[name].to(encoder.device) for name in _INPUTS),
                     input_names=_INPUTS,
                     output_names=["sentence_embedding"],
@@ -111,7 +167,7 @@ class ONNX(Format):
                 )
         except torch.onnx.OnnxExporterError as error:
             network = type(encoder.backbone.network).__name__
-            received = f"{network} with {encoder.pooling}"
+            received = f"{network} with {model.encoder.columns()['pooling']}"
             raise self.refused(received, "another network") from error
         program.save(folder / GRAPH, external_data=False)
 
@@ -147,3 +203,51 @@ tokens = tokenizer.encode_batch(["A man rides.", "Nobody rides."])
 ids, masks = [t.ids for t in tokens], [t.attention_mask for t in tokens]
 (embeddings,) = session.run(None, {{"input_ids": ids, "attention_mask": masks}})
 ```"""
+
+
+@EXPORT_FORMATS.register("onnx-int8")
+class ONNXInt8(ONNX):
+    """The encoder's weights in 8 bits; the map stays in float32."""
+
+    tolerance: ClassVar = 2.0
+    has_loss: ClassVar = True
+
+    def write(self, model: Model, folder: Path) -> None:
+        """Write the graph, and quantize the encoder in it.
+
+        Raises:
+            UserError: As of :meth:`ONNX.write`.
+        """
+        import onnx
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+
+        super().write(model, folder)
+        path = folder / GRAPH
+        nodes = list(onnx.load(path).graph.node)
+        of_encoder = [
+            index
+            for index, node in enumerate(nodes)
+            if any(name.startswith("encoder.") for name in node.input)
+        ]
+        # Not the map: whitening amplifies small directions, which 8 bits do not resolve.
+        others = [node.name for node in nodes[of_encoder[-1] + 1 :]]
+        smaller = folder / "int8.onnx"
+        with quiet_exporter():
+            quantize_dynamic(
+                path,
+                smaller,
+                per_channel=True,
+                weight_type=QuantType.QInt8,
+                nodes_to_exclude=others,
+            )
+        smaller.replace(path)
+
+    def measured_limits(self, folder: Path, sentences: Sequence[str]) -> list[str]:
+        """The effect of a batch, whose activations share one scale in 8 bits."""
+        together, alone = (self.encode(folder, sentences, size) for size in (32, 1))
+        cosine = 1 - paired_cosine_distances(together, alone).max()
+        return [
+            "A vector depends on the other sentences of its batch: the cosine of a sentence "
+            f"alone and the same one in a batch of 32 is {cosine:.3f} or more for "
+            f"{len(sentences)} texts. Encode sentences one by one where that matters."
+        ]

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from flowbert.encoders import SentenceEncoder, SentenceTransformerEncoder
 from flowbert.encoders.pooling import POOLINGS, WeightedPooling
-from flowbert.encoders.source import POOLING_SWITCHES, quiet
+from flowbert.encoders.source import POOLING_NAMES, POOLING_SWITCHES, quiet
 from flowbert.errors import UserError
 from flowbert.exports.card import base_name
 from flowbert.exports.compiled import Affine, CompiledMap
@@ -27,13 +27,7 @@ from flowbert.io import read_json, write_json
 from flowbert.maps import Flow, Map
 from flowbert.model import Model
 
-MODES = {
-    "mean": "mean",
-    "cls": "cls",
-    "max": "max",
-    "position_mean": "weightedmean",
-    "last_token": "lasttoken",
-}
+MODES = {name: mode for mode, name in POOLING_NAMES.items()}
 """Poolings without token weights, and their names in sentence-transformers."""
 
 TRANSFORMER_SETTINGS = "sentence_bert_config.json"
@@ -62,12 +56,7 @@ def stock_modules(encoder: SentenceEncoder, fitted: Map | None) -> list[Any]:
         name for name in POOLINGS if issubclass(POOLINGS.find(name), WeightedPooling)
     ]
     allowed = [*MODES, *weighted]
-    options = pooling.options
-    if (
-        pooling.name not in allowed
-        or options.get("half") is not None
-        or options.get("unit")
-    ):
+    if pooling.name not in allowed or pooling.options.get("unit"):
         raise _refused(f"the pooling {pooling}", ", ".join(allowed))
     if encoder.skip_first:
         raise _refused(
@@ -220,18 +209,14 @@ def _spell_for_all(folder: Path) -> None:
             record["type"] = f"{STOCK}{kind}"
     write_json(folder / MODULES, records)
     for file in folder.glob("*_Pooling/config.json"):
-        _spell_pooling(file)
-
-
-def _spell_pooling(file: Path) -> None:
-    config = read_json(file)
-    if "pooling_mode" in config:
-        named = config.pop("pooling_mode")
-        modes = [named] if isinstance(named, str) else named
-        spelt = {"word_embedding_dimension": config.pop("embedding_dimension")}
-        # vLLM takes the first that is true.
-        spelt |= {name: mode in modes for name, mode in POOLING_SWITCHES.items()}
-        write_json(file, spelt | config)
+        config = read_json(file)
+        if "pooling_mode" in config:
+            named = config.pop("pooling_mode")
+            modes = [named] if isinstance(named, str) else named
+            spelt = {"word_embedding_dimension": config.pop("embedding_dimension")}
+            # vLLM takes the first that is true.
+            spelt |= {name: mode in modes for name, mode in POOLING_SWITCHES.items()}
+            write_json(file, spelt | config)
 
 
 def _write_settings(folder: Path, encoder: SentenceEncoder) -> None:
@@ -277,7 +262,12 @@ class SentenceTransformers(Format):
 
         encoder = model.encoder
         if isinstance(encoder, SentenceEncoder):
-            encoder = encoder.with_template_in_tokenizer()
+            if encoder.wrapping is not None and encoder.pooling.over_tokens:
+                raise _refused(
+                    f"the pooling {encoder.pooling} without the template",
+                    "last_token, or onnx",
+                )
+            encoder = encoder.with_template_in_tokenizer().without_upper_blocks()
             modules = stock_modules(encoder, model.map)
             encoder.save(folder)
             _write_modules(folder, modules)

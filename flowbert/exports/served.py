@@ -29,6 +29,7 @@ _READ_KINDS = ("Transformer", "Pooling", "Dense", "Normalize")
 # text-embeddings-inference does not support the last token of a BERT.
 _READ_POOLINGS = ("cls", "mean")
 _ACTIVATIONS = ("torch.nn.modules.linear.Identity", "torch.nn.modules.activation.Tanh")
+_LAST_TOKEN = "pooling_mode_lasttoken"
 _VECTORS = "sentence_embedding"
 _PARTS_SHOWN = 3
 
@@ -45,7 +46,14 @@ def served_by(folder: Path) -> str:
     if not (folder / MODULES).is_file():
         is_graph = any(folder.glob("*.onnx"))
         return "ONNX Runtime" if is_graph else "the code in its README.md"
-    if left_out := parts_left_out(folder):
+    left_out = parts_left_out(folder)
+    pooling = folder / "1_Pooling" / "config.json"
+    if left_out == [pooling.parent.name] and read_json(pooling).get(_LAST_TOKEN):
+        return (
+            "sentence-transformers; vLLM and text-embeddings-inference pool the last token "
+            "of some decoders"
+        )
+    if left_out:
         return (
             "sentence-transformers; text-embeddings-inference, vLLM and llama.cpp would "
             f"skip {_shown(left_out)}"

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from flowbert.encoders import EncoderOptions
-from flowbert.errors import UserError, hear_warnings
+from flowbert.errors import UserError, record_warnings
 from flowbert.experiments import Results
-from flowbert.experiments.candidates import Candidate
+from flowbert.experiments.plan import Candidate
 from flowbert.experiments.run import fit_map
-from flowbert.fitting.outcome import measure, save, trained, write_page
+from flowbert.fitting.outcome import build_candidates, measure, save, write_page
 from flowbert.fitting.parts import Run
-from flowbert.fitting.prepare import prepared
+from flowbert.fitting.prepare import prepare_run
 from flowbert.fitting.run_options import FitOptions, RunOptions, read_run
 from flowbert.io import write_atomically
 from flowbert.loggers import make_loggers, make_named_loggers
@@ -22,8 +22,7 @@ from flowbert.maps import Map
 from flowbert.registry import imports_refused
 from flowbert.threads import threads_for
 from flowbert.training import VectorWriter
-from flowbert.training.checkpoints import BestCheckpoint
-from flowbert.training.run_folder import RUN_CONFIG, new_folder
+from flowbert.training.checkpoints import RUN_CONFIG, BestCheckpoint, new_folder
 from flowbert.training.trainer import quiet_lightning, seeded
 
 __all__ = ["FitOptions", "RunOptions", "fit", "predict", "test", "validate"]
@@ -73,18 +72,20 @@ def fit(
     """
     given = FitOptions(method=method, encoder=encoder, **options)
     folder = Path(given.run_dir or new_folder(method))
-    with hear_warnings() as heard, prepared("fit", given, folder) as run:
+    with record_warnings() as warned, prepare_run("fit", given, folder) as run:
         if run.is_first:
             with write_atomically(run.folder / RUN_CONFIG) as temporary:
                 text = given.to_yaml() if given.config is None else given.config
                 temporary.write_text(text, encoding="utf-8")
         if run.map is None:
             _train(run)
-        if not run.is_first or run.is_trial:
+        if not run.is_first or run.trainer.fast_dev_run:
             return Results([], {})
-        candidates = trained(run) if run.map is None else [_fit_map(run, run.map)]
+        candidates = (
+            build_candidates(run) if run.map is None else [_fit_map(run, run.map)]
+        )
         save(run, candidates)
-        return measure(run, candidates, heard)
+        return measure(run, candidates, warned)
 
 
 @_takes(RunOptions)
@@ -153,16 +154,16 @@ def _opened(command: str, run: str | Path, given: RunOptions) -> Iterator[Run]:
     """A run with a checkpoint of it; what its files name is not imported."""
     options = replace(read_run(run, given), run_dir=run)
     folder = Path(given.run_dir or Path(run) / command)
-    with imports_refused(), prepared(command, options, folder) as opened:
+    with imports_refused(), prepare_run(command, options, folder) as opened:
         yield opened
 
 
 def _measure_checkpoint(command: str, run: str | Path, given: RunOptions) -> Results:
-    with hear_warnings() as heard, _opened(command, run, given) as opened:
+    with record_warnings() as warned, _opened(command, run, given) as opened:
         _call(opened, command)
         if not opened.is_first:
             return Results([], {})
-        return measure(opened, trained(opened), heard)
+        return measure(opened, build_candidates(opened), warned)
 
 
 def _fit_map(run: Run, unfitted: Map) -> Candidate:

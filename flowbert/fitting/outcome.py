@@ -10,14 +10,13 @@ import numpy as np
 import torch
 
 from flowbert.data.corpus import OWN_NAMES, Corpus
-from flowbert.encoders import SentenceEncoder
+from flowbert.encoders import Encoder, SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments import Results
 from flowbert.experiments.analyze import analyze_results
-from flowbert.experiments.candidates import Candidate
-from flowbert.experiments.plan import plan_experiments
+from flowbert.experiments.intervals import main_aggregation
+from flowbert.experiments.plan import Candidate, plan_experiments
 from flowbert.experiments.run import run_experiments
-from flowbert.experiments.transfer import warn_of_transfer
 from flowbert.fitting.parts import Run
 from flowbert.fitting.prepare import TRAINER_DEFAULTS
 from flowbert.fitting.run_options import plain
@@ -28,8 +27,9 @@ from flowbert.methods.heads import HEADS
 from flowbert.model import Model, save_models
 from flowbert.reports import content_of, page_of, report, save_page
 from flowbert.seeding import Stream
-from flowbert.tasks import Task
+from flowbert.tasks import STS, Task
 from flowbert.training import read_checkpoint
+from flowbert.vectors import EmbeddingCache
 
 _SCALE_ROWS = 8192  # rows whose vectors set the scale of int8
 _DENSITY_ROWS = (
@@ -42,7 +42,7 @@ _NOT_MEASURED = (
 )
 
 
-def trained(run: Run) -> list[Candidate]:
+def build_candidates(run: Run) -> list[Candidate]:
     """What a Trainer has trained, after the baseline that it is compared with."""
     module, seed, corpus = run.module, run.options.seed, run.corpus
     if isinstance(module, FlowModule):
@@ -96,13 +96,15 @@ def save(run: Run, candidates: Sequence[Candidate]) -> None:
     save_models(models, folder)
 
 
-def measure(run: Run, candidates: Sequence[Candidate], heard: Sequence[str]) -> Results:
+def measure(
+    run: Run, candidates: Sequence[Candidate], warned: Sequence[str]
+) -> Results:
     """Compare with the raw embeddings; write results and page.
 
     Args:
         run: The run.
         candidates: What is compared.
-        heard: Warnings of the run, to which those of the comparison are added.
+        warned: Warnings of the run, to which those of the comparison are added.
 
     Returns:
         The results; empty without tasks.
@@ -122,7 +124,7 @@ def measure(run: Run, candidates: Sequence[Candidate], heard: Sequence[str]) -> 
         fits_first_task = options.corpus_name in OWN_NAMES
         others = run.tasks[1:] if fits_first_task else run.tasks
         warn_of_transfer(run.corpus, others, run.encoder, frozen, run.cache)
-    results.record["warnings"] = list(heard)
+    results.record["warnings"] = list(warned)
     total = run.shape[0]
     described = {"name": run.corpus, "digest": run.digest, "fitted": total}
     if run.data is not None:
@@ -160,7 +162,10 @@ def write_page(run: Run, results: Results | None = None) -> None:
             return
         analysis = None
         if results.vectors:
-            parts = _tokens(run) | _densities(run)
+            parts = _densities(run)
+            if isinstance(run.encoder, SentenceEncoder):
+                corpus = run.sentences[:_COUNTED]
+                parts |= {"encoder": run.encoder, "corpus": corpus, "tokens": 500}
             analysis = analyze_results(results, seed=run.options.seed, **parts)
             analysis.to_json(run.folder / "analysis.json")
         content = content_of(run.folder, results, analysis)
@@ -170,14 +175,6 @@ def write_page(run: Run, results: Results | None = None) -> None:
             f"{run.folder}: the page was not written ({error}); the results are saved"
         )
         warnings.warn(message, FlowbertWarning, stacklevel=2)
-
-
-def _tokens(run: Run) -> dict[str, Any]:
-    """The encoder, and the sentences whose tokens are counted."""
-    if not isinstance(run.encoder, SentenceEncoder):
-        return {}
-    corpus = run.sentences[:_COUNTED]
-    return {"encoder": run.encoder, "corpus": corpus, "tokens": 500}
 
 
 def _densities(run: Run) -> dict[str, Any]:
@@ -195,3 +192,57 @@ def _densities(run: Run) -> dict[str, Any]:
         "fitting": torch.from_numpy(rows[fitting]),
         "held_out": torch.from_numpy(held[:]),
     }
+
+
+_UNIFORMITY_SENTENCES = 100  # sentences of a measure that is not used
+
+_TRANSFER_RESAMPLES = (
+    200  # the interval of the difference excludes 0, or nothing is said
+)
+
+
+def warn_of_transfer(
+    corpus: str,
+    tasks: Sequence[Task],
+    encoder: Encoder,
+    fitted: Sequence[Candidate],
+    cache: str | EmbeddingCache | None = None,
+) -> None:
+    """Warn where raw vectors score higher than maps on development pairs, beyond noise.
+
+    Only tasks of scored pairs with a development split are measured.
+
+    Args:
+        corpus: Name of what the maps were fitted on.
+        tasks: The tasks whose own sentences were not fitted on.
+        encoder: The encoder whose vectors they map.
+        fitted: Fitted maps.
+        cache: The embedding cache, or its folder.
+    """
+    measured = [
+        STS(task.data, "dev", uniformity_limit=_UNIFORMITY_SENTENCES)
+        for task in tasks
+        if isinstance(task, STS) and "dev" in task.data.splits
+    ]
+    if not measured or not fitted:
+        return
+    raw = Candidate("raw", Raw())
+    experiments = plan_experiments(
+        [encoder], [raw, *fitted], dict.fromkeys(measured, ()), {}, [0]
+    )
+    results = run_experiments(experiments, cache, sample=False)
+    frame, estimates = results.frame, results.estimates(_TRANSFER_RESAMPLES)
+    chosen = frame["metric"] == STS.headline
+    chosen &= frame["aggregation"] == main_aggregation(frame)
+    for task in measured:
+        rows = np.flatnonzero(chosen & (frame["task"] == task.name))
+        lead = estimates[rows[:1]] - estimates[rows[1:]]
+        costs = lead.exist & (lead.intervals[:, 0] > 0)
+        for each in np.flatnonzero(costs).tolist():
+            warnings.warn(
+                f"corpus: on the development pairs of {task.name} raw vectors are better than "
+                f"{fitted[each].name} fitted on {corpus}, by {lead.texts()[each]}; a map helps "
+                "on text like the text it was fitted on",
+                FlowbertWarning,
+                stacklevel=2,
+            )

@@ -84,11 +84,6 @@ class Run:
         return bool(self.trainer.is_global_zero)
 
     @property
-    def is_trial(self) -> bool:
-        """Whether the Trainer only tries some batches (``fast_dev_run``)."""
-        return bool(self.trainer.fast_dev_run)
-
-    @property
     def device(self) -> Any:
         """Device of the encoder."""
         return self.trainer.strategy.root_device

@@ -29,7 +29,7 @@ from flowbert.training import (
     read_checkpoint,
 )
 from flowbert.training.base import check_limits
-from flowbert.training.run_folder import claimed, find_checkpoint
+from flowbert.training.checkpoints import claim_folder, find_checkpoint
 from flowbert.training.trainer import make_trainer, seeded
 from flowbert.vectors import EmbeddingCache
 
@@ -48,7 +48,7 @@ _WITHOUT_TRAINING = ("accelerator", "devices", "enable_progress_bar")
 
 
 @contextmanager
-def prepared(command: str, options: FitOptions, folder: Path) -> Iterator[Run]:
+def prepare_run(command: str, options: FitOptions, folder: Path) -> Iterator[Run]:
     """Prepare a run, and hold its folder meanwhile.
 
     Args:
@@ -80,7 +80,7 @@ def prepared(command: str, options: FitOptions, folder: Path) -> Iterator[Run]:
     resumed = options.ckpt_path if command == "fit" else None
     held: Any = nullcontext()
     if run.is_first:
-        held = claimed(folder, resumed, command == "fit" and kind is not None)
+        held = claim_folder(folder, resumed, command == "fit" and kind is not None)
     if "bf16" in str(run.trainer.precision) and run.device.type == "cpu":
         warn_of_bfloat16()
     with held, wandb_run_ended():

@@ -12,7 +12,7 @@ from flowbert.data.text_files import read_yaml
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError, check_choice, check_used, first_line
 from flowbert.tasks import POSITIVE_ABOVE
-from flowbert.training.run_folder import RUN_CONFIG
+from flowbert.training.checkpoints import RUN_CONFIG
 
 _OF_A_CALL = ("run_dir", "ckpt_path", "config")
 

@@ -1,11 +1,10 @@
 """Maps of sentence embeddings, as scikit-learn estimators."""
 
 from flowbert.maps.base import MAPS, AffineMap, LabelledPairs, Map
-from flowbert.maps.chain import Chain, as_map, is_map, make_map
+from flowbert.maps.chain import Chain, SklearnTransformer, as_map, is_map, make_map
 from flowbert.maps.cosines import PERCENTILES, SAMPLED_ROWS, Cosines, RandomPairs
 from flowbert.maps.density import log_density
 from flowbert.maps.flow import Flow
-from flowbert.maps.mean_bias import Centering, MeanRemoval
 from flowbert.maps.precision import (
     PRECISIONS,
     Output,
@@ -15,11 +14,17 @@ from flowbert.maps.precision import (
     quantize,
 )
 from flowbert.maps.removal import LearnedRemoval, RemoveDirections
-from flowbert.maps.saving import load_map, save_map
-from flowbert.maps.simple import KernelMap, Raw, Standardization, Truncation
+from flowbert.maps.saving import load_map, read_map_file, save_map
+from flowbert.maps.simple import (
+    Centering,
+    KernelMap,
+    MeanRemoval,
+    Raw,
+    Standardization,
+    Truncation,
+)
 from flowbert.maps.spectral import ZCA, Whitening
 from flowbert.maps.state import digest_state
-from flowbert.maps.transformer import SklearnTransformer
 from flowbert.maps.view_maps import ViewsMap
 from flowbert.vectors.moments import Moments
 
@@ -59,5 +64,6 @@ __all__ = [
     "log_density",
     "make_map",
     "quantize",
+    "read_map_file",
     "save_map",
 ]

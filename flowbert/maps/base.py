@@ -110,9 +110,8 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def require(self, name: str, valid: bool, expected: str) -> None:
         """Raise a UserError for the parameter ``name`` unless it is valid."""
         if not valid:
-            raise UserError(
-                argument=name, received=getattr(self, name), expected=f"{expected}"
-            )
+            received = getattr(self, name)
+            raise UserError(argument=name, received=received, expected=expected)
 
     def check_pairs(self, pairs: LabelledPairs | None) -> None:
         """Raise a UserError if the map learns from labelled pairs and none are given."""
@@ -200,9 +199,9 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def set_run_parameters(self, seed: int, accelerator: str) -> None:
         """Set ``random_state`` and ``accelerator`` of a run, where they are parameters."""
-        decided = {"random_state": seed, "accelerator": accelerator}
-        own = self.get_params(deep=False)
-        self.set_params(**{name: decided[name] for name in own if name in decided})
+        values = {"random_state": seed, "accelerator": accelerator}
+        names = values.keys() & self.get_params(deep=False)
+        self.set_params(**{name: values[name] for name in names})
 
     def used_parameters(self) -> dict[str, Any]:
         """The parameters as a fit uses them: what depends on others by default has its value."""
@@ -329,9 +328,7 @@ class AffineMap(Map):
 
     def fit(self, X: Any, y: Any = None, pairs: LabelledPairs | None = None) -> Self:
         """Fit on rows ``(N, D)``; y is ignored. Returns self."""
-        moments = None
-        for block in self._row_blocks(X):
-            moments = (moments or Moments(block.shape[1])).update(block)
+        moments = self._moments_with(X)
         if moments is None:
             raise UserError("fit: received no rows; expected at least 1")
         return self._fit_moments(moments, pairs)
@@ -341,13 +338,17 @@ class AffineMap(Map):
         self.check_not_loaded()
         known = getattr(self, "moments_", None)
         # Another map may have the same moments.
-        moments = None if known is None else known.copy()
-        for block in self._row_blocks(X, reset=moments is None):
-            moments = (moments or Moments(block.shape[1])).update(block)
+        moments = self._moments_with(X, None if known is None else known.copy())
         if moments is not None:
             self.moments_ = moments
             self._forget_solution()
         return self
+
+    def _moments_with(self, X: Any, moments: Moments | None = None) -> Moments | None:
+        """Moments with further rows; None without any row."""
+        for block in self._row_blocks(X, reset=moments is None):
+            moments = (moments or Moments(block.shape[1])).update(block)
+        return moments
 
     def _forget_solution(self) -> None:
         for name in (*self.state, "invalid_reason_"):

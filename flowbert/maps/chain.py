@@ -1,19 +1,123 @@
-"""Maps one after another as one map, and what is taken for a map."""
+"""Chains of maps, scikit-learn transformers as maps, and maps by their text."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+import numpy as np
+import torch
 from sklearn import config_context
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from flowbert.errors import UserError
-from flowbert.maps.base import MAPS, LabelledPairs, Map
-from flowbert.maps.transformer import SklearnTransformer
+from flowbert.maps.base import MAPS, LabelledPairs, Map, check_rows
+from flowbert.maps.state import join_states, state_of_part
 from flowbert.registry import imports_refused, split_chain
 from flowbert.vectors import Vectors
+
+
+class SklearnTransformer(Map):
+    """A transformer of scikit-learn, or of its kind, as a map; it is fitted and applied as it is.
+
+    Args:
+        estimator: The transformer, fitted or not.
+
+    Example:
+        >>> from sklearn.decomposition import PCA
+        >>> SklearnTransformer(PCA(n_components=2)).name
+        'PCA(n_components=2)'
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    @property
+    def name(self) -> str:
+        """The transformer with its parameters that are not the default, in one line."""
+        return " ".join(str(self.estimator).split())
+
+    @property
+    def text(self) -> str:
+        """The name."""
+        return self.name
+
+    @property
+    def seeded(self) -> bool:  # type: ignore[override]
+        """Whether a seed is to be given: there is a ``random_state``, and it is None."""
+        return self.estimator.get_params().get("random_state", 0) is None
+
+    def set_run_parameters(self, seed: int, accelerator: str) -> None:
+        """Set the ``random_state`` of the transformer, where it is None."""
+        if self.seeded:
+            self.estimator.set_params(random_state=seed)
+
+    @property
+    def n_features_in_(self) -> int | None:
+        """Size of the rows; None where the transformer takes any."""
+        return getattr(self.estimator, "n_features_in_", None)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        try:
+            check_is_fitted(self.estimator)
+        except NotFittedError:
+            return False
+        return True
+
+    def output_dim(self, dim: int) -> int:
+        """The size of the rows: that of the mapped ones is known after the fit."""
+        return dim
+
+    def fit(self, X: Any, y: Any = None, pairs: LabelledPairs | None = None) -> Self:
+        """Fit on rows ``(N, D)``. Returns self.
+
+        Raises:
+            UserError: If the transformer cannot be fitted on rows alone.
+        """
+        rows = X[:] if isinstance(X, Vectors) else check_rows(X)
+        try:
+            self.estimator.fit(np.asarray(rows))
+        except (TypeError, ValueError) as error:
+            raise UserError(f"{self.name}: cannot be fitted: {error}") from error
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Map rows ``(N, D)`` to ``(N, k)``.
+
+        Raises:
+            UserError: If the result is no dense matrix with a row for each.
+        """
+        rows = check_rows(X)
+        array = rows.detach().cpu().numpy() if isinstance(rows, Tensor) else rows
+        mapped: Any = self.estimator.transform(array)
+        if (
+            not isinstance(mapped, np.ndarray)
+            or mapped.ndim != 2
+            or len(mapped) != len(X)
+        ):
+            raise UserError(
+                f"{self.name}: received {type(mapped).__name__} of shape "
+                f"{getattr(mapped, 'shape', None)}; expected a dense array ({len(X)}, k)"
+            )
+        if not isinstance(rows, Tensor):
+            return mapped
+        return torch.from_numpy(np.array(mapped)).to(rows.device, rows.dtype)
+
+    def get_state(self) -> dict[str, Any]:
+        """Raise a UserError: a transformer cannot be saved here, only by its library.
+
+        Raises:
+            UserError: Always.
+        """
+        raise UserError(f"{self.name}: cannot be saved; expected maps of flowbert")
+
+    def _apply(self, rows: Tensor) -> Tensor:
+        return torch.from_numpy(self.transform(rows.numpy()))
+
+    def _invert(self, rows: Tensor) -> Tensor:
+        return torch.from_numpy(self.estimator.inverse_transform(rows.numpy()))
 
 
 class Chain(_BaseComposition, Map):
@@ -77,8 +181,7 @@ class Chain(_BaseComposition, Map):
     @property
     def invalid_reason(self) -> str | None:
         """Why the fitted chain is undefined, in one line; None if it is not."""
-        reasons = (part.invalid_reason for part in self.parts)
-        return next((reason for reason in reasons if reason is not None), None)
+        return first_reason(self.parts)
 
     @property
     def n_features_in_(self) -> int:
@@ -151,17 +254,13 @@ class Chain(_BaseComposition, Map):
             UserError: If a part is not affine.
         """
         (weight, bias), *others = (part.affine() for part in self.parts)
-        for own_weight, own_bias in others:
-            weight, bias = weight @ own_weight, bias @ own_weight + own_bias
+        for factor, shift in others:
+            weight, bias = weight @ factor, bias @ factor + shift
         return weight, bias
 
     def get_state(self) -> dict[str, Any]:
         """The fitted parts as tensors and plain values, by ``NUMBER.NAME``."""
-        return {
-            f"{number}.{name}": value
-            for number, part in enumerate(self.parts)
-            for name, value in part.get_state().items()
-        }
+        return join_states(self.parts)
 
     def set_state(self, state: Mapping[str, Any]) -> Self:
         """Restore what :meth:`get_state` gave. Returns self."""
@@ -170,14 +269,9 @@ class Chain(_BaseComposition, Map):
         return self
 
 
-def state_of_part(state: Mapping[str, Any], number: int) -> dict[str, Any]:
-    """The state of one part of a chain."""
-    prefix = f"{number}."
-    return {
-        name.removeprefix(prefix): value
-        for name, value in state.items()
-        if name.startswith(prefix)
-    }
+def first_reason(parts: Sequence[Map]) -> str | None:
+    """Why the first undefined map of several is undefined; None if all are defined."""
+    return next(filter(None, (part.invalid_reason for part in parts)), None)
 
 
 def as_map(value: Any) -> Map:

@@ -1,14 +1,12 @@
-"""What a cosine is worth: percentiles of the cosines of random pairs of a corpus."""
+"""How to interpret a cosine: percentiles of the cosines of random pairs of a corpus."""
 
-from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from flowbert.arrays import Floats
 from flowbert.errors import UserError
-from flowbert.io import save_tensors
-from flowbert.maps.precision import Output, load_part_of_map, normalize
+from flowbert.maps.precision import Output, normalize
 from flowbert.seeding import Stream
 
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
@@ -23,7 +21,6 @@ _BLOCKS = 20  # of pairs, in memory one by one
 _LEVELS = np.concatenate([np.arange(998) / 10, np.arange(9980, 10001) / 100])
 _EQUAL_WITHIN = 1e-6  # of a cosine in float32: nearer ones are equal
 _BITS = ("binary", "ubinary")
-_KIND = "cosines"
 
 
 class RandomPairs(NamedTuple):
@@ -181,42 +178,6 @@ class Cosines(NamedTuple):
                 "estimate_cosines with the same options before",
                 argument="cosines",
             )
-
-    def save(self, path: Path, of: str = "") -> None:
-        """Write a file.
-
-        Args:
-            path: The file.
-            of: Digest of the map's file.
-        """
-        import torch
-
-        parts = {"before": self.before, "after": self.after}
-        tensors = {name: torch.from_numpy(x.quantiles) for name, x in parts.items()}
-        numbers = {name: [x.pairs, x.effective_dim] for name, x in parts.items()}
-        save_tensors(
-            path,
-            _KIND,
-            tensors,
-            of=of,
-            numbers=numbers,
-            truncate_dim=self.truncate_dim,
-            bits=self.bits,
-        )
-
-    @classmethod
-    def load(cls, path: str | Path, of: str | None = None) -> Self:
-        """Read a file of :meth:`save`.
-
-        Raises:
-            UserError: If it is missing, damaged, or belongs to another map than ``of``.
-        """
-        tensors, metadata = load_part_of_map(path, _KIND, of)
-        before, after = (
-            RandomPairs(tensors[name].numpy(), *metadata["numbers"][name])
-            for name in ("before", "after")
-        )
-        return cls(before, after, metadata["truncate_dim"], metadata["bits"])
 
 
 def _compared(dim: int, bits: bool) -> str:

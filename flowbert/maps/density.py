@@ -34,7 +34,10 @@ def log_density(fitted: Map | None, rows: Floats) -> NDArray[np.float64]:
         True
     """
     parts = [] if fitted is None else fitted.parts
-    if not parts or not _is_standard_normal(parts[-1]):
+    last = parts[-1] if parts else None
+    # Its latents are meant to be standard normal.
+    whitens = isinstance(last, SpectralMap) and last.exponent == -0.5
+    if not whitens and not isinstance(last, Flow | Standardization):
         raise _no_density(fitted)
     found = []
     for z in torch.split(torch.as_tensor(rows, dtype=torch.float64), BLOCK_ROWS):
@@ -45,12 +48,6 @@ def log_density(fitted: Map | None, rows: Floats) -> NDArray[np.float64]:
         total -= 0.5 * (z.square().sum(1) + z.shape[1] * math.log(2 * math.pi))
         found.append(total)
     return torch.cat(found).numpy()
-
-
-def _is_standard_normal(part: Map) -> bool:
-    """Whether the latents of a map are meant to be standard normal."""
-    whitens = isinstance(part, SpectralMap) and part.exponent == -0.5
-    return whitens or isinstance(part, Flow | Standardization)
 
 
 @torch.no_grad()

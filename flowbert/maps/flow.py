@@ -63,16 +63,18 @@ class Flow(FlowOptions, Map):
         for name, value in self.get_params(deep=False).items():
             self.require(name, not isinstance(value, bool), "a number or a name")
         epochs, steps = self.epochs, self.steps
-        whole = epochs is None or epochs <= 1 or epochs == int(epochs)
-        valid = epochs is None or (is_number(epochs, 1e-9, 1e9) and whole)
-        self.require("epochs", valid, "a whole number, or a share of one epoch")
-        valid = steps is None or is_count(steps, 1, np.inf)
-        self.require("steps", valid, "a whole number of at least 1")
-        if epochs is not None and steps is not None:
-            raise UserError(
-                f"received {steps} and epochs {epochs}; expected one of them",
-                argument="steps",
-            )
+        if epochs is not None:
+            valid = is_number(epochs, 1e-9, 1e9)
+            valid = valid and (epochs <= 1 or epochs == int(epochs))
+            self.require("epochs", valid, "a whole number, or a share of one epoch")
+        if steps is not None:
+            valid = is_count(steps, 1, np.inf)
+            self.require("steps", valid, "a whole number of at least 1")
+            if epochs is not None:
+                raise UserError(
+                    f"received {steps} and epochs {epochs}; expected one of them",
+                    argument="steps",
+                )
         FlowModule(dim, **self.training())
         return dim
 
@@ -124,10 +126,10 @@ class Flow(FlowOptions, Map):
 
     def _hold(self, module: Any) -> Self:
         """Take a copy of the flow of a trained module."""
-        own = copy.deepcopy(module.flow).to("cpu", torch.float64)
-        self.flow_ = own.eval().requires_grad_(False)
+        flow = copy.deepcopy(module.flow).to("cpu", torch.float64)
+        self.flow_ = flow.eval().requires_grad_(False)
         self.invalid_reason_ = module.invalid_reason
-        self.n_features_in_ = own.dim
+        self.n_features_in_ = flow.dim
         return self
 
     @property

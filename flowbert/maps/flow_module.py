@@ -91,12 +91,16 @@ class FlowModule(FullPrecision, TrainingModule):
         rows = self._fitted_rows()
         sample = torch.as_tensor(rows.init_sample()).to(self.device, self.flow.dtype)
         self.noise_std = (noise * sample.var(dim=0).mean()).sqrt()
+        noisy = sample + self._noise_like(
+            sample, Stream(self.hparams["seed"], "start noise")
+        )
         if self.hparams["init"] == "whitening":
             # Whitened is what the flow trains on: the rows with their noise.
-            sample = sample + self._initial_noise(sample)
-            self.flow.initialize(sample, self._moments(rows.rows))
+            self.flow.initialize(noisy, self._moments(rows.rows))
         else:
-            self.flow.initialize(self._with_noise_where_constant(sample))
+            # With the noise of the training in dimensions that hardly vary.
+            constant = sample.std(dim=0) < _SMALLEST_DEVIATION * self.noise_std
+            self.flow.initialize(torch.where(constant, noisy, sample))
         if self.trainer.world_size > 1:  # machines may round differently
             self.load_state_dict(self.trainer.strategy.broadcast(self.state_dict()))
         needed = 2 if noise else dim + 1
@@ -161,20 +165,13 @@ class FlowModule(FullPrecision, TrainingModule):
         rows = torch.cat(batches).cpu().numpy()
         return RowsDataModule(rows, init_size=_INITIAL_ROWS, seed=self.hparams["seed"])
 
-    def _with_noise_where_constant(self, sample: Tensor) -> Tensor:
-        """The sample, with the noise of the training in dimensions that hardly vary."""
-        constant = sample.std(dim=0) < _SMALLEST_DEVIATION * self.noise_std
-        return torch.where(constant, sample + self._initial_noise(sample), sample)
-
-    def _initial_noise(self, sample: Tensor) -> Tensor:
-        return self._noise_like(sample, Stream(self.hparams["seed"], "start noise"))
-
     def _moments(self, rows: Vectors) -> tuple[Tensor, Tensor]:
         """Mean and covariance of the rows with the noise of the training."""
         moments = Moments(self.flow.dim).update_blocks(rows.blocks())
         identity = torch.eye(self.flow.dim, dtype=torch.float64)
-        noise = float(self.noise_std) ** 2 * identity
-        return moments.mean, moments.covariance() + noise
+        return moments.mean, moments.covariance() + float(
+            self.noise_std
+        ) ** 2 * identity
 
     def _noise_like(self, rows: Tensor, stream: Stream) -> Tensor:
         generator = stream.generator(rows.device)
@@ -213,7 +210,9 @@ class FlowModule(FullPrecision, TrainingModule):
         """Log the likelihood of fitting or held-out vectors, without noise."""
         rows = self._rows(batch)
         nll = self.flow.nll(rows).mean()
-        split = self._split_name(dataloader_idx)
+        split = f"val_{dataloader_idx}" if dataloader_idx else "val"
+        if hasattr(self.trainer.datamodule, "likelihood_rows"):  # type: ignore[attr-defined]
+            split = LIKELIHOOD_SPLITS[dataloader_idx]
         self.log_dict(
             {
                 f"{split}/nll": nll,
@@ -225,12 +224,6 @@ class FlowModule(FullPrecision, TrainingModule):
         )
 
     test_step = validation_step
-
-    def _split_name(self, number: int) -> str:
-        """Name of a validation loader in metrics."""
-        if hasattr(self.trainer.datamodule, "likelihood_rows"):  # type: ignore[attr-defined]
-            return LIKELIHOOD_SPLITS[number]
-        return f"val_{number}" if number else "val"
 
     def predict_step(self, batch: RowsBatch, batch_idx: int) -> Tensor:
         """Latents of a batch, ``(B, D)``."""

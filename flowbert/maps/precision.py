@@ -1,21 +1,18 @@
-"""What becomes of vectors at the end: fewer dimensions, length 1, fewer bits."""
+"""Output of vectors: fewer dimensions, unit length, fewer bits."""
 
-import operator
 import warnings
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flowbert.arrays import Floats
-from flowbert.errors import FlowbertWarning, UserError, choices
-from flowbert.io import load_tensors, save_tensors
+from flowbert.errors import FlowbertWarning, UserError, check_choice
+from flowbert.numbers import is_count
 
 PRECISIONS = ("float32", "int8", "uint8", "binary", "ubinary")
 _BYTES = ("int8", "uint8")
-_KIND = "int8 scale"
 _STEPS = 255
 _MIDDLE = 128
 _ROUNDING = 1e-5  # of the largest range: what varies less, varies by rounding
@@ -63,33 +60,6 @@ class Scale(NamedTuple):
         """The scale of rows ``(n, k)``."""
         return cls(Ranges.of([rows]), Ranges.of([normalize(rows)]))
 
-    def save(self, path: Path, of: str = "") -> None:
-        """Write a file.
-
-        Args:
-            path: The file.
-            of: Digest of the map's file.
-        """
-        tensors = self.plain._asdict()
-        tensors |= {f"unit_{name}": x for name, x in self.unit._asdict().items()}
-        save_tensors(path, _KIND, tensors, of=of)
-
-    @classmethod
-    def load(cls, path: str | Path, of: str | None = None) -> Self:
-        """Read a file of :meth:`save`.
-
-        Raises:
-            UserError: If it is missing, damaged, or belongs to another map than ``of``.
-        """
-        tensors, _ = load_part_of_map(path, _KIND, of)
-        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
-        if "unit_low" not in arrays:
-            raise UserError(
-                f"{path}: was written by another version; expected a new fit"
-            )
-        plain = Ranges(arrays["low"], arrays["high"])
-        return cls(plain, Ranges(arrays["unit_low"], arrays["unit_high"]))
-
 
 class Output(NamedTuple):
     """Post-processing of vectors, in this order, which is that of sentence-transformers.
@@ -112,8 +82,12 @@ class Output(NamedTuple):
             UserError: If one is not allowed, or no scale is saved for what is asked for.
         """
         check_precision(self.precision)
-        if self.truncate_dim is not None:
-            _check_size(self.truncate_dim, dim)
+        if self.truncate_dim is not None and not is_count(self.truncate_dim, 1, dim):
+            raise UserError(
+                argument="truncate_dim",
+                received=self.truncate_dim,
+                expected=f"a whole number from 1 to {dim}, or none",
+            )
         if scale is not None and self.precision in _BYTES:
             self._ranges(scale, dim)
 
@@ -125,7 +99,9 @@ class Output(NamedTuple):
         Without a saved scale, bytes take the ranges of all blocks together, which are in memory
         then.
         """
-        prepared = (self._prepare(block) for block in blocks)
+        prepared: Iterable[Floats] = (b[:, : self.truncate_dim] for b in blocks)
+        if self.normalize:
+            prepared = map(normalize, prepared)
         if self.precision not in _BYTES:
             yield from (quantize(block, self.precision) for block in prepared)
         elif scale is None:
@@ -134,10 +110,6 @@ class Output(NamedTuple):
             for block in prepared:
                 ranges = self._ranges(scale, block.shape[1])
                 yield quantize(block, self.precision, ranges)
-
-    def _prepare(self, vectors: Floats) -> Floats:
-        vectors = vectors[:, : self.truncate_dim]
-        return normalize(vectors) if self.normalize else vectors
 
     def _ranges(self, scale: Scale, size: int) -> Ranges:
         if not self.normalize:
@@ -152,25 +124,6 @@ class Output(NamedTuple):
         return scale.unit
 
 
-def load_part_of_map(
-    path: str | Path, kind: str, of: str | None
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Tensors and metadata of a file that belongs to the file of a map.
-
-    Args:
-        path: The file.
-        kind: What it holds.
-        of: Digest of the map's file; None for any.
-
-    Raises:
-        UserError: If it is missing, damaged, or belongs to another map.
-    """
-    tensors, metadata = load_tensors(path, kind)
-    if of is not None and metadata.get("of", of) != of:
-        raise UserError(f"{path}: belongs to another map than the one in its folder")
-    return tensors, metadata
-
-
 def normalize(vectors: Floats) -> Floats:
     """Vectors ``(N, k)`` at length 1; a zero vector stays."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -180,25 +133,7 @@ def normalize(vectors: Floats) -> Floats:
 
 def check_precision(precision: str) -> None:
     """Raise a UserError for an unknown precision."""
-    if precision not in PRECISIONS:
-        raise UserError(
-            argument="precision",
-            received=precision,
-            expected=choices(PRECISIONS, str(precision)),
-        )
-
-
-def _check_size(value: Any, dim: int) -> None:
-    try:
-        valid = not isinstance(value, bool) and 1 <= operator.index(value) <= dim
-    except TypeError:
-        valid = False
-    if not valid:
-        raise UserError(
-            argument="truncate_dim",
-            received=value,
-            expected=f"a whole number from 1 to {dim}, or none",
-        )
+    check_choice("precision", precision, PRECISIONS)
 
 
 def quantize(

@@ -1,6 +1,6 @@
 """The state of a fitted map as named tensors and plain values, for files and checkpoints."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,18 +48,32 @@ def unpack(packed: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in packed.items():
         if isinstance(value, dict):
             flow = Glow(**value).double()
-            parameters = {
-                key.removeprefix(f"{name}."): tensor
-                for key, tensor in packed.items()
-                if key.startswith(f"{name}.")
-            }
-            flow.load_state_dict(parameters)
+            flow.load_state_dict(state_of_part(packed, name))
             values[name] = flow.eval().requires_grad_(False)
         elif isinstance(value, list):
             values[name] = np.array(value, dtype=object)
         elif "." not in name:
             values[name] = value.clone() if isinstance(value, Tensor) else value
     return values
+
+
+def join_states(parts: Sequence[Any]) -> dict[str, Any]:
+    """States of fitted maps in one, by ``NUMBER.NAME``."""
+    return {
+        f"{number}.{name}": value
+        for number, part in enumerate(parts)
+        for name, value in part.get_state().items()
+    }
+
+
+def state_of_part(state: Mapping[str, Any], part: int | str) -> dict[str, Any]:
+    """Values of one part, from ``PART.NAME``: a map of :func:`join_states`, or a flow."""
+    prefix = f"{part}."
+    return {
+        name.removeprefix(prefix): value
+        for name, value in state.items()
+        if name.startswith(prefix)
+    }
 
 
 def digest_state(packed: Mapping[str, Any]) -> str:

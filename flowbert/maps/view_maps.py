@@ -1,19 +1,17 @@
 """A map for each view of an encoder."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
-import numpy as np
 import torch
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from flowbert.errors import UserError
-from flowbert.maps.base import MAPS, LabelledPairs, Map, check_rows
-from flowbert.maps.chain import make_map, state_of_part
-from flowbert.maps.state import pack, unpack
+from flowbert.maps.base import MAPS, LabelledPairs, Map
+from flowbert.maps.chain import first_reason, make_map
+from flowbert.maps.state import join_states, pack, state_of_part, unpack
 from flowbert.numbers import parse_number
-from flowbert.vectors import Vectors
 
 _COLUMNS = ("n_features_in_", "feature_names_in_")
 
@@ -60,6 +58,11 @@ class ViewsMap(Map):
                 )
         return made
 
+    @property
+    def factors(self) -> list[float]:
+        """The weights of the fitted views."""
+        return self._factors(len(self.fitted_))
+
     def _factors(self, count: int) -> list[float]:
         """Weights of the views.
 
@@ -84,8 +87,7 @@ class ViewsMap(Map):
     @property
     def invalid_reason(self) -> str | None:
         """Why the fitted map is undefined, in one line; None if it is not."""
-        reasons = (each.invalid_reason for each in self.fitted_)
-        return next((reason for reason in reasons if reason is not None), None)
+        return first_reason(self.fitted_)
 
     def output_dim(self, dim: int) -> int:
         """Check the parameters for rows of size ``dim``; the size of the mapped rows."""
@@ -99,15 +101,7 @@ class ViewsMap(Map):
 
     def fit(self, X: Any, y: Any = None, pairs: LabelledPairs | None = None) -> Self:
         """Fit on rows ``(N, D)``; y is ignored. Returns self."""
-        if isinstance(X, Vectors):
-            X = X[:]
-        if isinstance(X, Tensor):
-            rows = check_rows(X)
-            self.n_features_in_ = rows.shape[1]
-        else:
-            rows = torch.from_numpy(
-                np.array(validate_data(self, X, dtype=["float64", "float32"]))
-            )
+        rows = torch.cat(list(self._row_blocks(X)))
         self.output_dim(rows.shape[1])
         self.check_pairs(pairs)
         self.fitted_ = self._make()
@@ -124,33 +118,24 @@ class ViewsMap(Map):
         return rows.tensor_split(len(self.maps.split("|")), dim=1)
 
     def _apply(self, rows: Tensor) -> Tensor:
-        views = zip(
-            self.fitted_,
-            self._factors(len(self.fitted_)),
-            self._split(rows),
-            strict=True,
-        )
-        return torch.cat(
-            [
-                factor * torch.nn.functional.normalize(each.transform(block))
-                for each, factor, block in views
-            ],
-            dim=1,
-        )
+        mapped = [
+            factor * torch.nn.functional.normalize(each.transform(block))
+            for each, factor, block in self._views(self._split(rows))
+        ]
+        return torch.cat(mapped, dim=1)
 
     def _invert(self, rows: Tensor) -> Tensor:
         # The lengths before normalization are lost.
         sizes = [each._n_features_out for each in self.fitted_]
-        views = zip(
-            self.fitted_,
-            self._factors(len(self.fitted_)),
-            torch.split(rows, sizes, dim=1),
-            strict=True,
-        )
-        return torch.cat(
-            [each.inverse_transform(block / factor) for each, factor, block in views],
-            dim=1,
-        )
+        blocks = [
+            each.inverse_transform(block / factor)
+            for each, factor, block in self._views(torch.split(rows, sizes, dim=1))
+        ]
+        return torch.cat(blocks, dim=1)
+
+    def _views(self, blocks: Sequence[Tensor]) -> Iterator[tuple[Map, float, Tensor]]:
+        """Map, weight and rows of each view."""
+        return zip(self.fitted_, self.factors, blocks, strict=True)
 
     @property
     def _n_features_out(self) -> int:
@@ -163,11 +148,7 @@ class ViewsMap(Map):
         """The fitted maps as tensors and plain values, by ``NUMBER.NAME``."""
         check_is_fitted(self)
         own = {name: getattr(self, name) for name in _COLUMNS if hasattr(self, name)}
-        return pack(own) | {
-            f"{number}.{name}": value
-            for number, each in enumerate(self.fitted_)
-            for name, value in each.get_state().items()
-        }
+        return pack(own) | join_states(self.fitted_)
 
     def set_state(self, state: Mapping[str, Any]) -> Self:
         """Restore what :meth:`get_state` gave. Returns self."""
@@ -175,8 +156,7 @@ class ViewsMap(Map):
             each.set_state(state_of_part(state, number))
             for number, each in enumerate(self._make())
         ]
-        for name, value in unpack(
-            {n: state[n] for n in _COLUMNS if n in state}
-        ).items():
+        known = {name: state[name] for name in _COLUMNS if name in state}
+        for name, value in unpack(known).items():
             setattr(self, name, value)
         return self

@@ -8,14 +8,13 @@ References:
     https://arxiv.org/abs/2104.08821
 """
 
-import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import torch
 
+from flowbert.data.text_files import user_path
 from flowbert.encoders.source import TRAINED_ENCODER, in_dtype
 from flowbert.errors import UserError, first_line
 
@@ -99,7 +98,7 @@ class MaskedReplacement:
     def __init__(self, path: str, rate: float) -> None:
         from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-        trained = Path(os.path.expanduser(path)) / TRAINED_ENCODER
+        trained = user_path(path) / TRAINED_ENCODER
         source = trained if trained.is_dir() else path
         try:
             self._tokenizer: Any = AutoTokenizer.from_pretrained(

@@ -1,6 +1,5 @@
 """Masked tokens: choosing them, and predicting them above the encoder that is trained."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ from torch.nn import functional
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.pooling import TokenFeatures
 from flowbert.encoders.source import in_dtype, locate, quiet, read_settings
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError
 from flowbert.seeding import Stream
 
 IGNORED = -100
@@ -50,9 +49,8 @@ def mask_tokens(
         Masked ids, and labels ``(B, T)``: the old id of a chosen token, else ``IGNORED``.
     """
     draws = torch.rand((2, *ids.shape), generator=generator)
-    draws = draws.to(ids.device, non_blocking=True)
     random_ids = torch.randint(len(tokenizer), ids.shape, generator=generator)
-    choice, fate = draws
+    choice, fate = draws.to(ids.device, non_blocking=True)
     if continues is not None:
         positions = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
         starts = positions.masked_fill(continues, 0).cummax(dim=1).values
@@ -122,16 +120,6 @@ def predictor_above(encoder: SentenceEncoder, seed: int) -> tuple[Any, bool]:
     return model.train(), starts_at_random
 
 
-def warn_of_random_layers(encoder: SentenceEncoder) -> None:
-    """Say that prediction layers start at random."""
-    warnings.warn(
-        f"{encoder.path or 'encoder'}: has no prediction layers; new ones start at random and "
-        "disturb the encoder at first (to avoid it, train them alone first: head_only)",
-        FlowbertWarning,
-        stacklevel=2,
-    )
-
-
 def predict_masked(
     module: Any, chunks: Sequence[TokenFeatures], stream: Stream
 ) -> tuple[Tensor, Tensor]:
@@ -167,15 +155,11 @@ def predict_chosen(
     labels: Sequence[Tensor],
 ) -> tuple[Tensor, Tensor]:
     """Logits of the chosen tokens alone, and their ids, as of :func:`predict_masked`."""
-    places = [_places(label != IGNORED) for label in labels]
+    # An accelerator is waited for here, not at each use of a mask and its gradient.
+    places = [(label != IGNORED).nonzero(as_tuple=True) for label in labels]
     ids = torch.cat([label[own] for label, own in zip(labels, places, strict=True)])
     parts = zip(chunks, places, strict=True)
     return torch.cat([_predict(predictor, chunk, own) for chunk, own in parts]), ids
-
-
-def _places(mask: Tensor) -> tuple[Tensor, ...]:
-    """Where a mask is true: an accelerator is waited for here, not at each use and its gradient."""
-    return mask.nonzero(as_tuple=True)
 
 
 def _predict(

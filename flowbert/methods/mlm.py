@@ -12,8 +12,6 @@ from flowbert.methods.masking import (
     MASK_FRACTION,
     predict_masked,
     prediction_loss,
-    predictor_above,
-    warn_of_random_layers,
 )
 from flowbert.methods.text import TextBatch
 from flowbert.methods.trained import TrainedModule, with_network
@@ -73,10 +71,7 @@ class MLMModule(TrainedModule):
                 "received cls_pooler, a layer that is not trained; expected another one",
                 argument="pooling",
             )
-        predictor, self.starts_at_random = predictor_above(
-            encoder, self.hparams["seed"]
-        )
-        self.predictor: Any = predictor
+        self.add_predictor()
         output = self.predictor.get_output_embeddings()
         if cosreg_weight and output.weight is not self._word_embeddings():
             raise UserError(
@@ -97,13 +92,6 @@ class MLMModule(TrainedModule):
     def _word_embeddings(self) -> Tensor:
         weight: Tensor = self.predictor.get_input_embeddings().weight
         return weight
-
-    def on_train_start(self) -> None:
-        """Say that the prediction layers start at random, unless a fit resumes."""
-        super().on_train_start()
-        resumes = self.trainer.ckpt_path is not None
-        if self.starts_at_random and not (self.hparams["head_only"] or resumes):
-            warn_of_random_layers(self.encoder)
 
     def training_step(self, batch: TextBatch, batch_idx: int) -> Tensor:
         """Loss of a batch under masks of its own."""

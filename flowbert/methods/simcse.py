@@ -16,8 +16,6 @@ from flowbert.methods.losses import LOSSES, ContrastiveLoss
 from flowbert.methods.masking import (
     predict_masked,
     prediction_loss,
-    predictor_above,
-    warn_of_random_layers,
 )
 from flowbert.methods.text import TextBatch
 from flowbert.methods.trained import (
@@ -89,20 +87,17 @@ class SimCSEModule(TrainedModule):
         if not mlm_weight:
             given = {"mask_fraction": mask_fraction}
             check_used(given, (), "method simcse with mlm_weight 0")
-        seed = self.hparams["seed"]
         self.loss: ContrastiveLoss = LOSSES.make(loss, argument="loss")
         self.head: Any = None
         self._fitted_at = 0  # optimizer steps before the last fit of the head
         if head not in HEADS:
             self.head = AffineHead(head, encoder.dim)
         elif head != "none":
-            self.head = dense_tanh(encoder.dim, seed)
+            self.head = dense_tanh(encoder.dim, self.hparams["seed"])
         if head == "mlp":
             _check_pooler(encoder)
-        self.predictor: Any = None
-        self.starts_at_random = False
         if mlm_weight:
-            self.predictor, self.starts_at_random = predictor_above(encoder, seed)
+            self.add_predictor()
 
     def check_examples(self, examples: Examples) -> None:
         """Raise an error for examples without positives, or with which the training collapses."""
@@ -152,12 +147,6 @@ class SimCSEModule(TrainedModule):
             self._fit_head()
         super().on_train_batch_start(batch, batch_idx)
 
-    def on_train_start(self) -> None:
-        """Say that prediction layers start at random, unless a fit resumes."""
-        super().on_train_start()
-        if self.starts_at_random and self.trainer.ckpt_path is None:
-            warn_of_random_layers(self.encoder)
-
     def training_step(self, batch: TextBatch, batch_idx: int) -> Tensor:
         """Contrastive loss of the batches of all processes, and the weighted MLM loss."""
         loss = super().training_step(batch, batch_idx)
@@ -192,7 +181,7 @@ class SimCSEModule(TrainedModule):
     ) -> Tensor:
         """Embeddings with the present weights, after a head that is kept."""
         embeddings = super().embed_sentences(sentences)
-        if self.head is None or self.hparams["head"] != "mlp":
+        if self.hparams["head"] != "mlp":
             return embeddings
         with torch.autocast(self.device.type, enabled=False):
             kept: Tensor = self.head(embeddings.to(self.device))
@@ -200,7 +189,7 @@ class SimCSEModule(TrainedModule):
 
     def trained_encoder(self) -> SentenceEncoder:
         """The encoder to save; a head that is kept is its pooler."""
-        if self.head is None or self.hparams["head"] != "mlp":
+        if self.hparams["head"] != "mlp":
             return self.encoder
         old: Any = self.encoder.backbone.network
         network = type(old)(old.config)

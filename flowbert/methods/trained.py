@@ -1,5 +1,6 @@
 """What the methods that train an encoder share."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -11,8 +12,9 @@ from torch.utils.checkpoint import checkpoint as checkpointed
 from flowbert.encoders import SentenceEncoder, check_same_encoder
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.settings import DROPOUT_RATES
-from flowbert.errors import UserError
+from flowbert.errors import FlowbertWarning, UserError
 from flowbert.methods.examples import Examples
+from flowbert.methods.masking import predictor_above
 from flowbert.methods.text import TextBatch, TextDataModule
 from flowbert.training.base import TrainingModule
 
@@ -38,6 +40,8 @@ class TrainedModule(TrainingModule):
     Attributes:
         name: Name of the method in tables.
         pools: Whether the loss reads pooled vectors; if not, token weights are not trained.
+        predictor: The masked language model above the encoder; None without one.
+        starts_at_random: Whether its prediction layers are new.
 
     Raises:
         UserError: If an argument is outside of its limits, or the weights are in half precision.
@@ -46,6 +50,7 @@ class TrainedModule(TrainingModule):
 
     name: ClassVar[str]
     pools: ClassVar[bool] = True
+    starts_at_random = False
 
     def __init__(
         self,
@@ -72,6 +77,25 @@ class TrainedModule(TrainingModule):
         if encoder.log_token_factors is not None and not self.pools:
             encoder.log_token_factors.requires_grad_(False)
         self.encoder = encoder.train()
+        self.predictor: Any = None
+
+    def add_predictor(self) -> None:
+        """Put a masked language model above the encoder."""
+        seed = self.hparams["seed"]
+        self.predictor, self.starts_at_random = predictor_above(self.encoder, seed)
+
+    def on_train_start(self) -> None:
+        """Warn that prediction layers start at random, unless a fit resumes."""
+        super().on_train_start()
+        alone = self.hparams.get("head_only", False)
+        if self.starts_at_random and not alone and self.trainer.ckpt_path is None:
+            name = self.encoder.path or "encoder"
+            warnings.warn(
+                f"{name}: has no prediction layers; new ones start at random and disturb the "
+                "encoder at first (to avoid it, train them alone first: head_only)",
+                FlowbertWarning,
+                stacklevel=2,
+            )
 
     def check_examples(self, examples: Examples) -> None:
         """Raise an error for examples that the method cannot train on."""

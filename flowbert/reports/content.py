@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pandas as pd
-import yaml
 
 from flowbert.analysis import Analysis
+from flowbert.data.text_files import read_yaml
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments.analyze import analyze_results
 from flowbert.experiments.results import Results
@@ -115,8 +115,11 @@ def content_of(
     options: dict[str, Any] = {}
     command = ""
     if config.is_file():
-        options = attempt(config, lambda: _read_options(config), {})
-        command = _command(path, config)
+        options = attempt(config, lambda: dict(read_yaml(config)), {})
+        command = shlex.join(["flowbert", "fit", "--config", str(config)])
+        checkpoint = path / "checkpoints" / "last.ckpt"
+        if not (path / "results.json").is_file() and checkpoint.is_file():
+            command = shlex.join(["flowbert", "fit", "--resume", str(path)])
     # metrics-1.csv, metrics-2.csv, ... were written before the run was resumed.
     logs = sorted(
         path.glob("metrics[-.]*csv"),
@@ -134,23 +137,10 @@ def content_of(
     )
 
 
-def _read_options(config: Path) -> dict[str, Any]:
-    return dict(yaml.safe_load(config.read_text(encoding="utf-8")))
-
-
 def _settings(values: Mapping[str, Any]) -> pd.DataFrame:
     """Nested values as texts by their dotted names."""
     known = {name: value for name, value in values.items() if name not in _NOT_SHOWN}
     return pd.json_normalize(known).iloc[0].fillna("").astype(str).to_frame("value")
-
-
-def _command(folder: Path, config: Path) -> str:
-    """How to resume a run without results, or to run it again."""
-    parts = ["flowbert", "fit", "--config", config]
-    checkpoint = folder / "checkpoints" / "last.ckpt"
-    if not (folder / "results.json").is_file() and checkpoint.is_file():
-        parts = ["flowbert", "fit", "--resume", folder]
-    return shlex.join(map(str, parts))
 
 
 def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:

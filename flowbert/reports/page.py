@@ -13,10 +13,9 @@ import pandas as pd
 from flowbert import __version__
 from flowbert.analysis import Analysis, Plot, Table
 from flowbert.analysis.drawing import save_picture
-from flowbert.analysis.frames import measure_of
+from flowbert.analysis.measure import measure_of
 from flowbert.errors import UserError
-from flowbert.folders import write_folder_atomically
-from flowbert.io import write_atomically
+from flowbert.io import write_atomically, write_folder_atomically
 from flowbert.reports.content import PageContent, attempt, join_contents, read_content
 from flowbert.reports.plots import CONTENT_PLOTS
 from flowbert.reports.result_tables import notes, result_tables, short_names

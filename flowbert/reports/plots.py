@@ -7,7 +7,7 @@ import pandas as pd
 
 from flowbert.analysis.drawing import Plot, draw_intervals, method_colours, short
 from flowbert.analysis.table import in_order
-from flowbert.experiments.columns import main_aggregation
+from flowbert.experiments.intervals import main_aggregation
 from flowbert.reports.content import PageContent
 from flowbert.reports.result_tables import GEOMETRY, mean_geometry, summarize
 

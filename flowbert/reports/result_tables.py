@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 
 from flowbert.analysis import Analysis
-from flowbert.analysis.frames import measure_of
+from flowbert.analysis.measure import measure_of
 from flowbert.analysis.table import Table, make_table
 from flowbert.data.sts import SAMPLE_TASK
-from flowbert.experiments.columns import main_aggregation
+from flowbert.experiments.intervals import main_aggregation
 from flowbert.experiments.results import Results
 from flowbert.tasks import AGGREGATIONS
 

@@ -1,7 +1,7 @@
 """Tasks that embeddings are evaluated on, by name."""
 
 from flowbert.tasks.answers import AnswerRanking
-from flowbert.tasks.base import AVERAGE, TASKS, Record, Task
+from flowbert.tasks.base import AVERAGE, TASKS, PairTask, Record, Task
 from flowbert.tasks.lexical import Lexical, LexicalCharacters
 from flowbert.tasks.loading import load_scoring, load_task, load_tasks
 from flowbert.tasks.measures import (
@@ -12,10 +12,8 @@ from flowbert.tasks.measures import (
     sts_spearman,
     uniformity,
 )
-from flowbert.tasks.pair_task import PairTask
-from flowbert.tasks.pairs import Pairs
 from flowbert.tasks.probe import Probe
-from flowbert.tasks.sts import POSITIVE_ABOVE, STS
+from flowbert.tasks.sts import POSITIVE_ABOVE, STS, Pairs
 
 __all__ = [
     "AGGREGATIONS",

@@ -1,14 +1,15 @@
-"""What all tasks share: sentences in, items and scores out, and resamples of them."""
+"""Base classes of tasks: sentences in, items and scores out, and resamples of them."""
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 from torch import Tensor
 
 from flowbert.arrays import Floats
@@ -19,7 +20,7 @@ from flowbert.io import digest, sentences_digest
 from flowbert.registry import Registry
 from flowbert.seeding import Stream
 from flowbert.tasks.bootstrap import Counts, draw_counts
-from flowbert.tasks.measures import Weights
+from flowbert.tasks.measures import Weights, unit_rows
 from flowbert.threads import in_threads
 
 Metric = tuple[str, str]
@@ -294,3 +295,59 @@ def _as_tuple(value: Any) -> Any:
 
 TASKS: Registry[type[Task]] = Registry("task", base=Task)
 """Kinds of tasks by name."""
+
+
+COSINE_DECIMALS = 10  # equal texts have equal cosines on every machine
+
+
+class PairTask(Task):
+    """Pairs of sentences, of which the items are the cosines.
+
+    A subclass has :attr:`metrics` and :meth:`score`.
+
+    Args:
+        name: Name in tables.
+        first: First sentences, K of them.
+        second: Second sentences, K of them.
+        split: Measured split.
+        strata: Sizes of the groups of pairs that the bootstrap resamples separately; None for one.
+        sentences: The sentences in another order than that of the pairs.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        first: Sequence[str],
+        second: Sequence[str],
+        split: str = "test",
+        strata: Sequence[int] | None = None,
+        sentences: Iterable[str] | None = None,
+    ) -> None:
+        self.name = name
+        self.split = split
+        self.count = len(first)
+        self.strata = (self.count,) if strata is None else tuple(strata)
+        self.sentences = list(dict.fromkeys(sentences or [*first, *second]))
+        rows = pd.Index(self.sentences)
+        self.left, self.right = rows.get_indexer(first), rows.get_indexer(second)
+        self._pairs = first, second
+
+    def items(self, vectors: Tensor) -> Floats:
+        """Cosine of each pair."""
+        return cosines(vectors[self.left], vectors[self.right])
+
+    def pairs(self) -> tuple[Sequence[str], Sequence[str]]:
+        """First and second sentences."""
+        return self._pairs
+
+    def texts(self) -> Mapping[str, Sequence[str]]:
+        """First and second sentences, as the measured split."""
+        first, second = self._pairs
+        return {self.split: [*first, *second]}
+
+
+def cosines(left: Tensor, right: Tensor) -> Floats:
+    """Cosine of each pair of rows ``(K, D)``, float64, rounded to 10 decimals."""
+    products = unit_rows(left) * unit_rows(right)
+    values = products.sum(dim=1).clamp(-1.0, 1.0)
+    return np.round(values.cpu().numpy(), COSINE_DECIMALS)

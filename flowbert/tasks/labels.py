@@ -52,7 +52,7 @@ def training_labels(
     for other in measured:
         known = set(map(_unordered, *other.pairs()))
         total = sum(map(len, kept))
-        kept = [_without(subset, known) for subset in kept]
+        kept = [_drop_known(subset, known) for subset in kept]
         overlap = total - sum(map(len, kept))
         where = f"{other.name} {other.split}"
         message = f"{overlap} of {total} pairs are measured in {where}"
@@ -71,7 +71,7 @@ def training_labels(
     return tuple(kept)
 
 
-def _without(subset: Subset, known: Collection[frozenset[str]]) -> Subset:
+def _drop_known(subset: Subset, known: Collection[frozenset[str]]) -> Subset:
     """The pairs of a subset that are not known."""
     pairs = map(_unordered, subset.sentences1, subset.sentences2)
     return subset.where(np.array([pair not in known for pair in pairs], dtype=bool))

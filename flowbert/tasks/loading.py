@@ -13,8 +13,7 @@ from flowbert.data.text_files import as_list
 from flowbert.errors import UserError
 from flowbert.registry import imports_refused, is_import_path
 from flowbert.tasks.base import AVERAGE, TASKS, Task
-from flowbert.tasks.pairs import Pairs
-from flowbert.tasks.sts import POSITIVE_ABOVE, STS
+from flowbert.tasks.sts import POSITIVE_ABOVE, STS, Pairs
 
 RESERVED = (AVERAGE, "alignment", "uniformity", "mean cosine", "mean_cosine")
 """Names of other columns of tables, which no task may have."""
@@ -113,14 +112,12 @@ def load_scoring(state: Mapping[str, Any]) -> Task:
 
 def _as_items(tasks: Any) -> list[Any]:
     """Texts, pairs and tasks; a single one is a list of one."""
-    if tasks is None or isinstance(tasks, str):
-        return as_list(tasks, "tasks", paths=True)
     if isinstance(tasks, Pairs | pd.DataFrame | Task):
         return [tasks]
-    items = list(tasks)
-    if all(isinstance(item, str) for item in items):
-        return as_list(items, "tasks", paths=True)
-    return items
+    items = tasks if tasks is None or isinstance(tasks, str) else list(tasks)
+    if isinstance(items, list) and not all(isinstance(item, str) for item in items):
+        return items
+    return as_list(items, "tasks", paths=True)
 
 
 def _parse(item: Any) -> tuple[type[Task], Any]:
@@ -180,10 +177,8 @@ def _check_names(tasks: Sequence[Task]) -> None:
     for task in tasks:
         key = (task.kind, task.name, task.split, task.metrics)
         if key in known:
-            raise UserError(
-                f"two are called {task.name!r}; expected different file names",
-                argument="tasks",
-            )
+            wrong = f"two are called {task.name!r}; expected different file names"
+            raise UserError(wrong, argument="tasks")
         if task.name in RESERVED:
             raise UserError(
                 f"received one called {task.name!r}; expected another name, as tables have a "

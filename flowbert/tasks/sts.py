@@ -1,20 +1,25 @@
-"""Sentence pairs with gold scores: semantic textual similarity."""
+"""Sentence pairs with gold scores, in files or in memory: semantic textual similarity."""
 
+import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from flowbert.arrays import Floats
-from flowbert.data.sts import STSData, Subset, load_sts
+from flowbert.data.sts import PAIR_COLUMNS, STSData, Subset, load_sts, make_subset
+from flowbert.data.tables import rows_of
 from flowbert.data.text_files import as_list
 from flowbert.errors import UserError, choices
 from flowbert.numbers import is_count, is_number
-from flowbert.tasks.base import TASKS, Metric, Scorer
+from flowbert.tasks.base import TASKS, Metric, PairTask, Scorer
 from flowbert.tasks.bootstrap import Counts, ResampledSpearman
 from flowbert.tasks.measures import (
     AGGREGATIONS,
@@ -26,8 +31,79 @@ from flowbert.tasks.measures import (
     undefined_reason,
     uniformity,
 )
-from flowbert.tasks.pair_task import PairTask
-from flowbert.tasks.pairs import Pairs
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Scored sentence pairs in memory, in place of a file of pairs.
+
+    Args:
+        sentences1: First sentences, N of them.
+        sentences2: Second sentences, N of them.
+        scores: Gold scores, N finite numbers of which two differ.
+        name: Name in tables.
+        score_range: Lowest and highest score that there may be; None as in
+            :attr:`flowbert.data.sts.STSData.score_range`.
+
+    Example:
+        >>> pairs = Pairs(["a dog", "a cat"], ["the dog", "a car"], [1, 0])
+        >>> pairs.data().score_range
+        (0.0, 1.0)
+    """
+
+    sentences1: Sequence[str]
+    sentences2: Sequence[str]
+    scores: Any
+    name: str = "pairs"
+    score_range: tuple[float, float] | None = None
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame) -> "Pairs":
+        """The pairs of a data frame with columns sentence1, sentence2 and score.
+
+        Raises:
+            UserError: If a column is missing or occurs twice.
+        """
+        names = list(frame.columns)
+        if any(names.count(name) != 1 for name in PAIR_COLUMNS):
+            raise UserError(
+                f"received a data frame with the columns {', '.join(map(str, names))}; "
+                f"expected {', '.join(PAIR_COLUMNS)} once each",
+                argument="tasks",
+            )
+        return cls(*(frame[name].tolist() for name in PAIR_COLUMNS))
+
+    def data(self) -> STSData:
+        """The pairs as a data set with the split ``test``.
+
+        White space inside a sentence becomes single spaces, as in files.
+
+        Raises:
+            UserError: If lengths differ, a sentence is blank or not text, a score is not a finite
+                number of the range, or all scores are equal.
+        """
+        try:
+            scores = np.asarray(self.scores, dtype=np.float64).tolist()
+        except (TypeError, ValueError) as error:
+            raise UserError(
+                f"{self.name}: scores: received {self.scores!r}; expected finite numbers",
+                argument="tasks",
+            ) from error
+        columns = self.sentences1, self.sentences2, scores
+        sizes = list(map(len, columns))
+        if len(set(sizes)) > 1:
+            raise UserError(
+                f"{self.name}: received {sizes} sentences, sentences and scores; expected "
+                "equal numbers",
+                argument="tasks",
+            )
+        pairs = zip(*columns, strict=True)
+        records = [dict(zip(PAIR_COLUMNS, pair, strict=True)) for pair in pairs]
+        rows = rows_of(Path(self.name), records, [PAIR_COLUMNS])
+        low, high = self.score_range or (-math.inf, math.inf)
+        subset = make_subset(self.name, rows, low, high)
+        return STSData(self.name, {"test": [subset]}, self.score_range)
+
 
 POSITIVE_ABOVE = 0.8
 """Share of the score range above which a pair is a positive of the alignment: 4 of 0 to 5."""
@@ -211,7 +287,18 @@ class STS(SimilarityTask):
         uniformity_limit: int | None = None,
     ) -> None:
         super().__init__(data, split)
-        _check_measures(positive_above, uniformity_limit)
+        if not is_number(positive_above, 0, 1) or positive_above == 1:
+            raise UserError(
+                argument="positive_above",
+                received=positive_above,
+                expected="a share of the score range, at least 0 and below 1 (0.8 of 0 to 5 is 4)",
+            )
+        if uniformity_limit is not None and not is_count(uniformity_limit, 2, np.inf):
+            raise UserError(
+                argument="uniformity_limit",
+                received=uniformity_limit,
+                expected="a whole number of at least 2",
+            )
         low, high = data.score_range
         self.positive_score = low + positive_above * (high - low)
         self.uniformity_limit = uniformity_limit
@@ -251,21 +338,35 @@ class STS(SimilarityTask):
         return "fewer than two sentences, or a vector without direction"
 
 
-def _check_measures(positive_above: Any, uniformity_limit: Any) -> None:
-    """Raise a UserError for options of :class:`STS` that are not allowed."""
-    if not is_number(positive_above, 0, 1) or positive_above == 1:
-        raise UserError(
-            argument="positive_above",
-            received=positive_above,
-            expected=(
-                "a share of the score range, "
-                "at least 0 and below 1 (0.8 of 0 to 5 is 4)"
-            ),
-        )
-    limit = uniformity_limit
-    if limit is not None and not is_count(limit, 2, np.inf):
-        raise UserError(
-            argument="uniformity_limit",
-            received=limit,
-            expected="a whole number of at least 2",
-        )
+@TASKS.register("prompteol")
+class PromptEOLSTS(STS):
+    """:class:`STS` of sentences as the evaluation of PromptEOL prepares them for its templates.
+
+    A full stop or question mark at the end is left to the template, ``"{}."``, whose stop and quote
+    may be one token; ``"`` becomes ``'``. The arguments are those of :class:`STS`.
+
+    References:
+        Scaling Sentence Embeddings with Large Language Models (Jiang et al., 2023).
+        https://arxiv.org/abs/2307.16645; the preparation is that of its code, evaluation.py of
+        https://github.com/kongds/scaling_sentemb.
+    """
+
+    def __init__(self, data: STSData, split: str = "test", **options: Any) -> None:
+        splits = {
+            name: [
+                replace(
+                    subset,
+                    sentences1=tuple(map(_without_stop, subset.sentences1)),
+                    sentences2=tuple(map(_without_stop, subset.sentences2)),
+                )
+                for subset in subsets
+            ]
+            for name, subsets in data.splits.items()
+        }
+        name = f"{self.kind}:{data.name}"
+        super().__init__(replace(data, name=name, splits=splits), split, **options)
+
+
+def _without_stop(sentence: str) -> str:
+    """A sentence whose final full stop is that of a template."""
+    return re.sub(r"[.?]$", "", sentence).replace('"', "'")

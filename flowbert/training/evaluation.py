@@ -100,7 +100,9 @@ class TaskEvaluation(Callback):
         for task in self.tasks:
             where = f"{task.name}/{task.split}/spearman_all"
             rival = None if self.baseline is None else f"{self.baseline.name}/{where}"
-            messages = fallen(self._history, f"{pl_module.name}/{where}", rival)
+            messages = find_regressions(
+                self._history, f"{pl_module.name}/{where}", rival
+            )
             for message in messages:
                 warnings.warn(message, FlowbertWarning, stacklevel=2)
 
@@ -113,7 +115,7 @@ class TaskEvaluation(Callback):
         self._history = list(state_dict["history"])
 
 
-def fallen(
+def find_regressions(
     history: Sequence[dict[str, float]], own: str, rival: str | None
 ) -> list[str]:
     """What is to be told of a fit whose score ends lower than it might.
@@ -126,7 +128,7 @@ def fallen(
     Example:
         >>> scores = {1: 0.7, 2: 0.6}
         >>> steps = [{"step": step, "a": score, "b": 0.65} for step, score in scores.items()]
-        >>> [message[:29] for message in fallen(steps, "a", "b")]
+        >>> [message[:29] for message in find_regressions(steps, "a", "b")]
         ['a: 60.00, below b: 65.00; use']
     """
     last, best = history[-1], max(history, key=lambda each: each[own])

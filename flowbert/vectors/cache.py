@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flowbert.arrays import Floats, Indices
+from flowbert.data.text_files import user_path
 from flowbert.encoders.base import BLOCK_SENTENCES, Encoder, digests_reused
 from flowbert.encoders.encoder import SentenceEncoder
 from flowbert.errors import UserError
@@ -59,7 +60,7 @@ class EmbeddingCache:
             folder = os.environ.get("FLOWBERT_CACHE") or "~/.cache/flowbert"
         self.folder = None
         if not isinstance(folder, bool):
-            self.folder = Path(os.path.expanduser(folder))
+            self.folder = user_path(folder)
             if str(self.folder).startswith("~"):
                 raise UserError(
                     f"received {folder}, and the home folder is unknown; expected HOME, or "
@@ -129,7 +130,7 @@ class EmbeddingCache:
         found = []
         with digests_reused(), _writing(self.folder):
             for encoder in encoders:
-                for part in _parts(encoder):
+                for part in getattr(encoder, "parts", [encoder]):
                     found.append((part, self._store(part)))
         return found
 
@@ -244,10 +245,6 @@ def _encode(
     vectors = encoder.encode(sentences)
     progress.update(len(sentences))
     return [vectors]
-
-
-def _parts(encoder: Encoder) -> Sequence[Encoder]:
-    return encoder.parts if isinstance(encoder, SentenceEncoder) else [encoder]
 
 
 def _keys(sentences: Sequence[str]) -> list[bytes]:

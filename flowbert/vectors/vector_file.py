@@ -1,6 +1,5 @@
 """Files of vectors: .npy, .safetensors and .parquet, read and written block by block."""
 
-import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -17,7 +16,7 @@ from flowbert.arrays import (
     Indices,
     holds_vector_values,
 )
-from flowbert.data.text_files import sort_names
+from flowbert.data.text_files import sort_names, user_path
 from flowbert.errors import UserError, choices
 from flowbert.io import map_array, release_pages, write_atomically
 from flowbert.vectors.base import VectorArray, Vectors
@@ -40,7 +39,7 @@ class VectorFile(Vectors):
     """
 
     def __init__(self, path: str | Path, column: str | None = None) -> None:
-        self.path = Path(os.path.expanduser(path))
+        self.path = user_path(path)
         self.name = self.path.name
         self.column = column
         suffix = ".parquet" if self.path.is_dir() else self.path.suffix

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from flowbert.analysis import MEASURES, Analysis, Sample, analyze_sample
-from flowbert.analysis.frames import make_measures, measure_of
+from flowbert.analysis.measure import make_measures, measure_of
 from flowbert.analysis.sentences import DRAWN_SENTENCES, project
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
@@ -52,7 +52,7 @@ def whole() -> Analysis:
 def test_everything_is_measured_and_survives_json(
     whole: Analysis, tmp_path: Path
 ) -> None:
-    assert list(whole.frames) == MEASURES.names()
+    assert list(whole.frames) == list(MEASURES)
     path = tmp_path / "analysis.json"
     whole.to_json(path)
     again = Analysis.from_json(path)

@@ -12,13 +12,13 @@ from scipy.stats import skew
 
 from flowbert.analysis.isotropy import (
     effective_rank,
+    hubness,
     isoscore,
     participation_ratio,
     partition_isotropy,
     space_measures,
     spectrum,
 )
-from flowbert.analysis.nearest import hubness
 from flowbert.analysis.sentences import project
 from flowbert.errors import UserError
 from helpers import normal

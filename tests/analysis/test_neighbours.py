@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from flowbert.analysis import neighbours
-from flowbert.analysis.nearest import nearest_neighbours
+from flowbert.analysis.isotropy import nearest_neighbours
 from flowbert.analysis.neighbours import sentence_neighbours
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from flowbert.analysis import Buckets, LayerAnisotropy, Sample, Words
-from flowbert.analysis.lengths import sentence_lengths, tokens_of
+from flowbert.analysis.sample import sentence_lengths, tokens_of
 from flowbert.analysis.sentences import norm_correlations
 from flowbert.analysis.word_space import cosine_by_layer, word_buckets, word_points
 from flowbert.encoders import SentenceEncoder

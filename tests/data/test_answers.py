@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flowbert.data.answers import load_answers
 from flowbert.errors import FlowbertWarning
+from flowbert.tasks.answers import load_answers
 
 from .conftest import write
 

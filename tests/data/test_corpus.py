@@ -12,6 +12,7 @@ import pytest
 from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.data.nli import BUILTIN, load_nli
 from flowbert.data.sts import load_sts
+from flowbert.tasks import load_task
 from helpers import refused
 
 from .conftest import write
@@ -33,10 +34,9 @@ def test_a_sample_is_drawn_by_the_seed_in_order() -> None:
 
 
 def test_target_has_every_occurrence_of_all_splits(senteval: Path) -> None:
-    target = load_corpus("target", task="STSB", senteval=senteval)
-    train = load_corpus("train_only", task="STSB", senteval=senteval)
-    assert (target.name, len(target)) == ("STSB sentences", 18)
-    assert train.name == "STSB train sentences"
+    task = load_task("STSB", senteval)
+    target, train = task.corpus("target"), task.corpus("train_only")
+    assert len(target) == 18
     assert list(train.sentences) == load_sts("STSB", senteval).sentences(["train"])
     assert target.sentences[: len(train)] == train.sentences
     data = load_nli(BUILTIN)

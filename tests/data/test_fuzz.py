@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowbert.data.answers import load_answers
 from flowbert.data.corpus import load_corpus
-from flowbert.data.entailment import load_entailment
 from flowbert.data.nli import load_nli
 from flowbert.data.sts import load_sts
 from flowbert.encoders import WordVectors
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.fitting import fit
 from flowbert.model import Model
+from flowbert.tasks.answers import load_answers
+from flowbert.tasks.probe import load_entailment
 from flowbert.training import read_checkpoint
 from flowbert.vectors import as_vectors
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from flowbert.data.answers import load_answers
 from flowbert.data.corpus import load_corpus
-from flowbert.data.entailment import load_entailment
 from flowbert.data.nli import load_nli
 from flowbert.data.sts import load_sts
 from flowbert.data.text_files import as_list
 from flowbert.errors import UserError
+from flowbert.tasks.answers import load_answers
+from flowbert.tasks.probe import load_entailment
 from helpers import refused
 
 from .conftest import write

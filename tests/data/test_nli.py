@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowbert.data.entailment import load_entailment
 from flowbert.data.nli import LABELS, NLIData, load_nli
 from flowbert.data.sts import load_sts
+from flowbert.tasks.probe import load_entailment
 from helpers import refused
 
 from .conftest import write

@@ -6,8 +6,8 @@ from typing import Literal
 import pytest
 
 from examples.low_overlap import words
-from flowbert.analysis.lengths import words_of
-from flowbert.data.split import is_word, split_words
+from flowbert.analysis.sample import words_of
+from flowbert.data.text_files import is_word, split_words
 
 # With vowel signs, a virama, tone marks, points and a joiner: one word each.
 SCRIPTS = [

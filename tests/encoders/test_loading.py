@@ -41,7 +41,7 @@ from flowbert.encoders import (
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoding import encode
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.experiments.candidates import parse_candidates
+from flowbert.experiments.plan import parse_candidates
 from flowbert.io import digest
 from flowbert.maps import Whitening
 from flowbert.model import Model

@@ -48,8 +48,6 @@ FORMULAS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         torch.arange(1.0, len(x) + 1) @ x / (len(x) * (len(x) + 1) / 2)
     ),
     "last_token": lambda x: x[-1],
-    "mean:half=0": lambda x: x[::2].mean(0),
-    "mean:half=1": lambda x: x[1::2].mean(0) if len(x) > 1 else x[0],
 }
 
 
@@ -117,24 +115,6 @@ def test_a_sentence_of_weight_zero_gets_its_plain_mean(
     np.testing.assert_allclose(encoder.encode(sentences), plain, atol=TOLERANCE)
 
 
-@pytest.mark.parametrize("text", ["mean", "idf"])
-def test_halves_leave_out_special_tokens(
-    text: str, bert: SentenceEncoder, tiny: Callable[[str], Path]
-) -> None:
-    encoder = bert.variant(pooling=text, count_over=CORPUS)
-    weights = np.ones(6)
-    if encoder.token_weights is not None:
-        weights = encoder.token_weights[
-            encoder.tokenize(["cat dog bird runs"])["input_ids"][0]
-        ].numpy()
-    states = states_of(tiny("bert"), "cat dog bird runs")[-1]
-    for half, positions in ((0, [2, 4]), (1, [1, 3])):  # [CLS] is at 0, [SEP] at 5
-        variant = bert.variant(pooling=f"{text}:half={half}", count_over=CORPUS)
-        expected = weights[positions] @ states[positions] / weights[positions].sum()
-        vector = variant.encode(["cat dog bird runs"])[0]
-        np.testing.assert_allclose(vector, expected, atol=TOLERANCE)
-
-
 @pytest.mark.parametrize("prefix", ["", "##", "\u0120", "\u2581"])
 def test_ranks_in_every_kind_of_vocabulary(prefix: str) -> None:
     words = [f"{prefix}{word}" for word in ("the", "of", "2nd")]
@@ -161,7 +141,6 @@ def test_ranks_in_every_kind_of_vocabulary(prefix: str) -> None:
         ("zipf:cls=16.0", "zipf:cls=16"),
         ("zipf:cls=1.6e1:a=0.01", "zipf:cls=16"),
         ("sif:cls=2:a=0.5", "sif:a=0.5:cls=2"),
-        ("mean:half=0", "mean:half=0"),
         ("sif:a=0.001", "sif"),
     ],
 )
@@ -179,8 +158,6 @@ def test_equal_poolings_have_equal_texts(given: str, canonical: str) -> None:
         ("sif:a=inf", "a: received 'inf'"),
         ("zipf:cls=true", "cls: received True"),
         ("zipf:cls=-1", "cls: received -1"),
-        ("mean:half=2", "half: received 2"),
-        ("max:half=1", "'half'"),
         ("sif:a", "'sif:a'"),
     ],
 )
@@ -271,11 +248,6 @@ def test_learned_weights_by_hand(
     used = torch.zeros(len(gradient), dtype=torch.bool)
     used[features["input_ids"]] = True
     assert gradient[~used].abs().max() == 0 < gradient[used].abs().min()
-    half = encoder.variant(pooling="learned_weights:half=0")
-    own, of_half = encoder.token_weights, half.token_weights
-    assert own is not None
-    assert of_half is not None
-    assert torch.equal(of_half, own)
 
 
 @pytest.mark.parametrize("text", ["idf", "sif:a=0.01", "learned_weights"])

@@ -20,6 +20,7 @@ from flowbert.errors import FlowbertWarning, UserError
 from flowbert.exports import export
 from flowbert.maps import make_map
 from flowbert.model import Model
+from helpers import refused
 
 KINDS = ["llama", "qwen3", "gpt2", "gemma", "opt", "mistral", "bert"]
 AROUND = 'the big "{}" in a mat'  # quotes are unknown words
@@ -53,6 +54,8 @@ def test_the_last_token_is_that_of_the_template_and_means_are_of_the_sentence(
     last = encoder_of(kind, layers="last", pooling="last_token", template=AROUND)
     span = last.variant(pooling="mean", layers=2)
     read = [encoder.encode(SENTENCES) for encoder in (last, span)]
+    # Their first tokens are computed once, where the network can go on from them.
+    assert last.backbone.reads_prefixes == (kind != "bert")
     for number, sentence in enumerate(SENTENCES):
         text = AROUND.replace("{}", sentence)
         np.testing.assert_allclose(
@@ -193,12 +196,15 @@ def test_unit_tokens() -> None:
     assert not encoder.pooling.linear
 
 
-def test_an_exported_folder_has_the_template_in_its_tokenizer(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["llama", "qwen3", "gpt2", "bert"])
+def test_an_exported_folder_has_the_template_in_its_tokenizer(
+    kind: str, tmp_path: Path
+) -> None:
     """Computed by sentence-transformers alone, behind a map of a lower layer."""
     library = pytest.importorskip("sentence_transformers")
     encoder = SentenceEncoder(
-        write_tiny(tmp_path / "llama", "llama"),
-        layers=2,
+        write_tiny(tmp_path / kind, kind),
+        layers=1,
         pooling="last_token",
         template=AROUND,
     )
@@ -206,10 +212,10 @@ def test_an_exported_folder_has_the_template_in_its_tokenizer(tmp_path: Path) ->
     model = Model(encoder, make_map("whitening:shrinkage=0.5").fit(rows))
     export(model, tmp_path / "to")
     stock = library.SentenceTransformer(str(tmp_path / "to"), device="cpu")
+    assert stock[0].auto_model.config.num_hidden_layers == 2  # of 3 blocks
     expected = model.encode(SENTENCES)
     np.testing.assert_allclose(stock.encode(SENTENCES), expected, atol=TOLERANCE)
     reopened = Model.load(tmp_path / "to").encode(SENTENCES)
     np.testing.assert_allclose(reopened, expected, atol=TOLERANCE)
     mean = Model(encoder.variant(pooling="mean"))
-    with pytest.raises(UserError, match=r"^pooling: received 'mean', .*last_token"):
-        export(mean, tmp_path / "mean")
+    refused("the pooling mean without the template", export, mean, tmp_path / "mean")

@@ -175,7 +175,7 @@ def test_word2vecs_binary_format_is_named(name: str, tmp_path: Path) -> None:
     [
         ({"pooling": "cls"}, "pooling", "'cls'"),
         ({"pooling": "sif:cls=2"}, "pooling", "'sif:cls=2'"),
-        ({"pooling": "mean:half=0"}, "pooling", "'mean:half=0'"),
+        ({"pooling": "mean:unit=true"}, "pooling", "'mean:unit=true'"),
         ({"pooling": "sif"}, "pooling", "without sentences"),
         ({"max_words": 0}, "max_words", "received 0"),
     ],

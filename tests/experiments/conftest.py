@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments.small import WordSums, write_pairs
-from flowbert.analysis.lengths import words_of
+from flowbert.analysis.sample import words_of
 from flowbert.data.sample import sample_corpus
 
 SENTENCES = list(dict.fromkeys(sample_corpus()))[:500]

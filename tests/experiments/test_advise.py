@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from encoders.tiny import write_tiny
 from flowbert import analyze, compare
 from flowbert.analysis import cls_token
 from flowbert.analysis.cls_token import (
@@ -126,6 +127,22 @@ def test_any_other_encoder_gets_the_recipe(corpus: str, tmp_path: Path) -> None:
     for advice in (trained, advise(corpus), advise(str(few))):
         assert (advice.layers, advice.pooling, advice.method) == RECIPE
     assert "was not examined" in advice.text
+
+
+def test_a_decoder_gets_a_template(corpus: str, tmp_path: Path) -> None:
+    encoder = str(write_tiny(tmp_path / "llama", "llama"))
+    advice = advise(corpus, encoder)
+    used = (advice.template, advice.layers, advice.pooling, advice.method)
+    assert used == ("prompteol", "last", "last_token", "whitening:shrinkage=0.8")
+    assert "--encoder.template=prompteol" in advice.text
+    own = EncoderOptions(encoder, template="the {} in")
+    assert advise(corpus, own).template == "the {} in"
+    setting = EncoderOptions(encoder, layers="last", pooling=used[2], template=used[0])
+    options: dict[str, Any] = {"corpus": corpus, "bootstrap": 0}
+    followed = compare(encoder, "raw,advised", **options)
+    given = compare(setting, used[-1], **options)
+    name = f"advised: {used[-1]}"
+    assert followed.score(name, "SAMPLE") == given.score(used[-1], "SAMPLE")
 
 
 def test_learned_token_weights_are_kept(corpus: str, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def test_everything_is_measured_written_and_drawn(corpus: str, tmp_path: Path) -
     encoder = EncoderOptions(layers="first_last")
     options: dict[str, Any] = {"tasks": "SAMPLE", "split": "dev", "output": output}
     analysis = analyze(encoder, METHODS, corpus=corpus, limit=200, **options)
-    assert list(analysis.frames) == MEASURES.names()
+    assert list(analysis.frames) == list(MEASURES)
     assert analysis.setting["layers"] == "first_last"
     assert (analysis.setting["fitted"], analysis.setting["sentences"]) == (300, 200)
     assert analysis.frames["isotropy"]["method"].tolist() == METHODS

@@ -19,9 +19,8 @@ from flowbert.encoders import EncoderOptions, SentenceEncoder
 from flowbert.errors import FlowbertWarning
 from flowbert.experiments import Results, compare
 from flowbert.experiments.analyze import analyze_results
-from flowbert.experiments.candidates import Candidate
-from flowbert.experiments.columns import RESULT_COLUMNS
-from flowbert.experiments.plan import Experiment
+from flowbert.experiments.intervals import RESULT_COLUMNS
+from flowbert.experiments.plan import Candidate, Experiment
 from flowbert.experiments.records import records_folder
 from flowbert.maps import Chain, Raw, make_map
 from flowbert.tasks import STS, load_task, load_tasks

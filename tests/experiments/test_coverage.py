@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from flowbert.arrays import Floats
 from flowbert.data.sts import STSData, Subset
-from flowbert.experiments.estimates import Estimates, joined
+from flowbert.experiments.estimates import Estimates, concatenate
 from flowbert.tasks import STS, spearman
 
 WMEAN = "spearman", "wmean"
@@ -72,9 +72,10 @@ class Population:
             replicates = task.resample(items, resamples, seed)[WMEAN]
             means.append(Estimates(np.array(values), replicates))
         first, second = (
-            joined(*(each[[method]] for each in means)).mean() for method in range(2)
+            concatenate(*(each[[method]] for each in means)).mean()
+            for method in range(2)
         )
-        return joined(first, second, first - second)
+        return concatenate(first, second, first - second)
 
 
 @pytest.mark.slow

@@ -10,8 +10,7 @@ from experiments.small import WordSums, write_corpus, write_pairs
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning
 from flowbert.experiments import Results, compare
-from flowbert.experiments.candidates import parse_candidates
-from flowbert.experiments.plan import plan_experiments
+from flowbert.experiments.plan import parse_candidates, plan_experiments
 from flowbert.maps import Flow, Truncation, Whitening, make_map
 from flowbert.model import Model
 from flowbert.tasks import load_tasks

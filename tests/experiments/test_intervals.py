@@ -17,9 +17,8 @@ from flowbert.arrays import Floats
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import STSData, Subset
 from flowbert.experiments import Results, compare
-from flowbert.experiments.candidates import parse_candidates
 from flowbert.experiments.estimates import Comparison, Estimates
-from flowbert.experiments.plan import plan_experiments
+from flowbert.experiments.plan import parse_candidates, plan_experiments
 from flowbert.experiments.run import run_experiments
 from flowbert.tasks import STS, Task, spearman
 from flowbert.vectors import EmbeddingCache

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from experiments.small import WordSums
 from flowbert.encoders import SentenceEncoder
 from flowbert.experiments import compare
-from flowbert.experiments.candidates import Candidate, parse_candidates
+from flowbert.experiments.plan import Candidate, parse_candidates
 from flowbert.experiments.run import fit_map
 from flowbert.maps import MAPS, Flow, Whitening, make_map
 from flowbert.model import Model

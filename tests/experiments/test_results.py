@@ -18,7 +18,7 @@ from experiments.small import WordSums, write_corpus, write_nli, write_pairs
 from flowbert.errors import UserError
 from flowbert.experiments import Results, compare
 from flowbert.experiments.analyze import analyze_results
-from flowbert.experiments.columns import RESULT_COLUMNS
+from flowbert.experiments.intervals import RESULT_COLUMNS
 from flowbert.experiments.records import records_folder
 from flowbert.reports import print_results
 from flowbert.vectors import EmbeddingCache

@@ -11,8 +11,8 @@ from flowbert.data.sample import sample_corpus
 from flowbert.data.sts import STSData, load_sts
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning
-from flowbert.experiments.candidates import Candidate
-from flowbert.experiments.transfer import warn_of_transfer
+from flowbert.experiments.plan import Candidate
+from flowbert.fitting.outcome import warn_of_transfer
 from flowbert.maps import KernelMap, Map, Whitening
 from flowbert.tasks import STS, Lexical, Task
 

@@ -12,7 +12,7 @@ from flowbert import __version__
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.experiments import compare
-from flowbert.experiments.columns import RESULT_COLUMNS
+from flowbert.experiments.intervals import RESULT_COLUMNS
 from flowbert.experiments.results import Results
 from flowbert.exports import ONNXInt8, SentenceTransformers, export
 from flowbert.exports.card import check_results, model_card, name_in

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from encoders.tiny import TOLERANCE
+from encoders.tiny import TOLERANCE, write_tiny
 from exports.models import FLOW, TEXTS, fit_map, largest_difference, small_encoder
-from flowbert.encoders import SentenceEncoder, WordVectors
+from flowbert.encoders import SentenceEncoder, ViewsEncoder, WordVectors
 from flowbert.errors import UserError
 from flowbert.exports import ONNX, export
 from flowbert.model import Model
@@ -37,13 +37,33 @@ def test_layers_pooling_and_a_chain_with_a_flow(tmp_path: Path) -> None:
     check(Model(encoder, fit_map(chain, encoder.encode(TEXTS))), tmp_path)
 
 
+@pytest.mark.parametrize(
+    "template",
+    ["the {} in {} mat", pytest.param("prompteol", marks=pytest.mark.slow)],
+)
+def test_views_of_a_template(template: str, tmp_path: Path) -> None:
+    write_tiny(tmp_path / "llama", "llama")
+    views: list[dict[str, Any]] = [
+        {"layers": "last", "pooling": "last_token", "template": template},
+        {"layers": 1, "pooling": "zipf", "template": template},
+    ]
+    encoder = ViewsEncoder(str(tmp_path / "llama"), views=views)
+    name = "views:maps=[whitening-4:shrinkage=0.5|centering]:weights=[1|0.5]+raw"
+    fitted = fit_map(name, encoder.encode(TEXTS))
+    check(Model(encoder, fitted), tmp_path)
+    check(Model(encoder.views[1]), tmp_path)
+    others = [views[0], {"layers": 1}]
+    mixed = ViewsEncoder(str(tmp_path / "llama"), views=others)
+    with pytest.raises(UserError, match="expected no prompt, and one template"):
+        ONNX().write(Model(mixed), tmp_path)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "pooling", "name"),
     [
         ("roberta", "max", "whitening-6:shrinkage=0.1"),
         ("modernbert", "idf", f"{FLOW}:coupling=affine"),
-        ("bert", "mean:half=1", None),
         ("electra", "last_token", None),
     ],
 )

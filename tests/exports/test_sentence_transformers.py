@@ -208,7 +208,7 @@ MISTAKES: list[tuple[Callable[[SentenceEncoder], Any], dict[str, Any], str]] = [
     (first_word_before_a_flow, {}, "format: .*cls"),
     (word_vectors, {}, r"format: .*words\.txt"),
     (with_options(pooling="cls_pooler"), {}, "format: .*cls_pooler.*mean"),
-    (with_options(pooling="mean:half=0"), {}, "format: .*mean:half=0"),
+    (with_options(pooling="mean:unit=true"), {}, "format: .*mean:unit=true"),
     (with_options(dtype="bfloat16"), {}, "model: .*bfloat16"),
     (Model, {"format": "pickle"}, "format: .*'pickle'"),
     (Model, {"results": "none.json"}, r"none\.json: "),

@@ -80,13 +80,20 @@ def test_an_affine_map_is_one_dense(
     assert check(made(encoder, CHAINS[0]), tmp_path / "chain") == ONE_DENSE
 
 
+def test_the_last_token_is_that_of_some_decoders(
+    bert: SentenceEncoder, tmp_path: Path
+) -> None:
+    export(made(bert.variant(pooling="last_token"), None), tmp_path / "to")
+    assert served_by(tmp_path / "to").endswith("the last token of some decoders")
+    refused(r"servable: .*would skip 1_Pooling", check_servable, tmp_path / "to")
+
+
 @pytest.mark.parametrize(
     ("options", "name", "parts"),
     [
         ({"layers": "first_last"}, "zca", "1_WeightedLayerPooling"),
         ({"pooling": "zipf"}, "zca", "1_WordWeights"),
         ({"pooling": "max"}, "zca", "1_Pooling"),
-        ({"pooling": "last_token"}, None, "1_Pooling"),
         ({}, FLOW, "2_Dense, 3_Dense, 4_Pooling and 9 more"),
         ({"template": "the big {}"}, "zca", "the prompt 'the big '"),
     ],

@@ -67,7 +67,8 @@ SIZES = ((12, 2), (8, 3), (6, 1), (11, 4))
 # Every pair of mixing and size, and of either and a coupling.
 for (i, mixing), (j, (dim, levels)) in product(enumerate(MIXINGS), enumerate(SIZES)):
     coupling = list(COUPLINGS)[(i + j) % len(COUPLINGS)]
-    names = {"mixing": mixing, "coupling": coupling, "mixing_init": "rotation"}
+    names: dict[str, Any] = {"mixing": mixing, "coupling": coupling}
+    names |= {"mixing_init": "rotation"}
     build = partial(Glow, levels=levels, depth=2, width=8, **names)
     GLOWS[f"glow {mixing} {coupling} D={dim} L={levels}"] = (dim, build)
 for coupling in COUPLINGS:

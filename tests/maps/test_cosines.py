@@ -1,6 +1,7 @@
 """Cosines of random pairs: their percentiles, errors and effective dimension."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import scipy.stats
 
 from flowbert.arrays import Floats
 from flowbert.errors import UserError
-from flowbert.maps import Cosines, Output, RandomPairs
+from flowbert.maps import Cosines, Output, RandomPairs, read_map_file, save_map
 from helpers import refused, rows
 
 
@@ -70,14 +71,13 @@ def test_equal_rows_count_once(output: Output, tmp_path: Path) -> None:
     twice = Cosines.of(np.tile(x, (3, 1)), np.tile(mapped, (3, 1)), output)
     assert np.array_equal(once.after.quantiles, twice.after.quantiles)
     assert once.after.pairs == 50 * 49 // 2
-    once.save(tmp_path / "c", "a map")
-    loaded = Cosines.load(tmp_path / "c", "a map")
+    save_map(None, tmp_path / "raw", cosines=once)
+    loaded: Any = read_map_file(tmp_path / "raw")[2]
     assert np.array_equal(loaded.before.quantiles, once.before.quantiles)
     assert loaded.after.row() == once.after.row()
     loaded.check_output(output, 5)
     with pytest.raises(UserError, match="3 dimensions; the model has those of"):
         loaded.check_output(Output(3), 5)
-    refused("another map", Cosines.load, tmp_path / "c", "another")
 
 
 def test_one_sentence_has_no_pairs() -> None:

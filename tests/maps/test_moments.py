@@ -79,7 +79,7 @@ def test_moments_far_from_the_origin() -> None:
     # 743 squares around 1e3 in float64: rounding below 743 x 1e6 x 2^-53.
     x = X.double() + 1e3
     moments = Moments(DIM).update(x)
-    np.testing.assert_allclose(moments.mean, x.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(moments.mean, x.mean(dim=0), rtol=1e-12)
     np.testing.assert_allclose(moments.covariance(), np.cov(x.T), atol=1e-6)
 
 

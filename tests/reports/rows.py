@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from flowbert.experiments.columns import RESULT_COLUMNS
+from flowbert.experiments.intervals import RESULT_COLUMNS
 
 
 def row(

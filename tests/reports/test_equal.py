@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from flowbert.experiments.columns import RESULT_COLUMNS
+from flowbert.experiments.intervals import RESULT_COLUMNS
 from flowbert.experiments.results import Results
 from flowbert.reports.content import read_content
 from flowbert.reports.result_tables import GEOMETRY, print_results

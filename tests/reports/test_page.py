@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from flowbert.analysis import MEASURES
-from flowbert.analysis.frames import measure_of
+from flowbert.analysis.measure import measure_of
 from flowbert.errors import FlowbertWarning
 from flowbert.experiments import compare
 from flowbert.experiments.results import Results
-from flowbert.folders import MANIFEST
+from flowbert.io import MANIFEST
 from flowbert.reports import page as page_module
 from flowbert.reports.page import report
 from flowbert.reports.plots import CONTENT_PLOTS

@@ -12,7 +12,7 @@ from matplotlib.colors import to_hex
 
 from flowbert.analysis import MEASURES, Analysis, Plot
 from flowbert.analysis.drawing import draw, method_colours, save_picture, short
-from flowbert.analysis.frames import measure_of
+from flowbert.analysis.measure import measure_of
 from flowbert.reports.content import PageContent
 from flowbert.reports.page import plots_of
 from flowbert.reports.plots import CONTENT_PLOTS

@@ -15,8 +15,6 @@ from torchmetrics.functional.retrieval import (
 )
 
 from flowbert.arrays import Floats
-from flowbert.data.answers import AnswerData
-from flowbert.data.entailment import EntailmentData, load_entailment
 from flowbert.data.nli import NLIData
 from flowbert.errors import UserError
 from flowbert.seeding import Stream
@@ -31,7 +29,9 @@ from flowbert.tasks import (
     load_tasks,
     spearman,
 )
+from flowbert.tasks.answers import AnswerData
 from flowbert.tasks.bootstrap import draw_counts
+from flowbert.tasks.probe import EntailmentData, load_entailment
 
 # A question without any answer is left out of MAP and MRR, with a warning.
 pytestmark = pytest.mark.filterwarnings("ignore:.*questions have no answer")
@@ -180,6 +180,18 @@ def test_scores_of_an_sts_task_and_of_another_scale() -> None:
     ((metric, reason),) = low.measure(random_vectors(low)).reasons.items()
     assert metric == ("alignment", "all")
     assert reason.startswith("no pair has a score above 4, the limit that positive")
+
+
+def test_sentences_as_the_evaluation_of_prompteol_prepares_them(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.tsv"
+    rows = ['He said "no".\tWho runs?\t1', "e.g.\tA dog..\t2", "a 'b'\tDogs!\t3"]
+    file.write_text("\n".join(["sentence1\tsentence2\tscore", *rows]))
+    (task,) = load_tasks(f"prompteol:{file}")
+    assert task.pairs() == (
+        ["He said 'no'", "e.g", "a 'b'"],
+        ["Who runs", "A dog.", "Dogs!"],
+    )
+    assert task.name == "prompteol:pairs"
 
 
 def test_aggregations_over_subsets(real: Path) -> None:

@@ -26,7 +26,7 @@ from flowbert.training import (
     WhiteningBaseline,
     checkpoint_callbacks,
 )
-from flowbert.training.evaluation import fallen
+from flowbert.training.evaluation import find_regressions
 from flowbert.training.trainer import quiet_lightning
 from helpers import refused
 
@@ -116,12 +116,12 @@ def test_a_score_that_falls_while_the_likelihood_rises_is_told(
         {"step": step, "own": score, BITS: value, "map": rival}
         for step, (score, value) in enumerate(zip(scores, bits, strict=True))
     ]
-    messages = fallen(history, "own", "map")
+    messages = find_regressions(history, "own", "map")
     assert len(messages) == len(expected)
     for message, part in zip(messages, expected, strict=True):
         assert part in message
     without = [each for each in messages if "below map" not in each]
-    assert fallen(history, "own", None) == without
+    assert find_regressions(history, "own", None) == without
 
 
 class Falling(TaskEvaluation):

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from flowbert.errors import UserError
-from flowbert.training.run_folder import (
-    claimed,
+from flowbert.training.checkpoints import (
+    claim_folder,
     find_checkpoint,
     new_folder,
 )
@@ -26,7 +26,7 @@ def put(folder: Path, name: str) -> None:
 
 
 def claim(*args: Any, **options: Any) -> None:
-    with claimed(*args, **options):
+    with claim_folder(*args, **options):
         pass
 
 
@@ -37,7 +37,7 @@ def test_runs_of_one_moment_have_folders_of_their_own() -> None:
 
 def test_one_run_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b"
-    with pytest.raises(UserError, match="another run writes into"), claimed(path):
+    with pytest.raises(UserError, match="another run writes into"), claim_folder(path):
         claim(path)
     assert list(tmp_path.iterdir()) == []
     for _ in range(2):
@@ -63,7 +63,7 @@ def test_checkpoints_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", LEFT)
 def test_what_another_run_left_is_refused(name: str, tmp_path: Path) -> None:
     put(tmp_path, "mine.txt")
-    with claimed(tmp_path):
+    with claim_folder(tmp_path):
         pass  # what no run wrote does not matter
     put(tmp_path, name)
     before = sorted(tmp_path.rglob("*"))
@@ -92,7 +92,7 @@ def test_a_failed_run_leaves_its_folder_for_the_next(tmp_path: Path) -> None:
         folder = tmp_path / name.split("/")[0] / str(kept)
         if name == "own":
             put(folder, "mine.txt")
-        with suppress(ZeroDivisionError), claimed(folder):
+        with suppress(ZeroDivisionError), claim_folder(folder):
             put(folder, "config.yaml")
             if "/" in name:
                 put(folder, "checkpoints/last.ckpt")
@@ -115,7 +115,7 @@ def test_a_killed_process_blocks_nobody(tmp_path: Path) -> None:
     ready = context.Event()
 
     def hold() -> None:
-        with claimed(tmp_path):
+        with claim_folder(tmp_path):
             ready.set()
             time.sleep(60)
 

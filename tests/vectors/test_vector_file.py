@@ -15,7 +15,15 @@ import torch
 
 from flowbert.arrays import BLOCK_ROWS
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.maps import Moments, Ranges, Scale, Standardization, quantize
+from flowbert.maps import (
+    Moments,
+    Ranges,
+    Scale,
+    Standardization,
+    quantize,
+    read_map_file,
+    save_map,
+)
 from flowbert.vectors import VectorFile, as_vectors, write_vectors
 from helpers import refused, rows
 
@@ -232,9 +240,9 @@ def test_int8_steps_cover_the_range_of_each_dimension(tmp_path: Path) -> None:
     unsigned = quantize(X, "uint8", ranges)
     assert np.array_equal(unsigned, codes.astype(int) + 128)
     assert np.array_equal(ranges.restore(unsigned), ranges.restore(codes))
-    Scale.of(X).save(tmp_path / "scale")
-    saved = Scale.load(tmp_path / "scale").plain
-    assert np.array_equal(quantize(X, "int8", saved), codes)
+    save_map(None, tmp_path / "raw", scale=Scale.of(X))
+    saved: Any = read_map_file(tmp_path / "raw")[1]
+    assert np.array_equal(quantize(X, "int8", saved.plain), codes)
     assert np.array_equal(quantize(X[:, :2], "int8", ranges.first(2)), codes[:, :2])
     beyond = quantize(np.full((1, 6), 1e9, dtype=np.float32), "int8", ranges)
     assert np.array_equal(beyond, np.full((1, 6), 127))

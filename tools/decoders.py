@@ -1,0 +1,155 @@
+"""Which template, layer, pooling and map? The table and the picture of docs/research/decoders.md.
+
+``python -m tools.decoders --encoder DIR --senteval DIR`` measures, for each template, all layers
+with the mean of the sentence and the last token, and each map, on development splits. A template is
+one pass; its vectors are kept in the cache, and its rows in the CSV file, so that the command goes
+on where it was interrupted.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from flowbert import compare
+from flowbert.data.text_files import as_list
+from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoder
+from flowbert.tasks import Task, load_tasks
+from flowbert.vectors import EmbeddingCache
+
+NONE = "none"
+TEMPLATES = f"{NONE},prompteol,pretended-cot,knowledge,echo"
+METHODS = (
+    "raw,centering,mean-removal,"
+    "whitening:shrinkage=0.1,whitening:shrinkage=0.3,whitening:shrinkage=0.8"
+)
+TASKS = "STSB,SICKR"
+POOLINGS = ("mean", "last_token")
+COLUMNS = ["template", "layer", "pooling", "method", "task", "value"]
+
+_COLOURS = ("#7f7f7f", "#bbbbbb", "#cc79a7", "#56b4e9", "#0072b2", "#d55e00")
+
+
+def measure(
+    path: str, dtype: str, template: str, methods: str, tasks: Sequence[Task]
+) -> pd.DataFrame:
+    """Spearman x 100 of each layer, pooling, method and task with a template.
+
+    Args:
+        path: The decoder.
+        dtype: Its precision.
+        template: The template, or ``none``.
+        methods: Maps, which are fitted on all sentences of each task.
+        tasks: The tasks, without subsets.
+    """
+    text = None if template == NONE else template
+    options = EncoderOptions(path, dtype=dtype, template=text, pooling="last_token")
+    encoder = open_encoder(options)
+    assert isinstance(encoder, SentenceEncoder)
+    variants = [
+        # Without a template the first token is left out in every layer, sink or not.
+        encoder.variant(
+            layers=layer,
+            pooling=pooling,
+            skip_first=text is None and pooling == "mean",
+        )
+        for layer in range(encoder.num_layers + 1)
+        for pooling in POOLINGS
+    ]
+    cache = EmbeddingCache()
+    cache.fill(variants, [s for task in tasks for s in task.corpus("target").sentences])
+    frames = []
+    for variant in variants:
+        results = compare(variant, methods, tasks=tasks, cache=cache, bootstrap=0)
+        frame = results.frame.query("metric == 'spearman' and aggregation == 'all'")
+        frames.append(
+            frame.assign(
+                template=template,
+                layer=variant.layers[0],
+                pooling=str(variant.pooling),
+                value=100 * frame["value"],
+            )[COLUMNS]
+        )
+    return pd.concat(frames)
+
+
+def best(frame: pd.DataFrame) -> pd.DataFrame:
+    """The layer with the highest mean over the tasks, for each template, pooling and method."""
+    setting = ["template", "pooling", "method"]
+    table = frame.pivot_table(
+        index=[*setting, "layer"], columns="task", values="value", sort=False
+    )
+    table["mean"] = table.mean(axis=1)
+    chosen = table.groupby(setting, sort=False)["mean"].idxmax()
+    return table.loc[list(chosen)].reset_index("layer")
+
+
+def draw(frame: pd.DataFrame, path: Path) -> None:
+    """Means over the tasks: layers on x, a line per method, templates in rows of axes."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    templates, methods = list(frame["template"].unique()), frame["method"].unique()
+    means = frame.groupby(["template", "pooling", "method", "layer"])["value"].mean()
+    style: Any = {"svg.fonttype": "none", "svg.hashsalt": "flowbert", "font.size": 9}
+    with mpl.rc_context(style):
+        figure = Figure((9, 0.8 + 2.1 * len(templates)), layout="constrained")
+        grid = figure.subplots(
+            len(templates), len(POOLINGS), squeeze=False, sharex=True, sharey=True
+        )
+        for axes, template in zip(grid, templates, strict=True):
+            axes[0].set_ylabel(template, fontweight="bold")
+            for ax, pooling in zip(axes, POOLINGS, strict=True):
+                for method, colour in zip(methods, _COLOURS, strict=False):
+                    line = means[template, pooling, method]
+                    ax.plot(line.index, line, color=colour, lw=1.5, label=method)
+                ax.grid(alpha=0.25)
+                ax.spines[["top", "right"]].set_visible(False)
+        for ax, title in zip(
+            grid[0], ("mean of the sentence", "last token"), strict=True
+        ):
+            ax.set_title(title)
+        for ax in grid[-1]:
+            ax.set_xlabel("layer")
+        figure.supylabel("Spearman x 100, mean of the development splits")
+        handles, names = grid[0][0].get_legend_handles_labels()
+        figure.legend(
+            handles, names, loc="outside lower center", ncols=3, frameon=False
+        )
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--encoder", required=True, help="the decoder")
+    parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument("--templates", default=TEMPLATES)
+    parser.add_argument("--methods", default=METHODS)
+    parser.add_argument("--tasks", default=TASKS)
+    parser.add_argument("--split", default="dev")
+    parser.add_argument("--senteval")
+    parser.add_argument("--output", type=Path, default=Path("decoders.csv"))
+    parser.add_argument("--picture", type=Path, default=Path("decoders.svg"))
+    options = parser.parse_args(arguments)
+    tasks = load_tasks(
+        options.tasks, options.senteval, split=options.split, uniformity_limit=2
+    )
+    known = pd.DataFrame(columns=COLUMNS)
+    if options.output.exists():
+        known = pd.read_csv(options.output)
+    for template in as_list(options.templates, "templates"):
+        if template not in set(known["template"]):
+            rows = measure(
+                options.encoder, options.dtype, template, options.methods, tasks
+            )
+            known = rows if known.empty else pd.concat([known, rows])
+            known.to_csv(options.output, index=False)
+    print(best(known).round(1).to_string())
+    draw(known, options.picture)
+
+
+if __name__ == "__main__":
+    main()
