@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import scipy.stats
 import torch
+from pandas.testing import assert_frame_equal
 
 from equivalence.ways import write_task
 from experiments.small import DIM, WordSums, write_corpus, write_pairs
@@ -105,10 +106,10 @@ def test_finished_cells_are_not_computed_again(
     encoder = WordSums()
     again = run(encoder, methods, tasks=pairs, output=output)
     assert len(fits) == 5 - finished  # raw is one map for both tasks
-    pd.testing.assert_frame_equal(again.frame, whole.frame)
+    assert_frame_equal(again.frame, whole.frame)
     expected = analyze_results(whole).frames
     for name, frame in analyze_results(again).frames.items():
-        pd.testing.assert_frame_equal(frame, expected[name])
+        assert_frame_equal(frame, expected[name])
     # A third run computes nothing at all.
     encoder.encoded.clear()
     run(encoder, methods, tasks=pairs, output=output)
@@ -235,7 +236,7 @@ def test_cells_of_other_code_or_environment_are_computed_again(
     ):
         again = run(WordSums(), tasks=pairs, output=output)
     assert len(fits) == 3  # raw is one map for both tasks
-    pd.testing.assert_frame_equal(again.frame, first.frame)
+    assert_frame_equal(again.frame, first.frame)
     fits.clear()
     run(WordSums(), tasks=pairs, output=output)
     assert fits == []
@@ -347,7 +348,7 @@ def test_methods_without_meaning_have_a_reason(
     assert results.verdicts == []
     assert "whitening" not in results.vectors
     again = run(encoder, "raw,whitening", tasks=task, bootstrap=20, output=output)
-    pd.testing.assert_frame_equal(again.frame, results.frame)
+    assert_frame_equal(again.frame, results.frame)
 
 
 def test_corpora_and_subsets(encoder: WordSums, tmp_path: Path) -> None:
@@ -413,7 +414,7 @@ def test_corpora_in_memory_are_those_of_files(tmp_path: Path) -> None:
         results = run(encoder, shrunk, corpus=corpus, tasks=tasks)
         frames.append(results.frame.drop(columns=["corpus", "experiment"]))
     for frame in frames:
-        pd.testing.assert_frame_equal(frame, frames[0])
+        assert_frame_equal(frame, frames[0])
     several = run(encoder, shrunk, corpus=corpora[:2], tasks=tasks)
     assert {"own", str(path)} <= set(several.frame["corpus"])
     refused(
