@@ -165,7 +165,7 @@ WAITS: dict[str, dict[str, str]] = {
     "sbert": {"encoders.pooling._weights_on": "once in a training"},
     "distillation": {},
     "mlm": {
-        "methods.masking._places": "the number of chosen tokens is a size",
+        "methods.masking.predict_chosen": "their number is a size",
     },
 }
 
