@@ -1,5 +1,6 @@
 """Fixtures that all tests share."""
 
+import gc
 import os
 import shutil
 import sys
@@ -42,6 +43,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for message in ("has no prediction layers", "waits for a process that encodes"):
             item.add_marker(pytest.mark.filterwarnings(f"ignore:.*{message}"))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays: the garbage collector need not walk it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -32,7 +32,14 @@ from flowbert.training import RowsDataModule
 from flowbert.training.trainer import quiet_lightning
 from simulated_device import NAME, Device, numbers_of, simulated, trainer_options
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*start at random", "ignore:.*swap")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*start at random", "ignore:.*swap", "ignore:.*has no prediction layers"
+)
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
 
 
 @pytest.fixture
@@ -158,7 +165,7 @@ WAITS: dict[str, dict[str, str]] = {
     "sbert": {"encoders.pooling._weights_on": "once in a training"},
     "distillation": {},
     "mlm": {
-        "methods.masking._places": "the number of chosen tokens is a size",
+        "methods.masking.predict_chosen": "their number is a size",
     },
 }
 

@@ -211,12 +211,16 @@ def numbers_of(value: Any) -> Any:
 
 
 def _caller() -> str:
-    """The innermost function of this package or of Lightning on the stack."""
+    """The innermost function of this package or of Lightning on the stack, with a name."""
     frame: Any = sys._getframe(1)
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
-        if module.startswith(("flowbert.", "pytorch_lightning.", "lightning_fabric.")):
-            return f"{module.removeprefix('flowbert.')}.{frame.f_code.co_name}"
+        name = frame.f_code.co_name
+        own = module.startswith(
+            ("flowbert.", "pytorch_lightning.", "lightning_fabric.")
+        )
+        if own and not name.startswith("<"):
+            return f"{module.removeprefix('flowbert.')}.{name}"
         frame = frame.f_back
     return "outside"
 

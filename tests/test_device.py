@@ -16,7 +16,8 @@ import pytest
 )
 def test_steps_on_a_simulated_device(which: str, pytestconfig: pytest.Config) -> None:
     file = Path(__file__).with_name("device_steps.py")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", "--noconftest"]
+    command += ["-p", "no:cacheprovider", "-p", "no:randomly"]
     filters = "\n".join(pytestconfig.getini("filterwarnings"))
     command += ["--override-ini", f"filterwarnings={filters}"]
     done = subprocess.run(

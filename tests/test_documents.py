@@ -14,7 +14,7 @@ from pytorch_lightning import Trainer
 from flowbert.cli.line import read_line
 from flowbert.cli.parser import Parser, make_parser
 from flowbert.data.corpus import load_corpus
-from flowbert.data.sample import sample_encoder_path
+from flowbert.data.sample import sample_encoder_path, sample_pairs
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [
@@ -82,8 +82,10 @@ def commands(path: Path) -> Iterator[list[str]]:
 def test_python_blocks_run(
     path: Path, parts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each alone, in a new folder."""
+    """Each alone, in a new folder, with the first pairs of the sample."""
     monkeypatch.chdir(tmp_path)
+    name = "flowbert.data.sts.sample_pairs"
+    monkeypatch.setattr(name, lambda split: sample_pairs(split)[:400])
     # A folder here goes before the model of that name on the hub.
     Path("bert-base-uncased").symlink_to(sample_encoder_path())
     sentences = load_corpus("builtin-sample").sample(500, seed=0).sentences

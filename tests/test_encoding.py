@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from safetensors.numpy import load_file
 
 from flowbert import encoding
@@ -66,25 +67,25 @@ def test_sentences_with_a_model(
 ) -> None:
     expected = model.encode(TEXTS, precision=precision)
     options: dict[str, Any] = {"model": run, "precision": precision}
-    np.testing.assert_array_equal(encode(TEXTS, **options), expected)
+    assert_array_equal(encode(TEXTS, **options), expected)
     for name in FORMATS:
         path = tmp_path / f"a.{name}"
         assert encode(TEXTS, **options, output=path) == expected.shape
-        np.testing.assert_array_equal(read(path).astype(expected.dtype), expected)
+        assert_array_equal(read(path).astype(expected.dtype), expected)
     (tmp_path / "a.txt").write_text("\n".join(TEXTS))
     command = f"encode --input {tmp_path}/a.txt --model {run} --device cpu --quiet"
     main([*command.split(), f"--precision={precision}", f"--output={tmp_path}/b.npy"])
     written = np.load(tmp_path / "b.npy")
     assert written.dtype == expected.dtype
-    np.testing.assert_array_equal(written, expected)
+    assert_array_equal(written, expected)
 
 
 def test_methods_and_encoders(model: Model, run: str, raw: Any) -> None:
     options = EncoderOptions(layers="first_last")
-    np.testing.assert_array_equal(encode(TEXTS, encoder=options), raw)
-    np.testing.assert_array_equal(encode(TEXTS, model=run, method="raw"), raw)
+    assert_array_equal(encode(TEXTS, encoder=options), raw)
+    assert_array_equal(encode(TEXTS, model=run, method="raw"), raw)
     moved = encode(TEXTS, model=run, encoder="builtin-sample")
-    np.testing.assert_array_equal(moved, model.encode(TEXTS))
+    assert_array_equal(moved, model.encode(TEXTS))
 
 
 def test_files_of_sentences(raw: Any, tmp_path: Path) -> None:
@@ -95,7 +96,7 @@ def test_files_of_sentences(raw: Any, tmp_path: Path) -> None:
     for name, column in (("a.txt", None), ("a.tsv", "text")):
         path = str(tmp_path / name)
         vectors = encode(input=path, column=column, encoder=options)
-        np.testing.assert_array_equal(vectors, raw)
+        assert_array_equal(vectors, raw)
     (tmp_path / "b.txt").write_text("\n\n".join(TEXTS))
     with pytest.warns(FlowbertWarning, match="24 blank lines left out"):
         encode(input=str(tmp_path / "b.txt"))
@@ -104,14 +105,12 @@ def test_files_of_sentences(raw: Any, tmp_path: Path) -> None:
 def test_vectors(model: Model, run: str, raw: Any, tmp_path: Path) -> None:
     np.save(tmp_path / "raw.npy", raw)
     for given in (raw, tmp_path / "raw.npy"):
-        np.testing.assert_array_equal(encode(vectors=given), raw)
+        assert_array_equal(encode(vectors=given), raw)
         mapped = encode(vectors=given, model=run)
-        np.testing.assert_array_equal(mapped, model.encode(TEXTS))
+        assert_array_equal(mapped, model.encode(TEXTS))
         codes = encode(vectors=given, model=run, precision="int8")
         assert model.scale is not None
-        np.testing.assert_array_equal(
-            codes, quantize(mapped, "int8", model.scale.plain)
-        )
+        assert_array_equal(codes, quantize(mapped, "int8", model.scale.plain))
 
 
 def test_an_interruption_leaves_nothing(
@@ -146,7 +145,7 @@ def test_two_processes_write_what_one_writes(raw: Any, tmp_path: Path) -> None:
     command = [sys.executable, str(script)]
     subprocess.run(command, check=True, cwd=tmp_path, env={**os.environ, **paths})
     # Sums of float32 in another order: other sentences in a batch.
-    np.testing.assert_allclose(np.load(tmp_path / "a.npy"), raw, atol=1e-5)
+    assert_allclose(np.load(tmp_path / "a.npy"), raw, atol=1e-5)
     assert link.is_symlink()
     assert {path.name for path in tmp_path.iterdir()} == {
         "script.py",
@@ -157,11 +156,11 @@ def test_two_processes_write_what_one_writes(raw: Any, tmp_path: Path) -> None:
 
 def test_one_string_is_one_sentence(model: Model, run: str, tmp_path: Path) -> None:
     text = TEXTS[0]
-    np.testing.assert_array_equal(encode(text, model=run), model.encode(text))
+    assert_array_equal(encode(text, model=run), model.encode(text))
     assert encode(text, model=run).shape == (8,)
     assert encode(text, model=run, output=tmp_path / "a.npy") == (1, 8)
     codes = encode(text, model=run, precision="int8")
-    np.testing.assert_array_equal(codes, model.encode(text, precision="int8"))
+    assert_array_equal(codes, model.encode(text, precision="int8"))
 
 
 @pytest.mark.parametrize("pooling", ["idf", "sif:cls=2"])
@@ -178,7 +177,7 @@ def test_what_counts_tokens_does_not_count_what_is_encoded(
         own = EncoderOptions(str(tmp_path / "own"), pooling=named)
         vectors = encode(TEXTS, encoder=own)
         # Other sentences in a batch: sums of float32 in another order.
-        np.testing.assert_allclose(vectors[7], alone[0], atol=1e-5)
+        assert_allclose(vectors[7], alone[0], atol=1e-5)
         (opened,) = open_encoders(own, TEXTS)
         assert opened.identity == counted.identity
 
@@ -203,6 +202,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
         {"sentences": TEXTS, "num_nodes": 2, "output": "a.npy", "device": "cpu"},
         "num_nodes: received 2; expected 1 without torchrun",
     ),
+    ({"sentences": TEXTS, "model": "none"}, "none"),
     ({"sentences": TEXTS, "encoder": EncoderOptions(layers="pairs")}, "encoder"),
 ]
 

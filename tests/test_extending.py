@@ -9,8 +9,15 @@ import numpy as np
 import pytest
 
 from experiments.small import write_pairs
-from flowbert import Model
+from flowbert import Model, SentenceEncoder, Whitening
+from flowbert.analysis import MEASURES, Analysis
 from flowbert.cli import main
+from flowbert.data.sample import sample_corpus
+from flowbert.errors import FlowbertWarning
+from flowbert.experiments.analyze import analyze
+from flowbert.reports import report
+from flowbert.tasks import load_scoring, load_task
+from helpers import refused
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = {path.stem: path for path in (ROOT / "examples" / "extend").glob("*.py")}
@@ -40,6 +47,12 @@ def run(kind: str) -> str:
     main([*words[2:], *shlex.split(SMALL.get(words[2], ""))])
     parts = [part for word in words for part in word.split(",")]
     return next(part for part in parts if part.startswith("examples.extend."))
+
+
+def forget() -> None:
+    """As in a new process."""
+    for name in [name for name in sys.modules if name.startswith("examples")]:
+        del sys.modules[name]
 
 
 def test_there_is_one_of_each_kind() -> None:
@@ -75,8 +88,7 @@ def test_a_saved_part_is_imported_only_where_the_command_says_so(
     assert "examples.extend.coupling.Bounded:limit=2" in model.map.text
     Path("text.txt").write_text("a dog runs\nthe cat sleeps\n", encoding="utf-8")
     encode = ["encode", "--model", "run", "--input", "text.txt", "--output", "x.npy"]
-    for name in [name for name in sys.modules if name.startswith("examples")]:
-        del sys.modules[name]  # as in a new process
+    forget()
     with pytest.raises(SystemExit):
         main(encode)
     assert "as a file imports no code" in capsys.readouterr().err
@@ -87,6 +99,57 @@ def test_a_saved_part_is_imported_only_where_the_command_says_so(
     vectors = np.load("x.npy")
     assert vectors.shape == (2, 128)
     assert np.isfinite(vectors).all()
+
+
+def test_a_task_in_results_is_scored_where_its_module_is_imported() -> None:
+    shutil.copy(ROOT / "examples" / "extend" / "questions.csv", "quiz.csv")
+    source = "examples.extend.task.Duplicates:quiz.csv"
+    task = load_task(source)
+    assert load_task(source).digest == task.digest
+    state, items = task.state(), np.arange(float(task.count))
+    assert load_scoring(state).score(items) == task.score(items)
+    written = Path("quiz.csv").read_text(encoding="utf-8")
+    Path("quiz.csv").write_text(written.replace(",0\n", ",1\n", 1), encoding="utf-8")
+    assert load_task(source).digest != task.digest
+    forget()
+    refused(r"examples\.extend\.task.*imported before", load_scoring, state)
+
+
+def test_a_measure_is_on_the_page_where_its_module_is_imported() -> None:
+    output, name = Path("own.analysis.json"), "first-directions"
+    measures = "spectra,examples.extend.measure.FirstDirections:count=2"
+    analyze(methods="raw", limit=50, measures=measures, output=output)
+    frames = Analysis.from_json(output).frames
+    assert list(frames) == ["spectra", name]
+    share = frames["spectra"]["share"][:2].sum()
+    assert frames[name]["share"][0] == pytest.approx(share)
+    page = report(output).read_text(encoding="utf-8")
+    assert f'id="{name}"' in page
+    assert measures.replace(",", ", ") in page
+    forget()
+    del MEASURES[name]
+    with pytest.warns(FlowbertWarning, match=f"{name} is left out"):
+        page = report(output).read_text(encoding="utf-8")
+    assert 'id="spectra"' in page
+    assert "examples.extend.measure" not in sys.modules
+
+
+def test_a_format_is_written_verified_and_described(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    encoder = SentenceEncoder(max_length=64)
+    texts = list(sample_corpus()[:200])
+    model = Model(encoder, Whitening(8).fit(encoder.encode(texts)))
+    model.save("run/model")
+    format = "examples.extend.format.Kernel"
+    main(["export", "run", "--to", "to", "--format", format])
+    assert "written: to" in capsys.readouterr().out
+    with np.load("to/whitening.npz") as saved:
+        vectors = (encoder.encode(texts) + saved["bias"]) @ saved["kernel"]
+    np.testing.assert_allclose(vectors, model.encode(texts), atol=1e-4)
+    card = Path("to/README.md").read_text(encoding="utf-8")
+    assert "library_name: flowbert" in card
+    assert 'numpy.load("to/whitening.npz")' in card
 
 
 def test_the_command_finds_modules_in_the_current_folder(

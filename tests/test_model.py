@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from numpy.testing import assert_allclose, assert_array_equal
 
 from encoders.tiny import SENTENCES, write_tiny
 from exports.models import FLOW, TEXTS, fit_map
@@ -34,7 +35,7 @@ MAPS = {
 def check_close(actual: Any, expected: Any) -> None:
     """Compare vectors of batches of other sizes: to 168 u of float32, u = 6e-8."""
     bound = 1e-5 * float(np.abs(expected).max())
-    np.testing.assert_allclose(actual, expected, rtol=0, atol=bound)
+    assert_allclose(actual, expected, rtol=0, atol=bound)
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +81,7 @@ def test_options_of_encode(model: Model) -> None:
     check_close(shorter, vectors[:, :3] / lengths)
     tensor = model.encode(SENTENCES, convert_to_tensor=True)
     assert isinstance(tensor, torch.Tensor)
-    np.testing.assert_array_equal(tensor.numpy(), vectors)
+    assert_array_equal(tensor.numpy(), vectors)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ def test_fewer_bits_are_those_of_sentence_transformers(
         codes = model.encode(TEXTS, **options, precision=precision)
         theirs = util.quantize_embeddings(vectors, precision, ranges=ranges)
         assert codes.dtype == theirs.dtype
-        np.testing.assert_array_equal(codes, theirs)
+        assert_array_equal(codes, theirs)
         if precision.endswith("int8"):
             assert np.ptp(codes.astype(int), axis=0).min() > 200, "all levels in use"
             # Half a step of 1/255 of the range, and the rounding of float32.
@@ -155,7 +156,7 @@ def test_lists_of_sentences(model: Model) -> None:
     long = "dog " * 5000
     with pytest.warns(FlowbertWarning, match="truncated to 128 tokens"):
         assert model.encode(long).shape == vectors[0].shape
-    np.testing.assert_array_equal(encode(long), encode([long])[0])
+    assert_array_equal(encode(long), encode([long])[0])
 
 
 def test_an_encoder_that_has_moved(folder: Path, tmp_path: Path) -> None:
@@ -193,7 +194,7 @@ def test_an_encoder_is_found_from_any_folder(
     monkeypatch.chdir(tmp_path)
 
     def check(path: str) -> None:
-        np.testing.assert_array_equal(Model.load(path).encode(SENTENCES), expected)
+        assert_array_equal(Model.load(path).encode(SENTENCES), expected)
 
     check("a/first/runs/m")
     Path("moved").mkdir()
@@ -247,11 +248,11 @@ def test_a_folder_holds_models_of_one_encoder(folder: Path, tmp_path: Path) -> N
         whitening_of(second).save,
         run / "model",
     )
-    np.testing.assert_array_equal(Model.load(run).encode(TEXTS), expected)
+    assert_array_equal(Model.load(run).encode(TEXTS), expected)
     # Another map of the same encoder stands beside the first; the same map replaces it, and its
     # scale.
     Model(first, fit_map(FLOW, first.encode(TEXTS))).save(run / "model")
-    np.testing.assert_array_equal(Model.load(run, "whitening").encode(TEXTS), expected)
+    assert_array_equal(Model.load(run, "whitening").encode(TEXTS), expected)
     whitening_of(first).save(run / "model")
     assert Model.load(run, "whitening").scale is None
     # What is written as a whole leaves nothing of before.
@@ -370,9 +371,9 @@ def test_log_densities(
     assert nats.dtype == np.float64
     # Of float32 vectors of other batches.
     expected = log_density(own.map, own.encoder.encode(SENTENCES))
-    np.testing.assert_allclose(nats, expected, rtol=1e-4)
+    assert_allclose(nats, expected, rtol=1e-4)
     monkeypatch.setattr("flowbert.model._SENTENCES_IN_MEMORY", 2)
-    np.testing.assert_allclose(own.log_prob(SENTENCES), nats, rtol=1e-4)
+    assert_allclose(own.log_prob(SENTENCES), nats, rtol=1e-4)
     single = own.log_prob(SENTENCES[0])
     assert isinstance(single, float)
     assert single == pytest.approx(nats[0], rel=1e-4)

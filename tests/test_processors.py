@@ -33,8 +33,8 @@ OTHER_PROCESSOR = {
     "OMP_NUM_THREADS": "1" if torch.get_num_threads() > 1 else "2",
 }
 ROUNDING = 2.0**-24  # u of float32
-SENTENCES = list(dict.fromkeys(sample_corpus()))[:400]
-PAIRS = slice(0, 400, 2), slice(1, 400, 2)
+SENTENCES = list(dict.fromkeys(sample_corpus()))[:200]
+PAIRS = slice(0, 200, 2), slice(1, 200, 2)
 EPOCHS = 3  # of the training that is resumed after the first one
 
 pytestmark = [

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from pandas.testing import assert_frame_equal
 
 from flowbert.analysis import MEASURES, Analysis, Sample, analyze_sample
 from flowbert.analysis.measure import make_measures, measure_of
@@ -58,7 +59,7 @@ def test_everything_is_measured_and_survives_json(
     again = Analysis.from_json(path)
     assert again.setting == whole.setting
     for name, frame in whole.frames.items():
-        pd.testing.assert_frame_equal(frame, again.frames[name], check_exact=True)
+        assert_frame_equal(frame, again.frames[name], check_exact=True)
 
 
 def test_a_number_that_is_not_finite_is_missing_here_and_in_the_file(
@@ -69,7 +70,7 @@ def test_a_number_that_is_not_finite_is_missing_here_and_in_the_file(
     assert math.isnan(analysis.frames["bits"]["bits"][1])
     analysis.to_json(tmp_path / "analysis.json")
     again = Analysis.from_json(tmp_path / "analysis.json")
-    pd.testing.assert_frame_equal(analysis.frames["bits"], again.frames["bits"])
+    assert_frame_equal(analysis.frames["bits"], again.frames["bits"])
 
 
 def test_what_was_not_measured_is_left_out() -> None:
@@ -93,7 +94,7 @@ def test_each_measure_alone_is_that_of_all(whole: Analysis) -> None:
         assert list(alone.frames) == [name]
         assert alone.setting["measures"] == [name]
     alone = analyze_sample(Sample(texts(), x), {}, ["spectra", "norms"])
-    pd.testing.assert_frame_equal(alone.frames["spectra"], whole.frames["spectra"])
+    assert_frame_equal(alone.frames["spectra"], whole.frames["spectra"])
 
 
 def test_every_plot_and_table_has_the_columns_that_it_draws(whole: Analysis) -> None:

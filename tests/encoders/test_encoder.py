@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from numpy.testing import assert_allclose
 from torch import nn
 from transformers import AutoModel, AutoTokenizer
 
@@ -65,7 +66,7 @@ def test_every_kind_of_network_gives_the_states_of_transformers(
     for sentence, vector in zip(SENTENCES, vectors, strict=True):
         states = states_of(tiny(kind), sentence)
         expected = (states[1] + states[-1]).mean(axis=0) / 2
-        np.testing.assert_allclose(vector, expected, atol=TOLERANCE)
+        assert_allclose(vector, expected, atol=TOLERANCE)
 
 
 def test_the_pooler_is_that_of_the_network(tiny: Tiny) -> None:
@@ -77,7 +78,7 @@ def test_the_pooler_is_that_of_the_network(tiny: Tiny) -> None:
         pooled = (
             AutoModel.from_pretrained(tiny("bert")).eval()(**features).pooler_output
         )
-    np.testing.assert_allclose(encoder.encode(SENTENCES), pooled, atol=TOLERANCE)
+    assert_allclose(encoder.encode(SENTENCES), pooled, atol=TOLERANCE)
 
 
 # ------------------------------------------------------------- what changes no vector
@@ -94,7 +95,7 @@ def test_neither_order_nor_batches_change_a_vector(pooling: str, tiny: Tiny) -> 
     alone = np.concatenate([encoder.encode([text]) for text in texts])
     for tokens in (60, 400, 10**6):
         together = encoder.encode(texts, batch_tokens=tokens)
-        np.testing.assert_allclose(together, alone, atol=TOLERANCE)
+        assert_allclose(together, alone, atol=TOLERANCE)
     order = random.Random(1).sample(range(24), 24)
     shuffled = encoder.encode([texts[i] for i in order], batch_tokens=100)
     assert np.array_equal(shuffled, encoder.encode(texts, batch_tokens=100)[order])
@@ -119,7 +120,7 @@ def test_padding_changes_no_vector_of_a_decoder(kind: str, tiny: Tiny) -> None:
         encoder = opened.variant(pooling=pooling)
         alone = np.concatenate([encoder.encode([text]) for text in texts])
         together = encoder.encode(texts, batch_tokens=10**6)
-        np.testing.assert_allclose(together, alone, atol=TOLERANCE)
+        assert_allclose(together, alone, atol=TOLERANCE)
 
 
 @pytest.mark.filterwarnings("ignore:encoder. .* has no learned token weights")
@@ -135,7 +136,7 @@ def test_one_pass_gives_the_vectors_of_each_variant(tiny: Tiny) -> None:
         settings, variants, base.encode_variants(variants, SENTENCES), strict=True
     ):
         single = SentenceEncoder(tiny("bert"), **each)
-        np.testing.assert_allclose(vectors, single.encode(SENTENCES), atol=TOLERANCE)
+        assert_allclose(vectors, single.encode(SENTENCES), atol=TOLERANCE)
         assert variant.identity == single.identity
 
 
@@ -151,7 +152,7 @@ def test_frozen_stays_frozen(tiny: Tiny) -> None:
     plain = encoder(features)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert torch.equal(encoder(features), plain)
-        np.testing.assert_allclose(encoder.encode(SENTENCES), plain, atol=TOLERANCE)
+        assert_allclose(encoder.encode(SENTENCES), plain, atol=TOLERANCE)
 
 
 @pytest.mark.filterwarnings("ignore:encoder. .* has no learned token weights")
@@ -167,7 +168,7 @@ def test_unfrozen_trains(pooling: str, tiny: Tiny) -> None:
     # A parameter without gradient would stop distributed training.
     assert all(parameter.grad is not None for parameter in encoder.parameters())
     first, second = encoder.encode(["the cat sleeps"] * 2)
-    np.testing.assert_allclose(first, second, atol=TOLERANCE, err_msg="dropout is off")
+    assert_allclose(first, second, atol=TOLERANCE, err_msg="dropout is off")
     assert all(module.training for module in encoder.modules())
 
 
@@ -176,9 +177,7 @@ def test_chunks_are_embedded_in_order(tiny: Tiny) -> None:
     chunks = [encoder.tokenize(SENTENCES[:2]), encoder.tokenize(SENTENCES[2:])]
     vectors = encoder(*chunks)
     assert vectors.requires_grad
-    np.testing.assert_allclose(
-        vectors.detach(), encoder.encode(SENTENCES), atol=TOLERANCE
-    )
+    assert_allclose(vectors.detach(), encoder.encode(SENTENCES), atol=TOLERANCE)
 
 
 # -------------------------------------------------------------------------- identities

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose, assert_array_equal
 from tokenizers import normalizers
 from torch import nn
 
@@ -206,9 +207,7 @@ def test_cached_vectors_are_those_of_the_changed_encoder(
     assert far(direct, plain), "the change has an effect"
     assert encoder.identity != identity
     for cache in (shared, EmbeddingCache(store), memory):
-        np.testing.assert_allclose(
-            cache.rows(encoder, TEXTS)[:], direct, rtol=0, atol=TOLERANCE
-        )
+        assert_allclose(cache.rows(encoder, TEXTS)[:], direct, rtol=0, atol=TOLERANCE)
     fresh = SentenceEncoder(folder)
     assert fresh.identity == identity
     pair = [identity, json.loads(json.dumps(encoder.identity))]
@@ -216,9 +215,7 @@ def test_cached_vectors_are_those_of_the_changed_encoder(
         refused("map was fitted on", check_same_encoder, saved, here, "map")
     check_same_encoder(pair[1], encoder.identity, "map")
     for cache in (EmbeddingCache(store), memory):
-        np.testing.assert_allclose(
-            cache.rows(fresh, TEXTS)[:], plain, rtol=0, atol=TOLERANCE
-        )
+        assert_allclose(cache.rows(fresh, TEXTS)[:], plain, rtol=0, atol=TOLERANCE)
 
 
 def test_no_two_changes_share_vectors(folder: Path, tmp_path: Path) -> None:
@@ -229,9 +226,7 @@ def test_no_two_changes_share_vectors(folder: Path, tmp_path: Path) -> None:
         encoder = SentenceEncoder(folder)
         change(encoder)
         vectors = EmbeddingCache(tmp_path).rows(encoder, TEXTS)[:]
-        np.testing.assert_allclose(
-            vectors, encoder.encode(TEXTS), rtol=0, atol=TOLERANCE
-        )
+        assert_allclose(vectors, encoder.encode(TEXTS), rtol=0, atol=TOLERANCE)
 
 
 def test_averaged_layers_follow_their_network(folder: Path, tmp_path: Path) -> None:
@@ -240,9 +235,7 @@ def test_averaged_layers_follow_their_network(folder: Path, tmp_path: Path) -> N
         EmbeddingCache(tmp_path).fill([averaged], TEXTS)
         change(averaged)
         vectors = EmbeddingCache(tmp_path).rows(averaged, TEXTS)[:]
-        np.testing.assert_allclose(
-            vectors, averaged.encode(TEXTS), rtol=0, atol=TOLERANCE
-        )
+        assert_allclose(vectors, averaged.encode(TEXTS), rtol=0, atol=TOLERANCE)
 
 
 def words_in_place(encoder: Any) -> None:
@@ -278,9 +271,9 @@ def test_changed_word_vectors(change: Callable[[Any], None], tmp_path: Path) -> 
     with pytest.warns() if change is other_words else digests_reused():
         direct = encoder.encode(texts)
         assert far(direct, plain)
-        np.testing.assert_array_equal(cache.rows(encoder, texts)[:], direct)
+        assert_array_equal(cache.rows(encoder, texts)[:], direct)
     fresh = WordVectors(path)
-    np.testing.assert_array_equal(cache.rows(fresh, texts)[:], plain)
+    assert_array_equal(cache.rows(fresh, texts)[:], plain)
 
 
 def dense_in_place(encoder: Any) -> None:
@@ -313,11 +306,9 @@ def test_a_changed_folder_of_sentence_transformers(
     change(encoder)
     direct = encoder.encode(SENTENCES)
     assert far(direct, plain)
-    np.testing.assert_allclose(
-        cache.rows(encoder, SENTENCES)[:], direct, rtol=0, atol=TOLERANCE
-    )
+    assert_allclose(cache.rows(encoder, SENTENCES)[:], direct, rtol=0, atol=TOLERANCE)
     fresh = EmbeddingCache(tmp_path / "store").rows(load_encoder(folder), SENTENCES)[:]
-    np.testing.assert_allclose(fresh, plain, rtol=0, atol=TOLERANCE)
+    assert_allclose(fresh, plain, rtol=0, atol=TOLERANCE)
 
 
 def test_files_that_change_after_loading_are_not_those_of_the_model(

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose, assert_array_equal
 
 from encoders.tiny import SENTENCES, TOLERANCE, states_of, word_tokenizer
 from flowbert.encoders import SentenceEncoder
@@ -100,9 +101,9 @@ def test_token_weights_by_hand(
     weights = np.array([cls, *(by_word[word] for word in sentence.split()), 0.0])
     ids = encoder.tokenize([sentence])["input_ids"][0]
     assert encoder.token_weights is not None
-    np.testing.assert_allclose(encoder.token_weights[ids], weights, rtol=2.0**-23)
+    assert_allclose(encoder.token_weights[ids], weights, rtol=2.0**-23)
     expected = weights @ states_of(tiny("bert"), sentence)[-1] / weights.sum()
-    np.testing.assert_allclose(encoder.encode([sentence])[0], expected, atol=TOLERANCE)
+    assert_allclose(encoder.encode([sentence])[0], expected, atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("text", ["idf", "sif", "zipf"])
@@ -112,7 +113,7 @@ def test_a_sentence_of_weight_zero_gets_its_plain_mean(
     encoder = bert.variant(pooling=text, count_over=["the the", "the"])
     sentences = ["", "the"] if text == "idf" else [""]
     plain = bert.encode(sentences)
-    np.testing.assert_allclose(encoder.encode(sentences), plain, atol=TOLERANCE)
+    assert_allclose(encoder.encode(sentences), plain, atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("prefix", ["", "##", "\u0120", "\u2581"])
@@ -193,12 +194,12 @@ def test_a_pooling_of_ones_own(
     assert str(encoder.pooling) == f"{OWN}:power=1.0"
     lengths = np.array(bert.lengths(SENTENCES))[:, None]
     vectors = encoder.encode(SENTENCES)
-    np.testing.assert_allclose(
+    assert_allclose(
         vectors, bert.encode(SENTENCES) * lengths, rtol=1e-5, atol=TOLERANCE
     )
     averaged = bert.variant(layers=(1, 3), pooling=OWN, by_layer=True)
     rows = EmbeddingCache(folder=False).rows(averaged, SENTENCES)[:]
-    np.testing.assert_allclose(rows, averaged.encode(SENTENCES), atol=TOLERANCE)
+    assert_allclose(rows, averaged.encode(SENTENCES), atol=TOLERANCE)
     encoder.save(tmp_path / "saved")
     assert np.array_equal(
         SentenceEncoder(tmp_path / "saved").encode(SENTENCES), vectors
@@ -229,7 +230,7 @@ def test_learned_weights_begin_as_the_mean(bert: SentenceEncoder) -> None:
             )
         assert (encoder.log_token_factors is None) == frozen
         vectors = encoder.encode(SENTENCES)
-        np.testing.assert_allclose(vectors, bert.encode(SENTENCES), atol=TOLERANCE)
+        assert_allclose(vectors, bert.encode(SENTENCES), atol=TOLERANCE)
 
 
 def test_learned_weights_by_hand(
@@ -243,7 +244,7 @@ def test_learned_weights_by_hand(
     states = states_of(tiny("bert"), "the cat sits not")[-1]
     expected = weights @ states / weights.sum()
     vector = encoder(features)
-    np.testing.assert_allclose(vector[0].detach(), expected, atol=TOLERANCE)
+    assert_allclose(vector[0].detach(), expected, atol=TOLERANCE)
     (gradient,) = torch.autograd.grad(vector[0, 0], factors.weight)
     used = torch.zeros(len(gradient), dtype=torch.bool)
     used[features["input_ids"]] = True
@@ -262,15 +263,15 @@ def test_saved_weights_are_those_of_all_variants(
     saved = SentenceEncoder(tmp_path / "saved")
     assert saved.identity["token_weights"] == encoder.identity["token_weights"]
     expected = saved.encode(SENTENCES)
-    np.testing.assert_array_equal(encoder.encode(SENTENCES), expected)
+    assert_array_equal(encoder.encode(SENTENCES), expected)
     # A further training begins with them.
     further = SentenceEncoder(tmp_path / "saved", frozen=False)
-    np.testing.assert_array_equal(further.encode(SENTENCES), expected)
+    assert_array_equal(further.encode(SENTENCES), expected)
     with pytest.warns(FlowbertWarning, match="is used with 'mean'"):
         opened = SentenceEncoder(tmp_path / "saved", pooling="mean")
     found = opened.variant(pooling=text, count_over=["a big dog"])
     assert not found.counted
-    np.testing.assert_array_equal(found.encode(SENTENCES), expected)
+    assert_array_equal(found.encode(SENTENCES), expected)
     # Another option is another pooling.
     other = opened.variant(pooling="sif:a=0.5", count_over=["a big dog"])
     assert other.counted

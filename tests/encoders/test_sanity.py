@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose, assert_array_equal
 from tokenizers import Tokenizer, processors
 from tokenizers.models import BPE, Unigram
 from transformers import FunnelConfig, FunnelModel, PreTrainedTokenizerFast
@@ -71,7 +72,7 @@ def test_where_padding_changes_vectors_batches_have_equal_lengths(kind: str) -> 
     batches: list[int] = []
     with pytest.warns(FlowbertWarning, match="padding changes the vectors"):
         (together,) = opened.encode_variants([opened], texts, on_batch=batches.append)
-    np.testing.assert_allclose(together, alone, atol=TOLERANCE)
+    assert_allclose(together, alone, atol=TOLERANCE)
     assert len(batches) == len(set(opened.lengths(texts))) < len(texts)
 
 
@@ -155,9 +156,7 @@ def test_a_pooler_that_is_always_called_is_taken_out(
     features = opened.tokenize(["the cat sleeps"])
     with torch.no_grad():
         expected = network(**features).last_hidden_state.mean(dim=1)
-    np.testing.assert_allclose(
-        opened.encode(["the cat sleeps"]), expected, atol=TOLERANCE
-    )
+    assert_allclose(opened.encode(["the cat sleeps"]), expected, atol=TOLERANCE)
     assert "changed" not in opened.identity
     assert not any("pooler" in name for name in opened.state_dict())
     refused(
@@ -166,7 +165,7 @@ def test_a_pooler_that_is_always_called_is_taken_out(
     pooled = SentenceEncoder(tmp_path, pooling="cls_pooler").encode(["the cat sleeps"])
     with torch.no_grad():
         expected = network(**features).pooler_output
-    np.testing.assert_allclose(pooled, expected, atol=TOLERANCE)
+    assert_allclose(pooled, expected, atol=TOLERANCE)
 
 
 def test_the_limit_of_a_table_with_an_offset() -> None:
@@ -296,6 +295,6 @@ def test_merges_are_dropped_in_training_alone() -> None:
     trained = SentenceEncoder(backbone, frozen=False).train()
     assert trained.lengths(text) == [80]
     assert trained.identity == identity
-    np.testing.assert_array_equal(trained.encode(text), frozen.encode(text))
+    assert_array_equal(trained.encode(text), frozen.encode(text))
     assert trained.lengths(text) == [80]
     assert frozen.train().lengths(text) == [20]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from flowbert.encoders import WordVectors, load_encoder
 from flowbert.errors import FlowbertWarning, UserError
@@ -25,14 +26,14 @@ def test_mean_of_known_words(tmp_path: Path) -> None:
     encoder = WordVectors(write(tmp_path, *LINES))
     vectors = encoder.encode(["The dog barks", "Runs."])
     assert vectors.dtype == np.float32
-    np.testing.assert_allclose(vectors, [[0.5, 1, 0], [0.5, 0.5, 0.275]])
+    assert_allclose(vectors, [[0.5, 1, 0], [0.5, 0.5, 0.275]])
 
 
 def test_sif_by_hand(tmp_path: Path) -> None:
     path = write(tmp_path, "the 1 0 0", "dog 0 1 0", "cat 0 0 1")
     encoder = WordVectors(path, pooling="sif:a=0.25", count_over=["the the the", "dog"])
     the, dog, cat = 0.25 / (0.25 + 0.75), 0.25 / (0.25 + 0.25), 1.0
-    np.testing.assert_allclose(
+    assert_allclose(
         encoder.encode(["the dog cat the"]), [[2 * the / 4, dog / 4, cat / 4]]
     )
     again = load_encoder(**encoder.describe(), token_weights=encoder.token_weights)
@@ -43,13 +44,13 @@ def test_sif_by_hand(tmp_path: Path) -> None:
 def test_header_and_gzip_give_the_same(name: str, tmp_path: Path) -> None:
     plain = WordVectors(write(tmp_path, *LINES))
     other = WordVectors(write(tmp_path, "4 3", *LINES, name=name))
-    np.testing.assert_array_equal(other.vectors, plain.vectors)
+    assert_array_equal(other.vectors, plain.vectors)
     assert other.identity == plain.identity
 
 
 def test_words_with_spaces_and_repeated_words(tmp_path: Path) -> None:
     path = write(tmp_path, "a 1 2", ". . . 3 4", "at name@domain.com 5 6", "a 7 8")
-    np.testing.assert_array_equal(WordVectors(path).vectors, [[1, 2], [3, 4], [5, 6]])
+    assert_array_equal(WordVectors(path).vectors, [[1, 2], [3, 4], [5, 6]])
     assert len(WordVectors(path, max_words=2).vectors) == 2
     assert len(WordVectors(path, max_words=9).vectors) == 3
 
@@ -73,9 +74,9 @@ def test_words_with_capitals_are_looked_up_as_written(tmp_path: Path) -> None:
     texts = ["Apple", "apple", "APPLE", "The", "The Apple"]
     apple, other, the = cased.vectors
     expected = [apple, other, other, the, (apple + the) / 2]
-    np.testing.assert_array_equal(cased.encode(texts), expected)
+    assert_array_equal(cased.encode(texts), expected)
     lower = [text.lower() for text in texts]
-    np.testing.assert_array_equal(uncased.encode(texts), uncased.encode(lower))
+    assert_array_equal(uncased.encode(texts), uncased.encode(lower))
     assert cased.identity.keys() - uncased.identity.keys() == {"lookup"}
 
 
@@ -94,7 +95,7 @@ def test_a_sentence_without_known_words_gets_the_mean(tmp_path: Path) -> None:
     encoder = WordVectors(write(tmp_path, *LINES))
     with pytest.warns(FlowbertWarning, match="1 of 2 sentences"):
         vectors = encoder.encode(["dog", "unknown"])
-    np.testing.assert_allclose(vectors[1], encoder.vectors.mean(axis=0), rtol=1e-6)
+    assert_allclose(vectors[1], encoder.vectors.mean(axis=0), rtol=1e-6)
 
 
 def test_sentences_whose_punctuation_alone_is_known_are_told(tmp_path: Path) -> None:

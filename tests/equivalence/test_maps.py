@@ -48,7 +48,7 @@ METHODS = [
 
 SLOW = pytest.mark.slow
 EVERY_WAY = ("flow",)
-"""Maps that the default run has by every way; the others by a twelfth of them in turn."""
+"""Maps that the default run has by every way; the others by a sixteenth of them in turn."""
 
 # A rank that is not full, or few sentences for many directions, is what the maps are tried on.
 pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
@@ -60,7 +60,7 @@ def cells(ways: Sequence[Callable[..., Any]]) -> list[Any]:
     for (row, method), (column, way) in itertools.product(
         enumerate(METHODS), enumerate(ways)
     ):
-        slow = method not in EVERY_WAY and (row + column) % 12 > 0
+        slow = method not in EVERY_WAY and (row + column) % 16 > 0
         exports = way in (exported_model, sentence_transformers)
         slow |= exports and method != "flow"  # a second each
         marks = [SLOW] if slow else []

@@ -10,9 +10,10 @@ import pandas as pd
 import pytest
 import scipy.stats
 import torch
+from pandas.testing import assert_frame_equal
 
 from equivalence.ways import write_task
-from experiments.small import DIM, WordSums, write_corpus, write_nli, write_pairs
+from experiments.small import DIM, WordSums, write_corpus, write_pairs
 from flowbert.data.corpus import Corpus
 from flowbert.data.sample import sample_corpus, sample_pairs
 from flowbert.encoders import EncoderOptions, SentenceEncoder
@@ -29,12 +30,6 @@ from helpers import refused
 
 COMPARING = sys.modules["flowbert.experiments.run"]
 FLOW = "flow:levels=1:depth=1:width=4:steps=3"
-ANSWERS = """question,label,answer
-who rides?,1,a man rides
-who rides?,0,the sky is blue
-where is it?,0,in the morning
-where is it?,1,in the garden
-"""
 
 
 def run(encoder: Any, methods: Any = "raw,whitening", **options: Any) -> Results:
@@ -111,10 +106,10 @@ def test_finished_cells_are_not_computed_again(
     encoder = WordSums()
     again = run(encoder, methods, tasks=pairs, output=output)
     assert len(fits) == 5 - finished  # raw is one map for both tasks
-    pd.testing.assert_frame_equal(again.frame, whole.frame)
+    assert_frame_equal(again.frame, whole.frame)
     expected = analyze_results(whole).frames
     for name, frame in analyze_results(again).frames.items():
-        pd.testing.assert_frame_equal(frame, expected[name])
+        assert_frame_equal(frame, expected[name])
     # A third run computes nothing at all.
     encoder.encoded.clear()
     run(encoder, methods, tasks=pairs, output=output)
@@ -241,7 +236,7 @@ def test_cells_of_other_code_or_environment_are_computed_again(
     ):
         again = run(WordSums(), tasks=pairs, output=output)
     assert len(fits) == 3  # raw is one map for both tasks
-    pd.testing.assert_frame_equal(again.frame, first.frame)
+    assert_frame_equal(again.frame, first.frame)
     fits.clear()
     run(WordSums(), tasks=pairs, output=output)
     assert fits == []
@@ -322,28 +317,6 @@ def test_maps_learn_from_what_they_are_given(
     assert not frame["raw"].any()
 
 
-def test_tasks_of_all_kinds(
-    encoder: WordSums, pairs: list[str], tmp_path: Path
-) -> None:
-    answers, nli = tmp_path / "quiz.csv", write_nli(tmp_path / "one.jsonl", 240)
-    answers.write_text(ANSWERS, encoding="utf-8")
-    tasks = [f"probe:{nli}", f"lexical:{pairs[0]}", pairs[0], f"answers:{answers}"]
-    results = run(encoder, "raw,standardization", tasks=tasks, bootstrap=20)
-    for metric in ("accuracy", "auc", "map", "mrr", "edit_distance_words", "spearman"):
-        rows_of = results.frame[results.frame["metric"] == metric]
-        assert rows_of["value"].notna().all()
-        assert rows_of["low"].notna().all()
-    # References have rows, intervals, and no part in verdicts or in naming them.
-    references = results.frame[results.frame["encoder"] == "none"]
-    assert set(references["method"]) == {"gold", "majority"}
-    titles = [line.split(":")[0] for line in results.verdicts]
-    assert titles == ["one spearman", "one accuracy", "quiz auc"]
-    # Tasks of one name are kept apart in the analysis.
-    bands = analyze_results(results).frames["bands"]
-    assert set(bands["task"]) == {"one test"}
-    assert bands.groupby("method")["pairs"].sum().eq(60).all()
-
-
 def test_the_analysis_is_of_a_sample_of_the_sentences(
     encoder: WordSums, output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -375,7 +348,7 @@ def test_methods_without_meaning_have_a_reason(
     assert results.verdicts == []
     assert "whitening" not in results.vectors
     again = run(encoder, "raw,whitening", tasks=task, bootstrap=20, output=output)
-    pd.testing.assert_frame_equal(again.frame, results.frame)
+    assert_frame_equal(again.frame, results.frame)
 
 
 def test_corpora_and_subsets(encoder: WordSums, tmp_path: Path) -> None:
@@ -441,7 +414,7 @@ def test_corpora_in_memory_are_those_of_files(tmp_path: Path) -> None:
         results = run(encoder, shrunk, corpus=corpus, tasks=tasks)
         frames.append(results.frame.drop(columns=["corpus", "experiment"]))
     for frame in frames:
-        pd.testing.assert_frame_equal(frame, frames[0])
+        assert_frame_equal(frame, frames[0])
     several = run(encoder, shrunk, corpus=corpora[:2], tasks=tasks)
     assert {"own", str(path)} <= set(several.frame["corpus"])
     refused(

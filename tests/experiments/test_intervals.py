@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 
 from experiments.small import WordSums
 from flowbert.arrays import Floats
@@ -37,10 +38,10 @@ def estimates(values: Sequence[float], spreads: Sequence[float]) -> Estimates:
 def test_ends_of_an_interval_leave_out_a_twentieth() -> None:
     some = estimates([0.5, 0.5, np.nan], [0.1, 0.1, 0.1])
     some.replicates[1, [3, 7, -4, -8]] = np.nan  # as many below as above
-    np.testing.assert_allclose(some.intervals[0], (0.405, 0.595))
+    assert_allclose(some.intervals[0], (0.405, 0.595))
     drawn = some.replicates[1]
     expected = np.quantile(drawn[np.isfinite(drawn)], [0.025, 0.975])
-    np.testing.assert_allclose(some.intervals[1], expected)
+    assert_allclose(some.intervals[1], expected)
     assert np.isnan(some.intervals[2]).all()
     assert some.texts()[0] == "50.0 [40.5, 59.5]"
     assert some.exist.tolist() == [True, True, False]
@@ -52,23 +53,23 @@ def test_ends_of_an_interval_leave_out_a_twentieth() -> None:
 def test_intervals_are_corrected_by_twice_the_bias() -> None:
     # Replicates are too small by 0.02: so is the score, which they are drawn from.
     some = Estimates(np.array([0.5]), 0.48 + 0.1 * SPREAD[None])
-    np.testing.assert_allclose(some.intervals, [(0.425, 0.615)])
+    assert_allclose(some.intervals, [(0.425, 0.615)])
     # An interval contains its score, and no correlation is above 1.
     some = Estimates(np.array([0.98]), 0.9 + 0.1 * SPREAD[None])
-    np.testing.assert_allclose(some.intervals, [(0.965, 1.0)])
+    assert_allclose(some.intervals, [(0.965, 1.0)])
     some = Estimates(np.array([5.0]), 4 + 0.1 * SPREAD[None])
-    np.testing.assert_allclose(some.intervals, [(5.0, 6.095)])
+    assert_allclose(some.intervals, [(5.0, 6.095)])
 
 
 def test_differences_and_averages_are_taken_resample_by_resample() -> None:
     both = estimates([0.5, 0.4, 0.4], [0.1, 0.1, -0.1])
     first, others = both[[0]], both[1:]
     # The first two move together: their difference does not move at all.
-    np.testing.assert_allclose((first - others).intervals[0], (0.1, 0.1))
-    np.testing.assert_allclose((others - first).intervals[1], (-0.29, 0.09))
+    assert_allclose((first - others).intervals[0], (0.1, 0.1))
+    assert_allclose((others - first).intervals[1], (-0.29, 0.09))
     mean = both[[0, 2]].mean()
-    np.testing.assert_allclose(mean.values, [0.45])
-    np.testing.assert_allclose(mean.intervals, [(0.45, 0.45)])
+    assert_allclose(mean.values, [0.45])
+    assert_allclose(mean.intervals, [(0.45, 0.45)])
 
 
 RAW = "use raw, no method is significantly better"
@@ -121,7 +122,7 @@ def test_the_verdict_agrees_with_all_differences(
     compared = Comparison(names, drawn)
     raw = names.index("raw")
     ends = np.array([(drawn[[row]] - drawn).intervals for row in range(count)])
-    np.testing.assert_allclose(compared.ends, ends, atol=1e-15)
+    assert_allclose(compared.ends, ends, atol=1e-15)
     assert not (ends[:, compared.used, 0] > 1e-15).any()
     better, worse = ends[:, raw, 0] > 1e-15, ends[:, raw, 1] < -1e-15
     assert (compared.used == raw) == (not better.any())

@@ -58,7 +58,7 @@ def test_steps_in_words_are_parameters_and_fitted_values() -> None:
     assert seeded.steps == plain.steps
 
 
-@pytest.mark.parametrize("kind", ["map", "pipeline", "model", "folder", "encoder"])
+@pytest.mark.parametrize("kind", ["pipeline", "folder", "encoder"])
 def test_fitted_methods_are_used_as_they_are(
     kind: str, tmp_path: Path, encoder: WordSums, pairs: list[str]
 ) -> None:

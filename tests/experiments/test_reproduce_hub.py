@@ -1,22 +1,21 @@
 """The command for BERT-base, word for word, on files in the layouts of the hub."""
 
 import gzip
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
+import datasets
 import pandas as pd
 import pytest
 import torch
 from safetensors.torch import save_file
 from transformers import BertConfig, BertForPreTraining
 
+from flowbert.cli import main
 from flowbert.data.sample import sample_corpus
 from flowbert.experiments.published import PUBLISHED_TASKS, published
-from hub_server import serve_hub
 
 COMMAND = (
     "flowbert reproduce --rows li2020,su2021 --encoder bert-base-uncased --senteval hub"
@@ -97,25 +96,25 @@ def write_hub(root: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_command_of_the_documents(tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("ignore")  # of few sentences
+def test_the_command_of_the_documents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     for document in ("README.md", "docs/papers.md"):
         assert COMMAND in (ROOT / document).read_text(encoding="utf-8").splitlines()
     write_bert_base(tmp_path / "bert-base-uncased")
-    write_hub(tmp_path / "hub" / "datasets")
-    paths = {
-        "HF_HOME": str(tmp_path / "home"),
-        "FLOWBERT_CACHE": str(tmp_path / "vectors"),
-    }
-    with serve_hub(tmp_path / "hub") as endpoint:
-        done = subprocess.run(
-            [sys.executable, "-m", *shlex.split(COMMAND)],
-            cwd=tmp_path,
-            env={**os.environ, **paths, "HF_ENDPOINT": endpoint},
-            capture_output=True,
-            text=True,
-        )
-    assert done.returncode == 0, done.stderr
-    tables = dict(table.split("\n", 1) for table in done.stdout.strip().split("\n\n"))
+    write_hub(tmp_path / "hub")
+    load = datasets.load_dataset
+
+    def from_folder(name: str, *given: Any, **options: Any) -> Any:
+        return load(str(tmp_path / "hub" / name), *given, **options)
+
+    monkeypatch.setattr(datasets, "load_dataset", from_folder)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "copies")
+    monkeypatch.chdir(tmp_path)
+    main([*shlex.split(COMMAND)[1:], "--quiet"])
+    printed = capsys.readouterr().out
+    tables = dict(table.split("\n", 1) for table in printed.strip().split("\n\n"))
     rows = published().query("source in ['li2020', 'su2021']").set_index("id")
     rows = rows[rows["path"] == "google-bert/bert-base-uncased"]
     assert list(tables) == list(rows.index)

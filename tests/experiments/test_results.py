@@ -121,6 +121,22 @@ def everything(
     return results, output
 
 
+def test_tasks_of_all_kinds(everything: tuple[Results, Path]) -> None:
+    results, _ = everything
+    raw = results.frame.query("method == 'raw'")
+    for metric in ("accuracy", "auc", "map", "mrr", "edit_distance_words", "spearman"):
+        rows_of = raw[raw["metric"] == metric]
+        assert len(rows_of)
+        assert rows_of[["value", "low", "high"]].notna().all(axis=None)
+    # References have rows, intervals, and no part in verdicts or in naming them.
+    references = results.frame[results.frame["encoder"] == "none"]
+    assert set(references["method"]) == {"gold", "majority"}
+    assert not any("gold" in line or "majority" in line for line in results.verdicts)
+    # Tasks of one name are kept apart in the analysis.
+    bands = analyze_results(results).frames["bands"].query("task == 'one test'")
+    assert bands.groupby("method")["pairs"].sum().eq(60).all()
+
+
 def views(results: Results, folder: Path) -> dict[str, Any]:
     """All that is made of results."""
     analysis = analyze_results(results)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.testing import assert_close
 
 from flowbert.errors import UserError
 from flowbert.flows import ActNorm, Glow, bits_per_dim
@@ -74,8 +75,8 @@ def test_initialize_standardizes_the_output_of_every_actnorm(flow: Glow) -> None
     # A hidden unit that hardly varies is scaled by up to 1e4 units of its rounding.
     for output in outputs.values():
         mean, std = output.mean(0), output.std(0, correction=0)
-        torch.testing.assert_close(mean, torch.zeros_like(mean), atol=1e-3, rtol=0)
-        torch.testing.assert_close(std, torch.ones_like(std), atol=1e-3, rtol=0)
+        assert_close(mean, torch.zeros_like(mean), atol=1e-3, rtol=0)
+        assert_close(std, torch.ones_like(std), atol=1e-3, rtol=0)
 
 
 def test_initialize_depends_on_its_batch_alone(flow: Glow) -> None:
@@ -109,7 +110,7 @@ def test_a_whitening_flow_begins_as_the_gaussian_of_its_moments() -> None:
     assert abs(bits) < 0.01
     flow.initialize(x)  # its own moments
     weight = flow.get_buffer("front.whitening.weight")
-    torch.testing.assert_close(weight.T @ shrunk @ weight, torch.eye(12).double())
+    assert_close(weight.T @ shrunk @ weight, torch.eye(12).double())
 
 
 @pytest.mark.parametrize("rows", [5, 200])
@@ -140,8 +141,8 @@ def test_float32_round_trip_at_the_size_of_an_encoder() -> None:
     z, log_det = flow(x)
     back, inverse_log_det = flow.inverse(z)
     # Six rotations and scales between 0.1 and 100 lose about four of seven digits.
-    torch.testing.assert_close(back, x, rtol=1e-3, atol=1e-2)
-    torch.testing.assert_close(inverse_log_det, -log_det, rtol=1e-4, atol=1e-2)
+    assert_close(back, x, rtol=1e-3, atol=1e-2)
+    assert_close(inverse_log_det, -log_det, rtol=1e-4, atol=1e-2)
 
 
 def test_latents_of_any_number_of_rows() -> None:
@@ -152,7 +153,7 @@ def test_latents_of_any_number_of_rows() -> None:
     latents = flow.latents(x)
     assert latents.dtype == torch.float32
     assert flow.training
-    torch.testing.assert_close(latents[-5:], flow(x[-5:])[0].detach())
+    assert_close(latents[-5:], flow(x[-5:])[0].detach())
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import sklearn.covariance
 import torch
+from numpy.testing import assert_allclose, assert_array_equal
 
 from flowbert.arrays import Floats
 from flowbert.errors import FlowbertWarning, UserError
@@ -30,35 +31,35 @@ X = rows(2000, 8)
 @pytest.mark.parametrize("estimator", [Whitening(), ZCA()], ids=str)
 def test_whitened_covariance_is_the_identity(estimator: Whitening | ZCA) -> None:
     y = estimator.fit_transform(X)
-    np.testing.assert_allclose(np.cov(y.T), np.eye(8), atol=1e-9)
-    np.testing.assert_allclose(y.mean(axis=0), 0, atol=1e-9)
+    assert_allclose(np.cov(y.T), np.eye(8), atol=1e-9)
+    assert_allclose(y.mean(axis=0), 0, atol=1e-9)
 
 
 def test_zca_stays_near_the_rows_and_whitening_is_its_rotation() -> None:
     zca, white = ZCA().fit(X), Whitening().fit(X)
     weight = zca.affine()[0]
-    np.testing.assert_allclose(weight, weight.T, atol=1e-12)
+    assert_allclose(weight, weight.T, atol=1e-12)
     gram_zca, gram_white = (
         m.transform(X[:50]) @ m.transform(X[:50]).T for m in (zca, white)
     )
-    np.testing.assert_allclose(gram_zca, gram_white, atol=1e-8)
+    assert_allclose(gram_zca, gram_white, atol=1e-8)
 
 
 def test_components_are_the_first_of_all_and_exponent_zero_only_rotates() -> None:
     part = Whitening(n_components=3).fit_transform(X)
-    np.testing.assert_allclose(part, Whitening().fit_transform(X)[:, :3], atol=1e-12)
+    assert_allclose(part, Whitening().fit_transform(X)[:, :3], atol=1e-12)
     truncated = Truncation(n_components=3).fit_transform(X)
-    np.testing.assert_array_equal(truncated, X[:, :3])
+    assert_array_equal(truncated, X[:, :3])
     lengths = np.linalg.norm(Whitening(exponent=0.0).fit_transform(X), axis=1)
     centred = np.linalg.norm(X - X.mean(axis=0), axis=1)
-    np.testing.assert_allclose(lengths, centred, rtol=1e-9)
+    assert_allclose(lengths, centred, rtol=1e-9)
 
 
 def test_shrinkage_moves_eigenvalues_towards_their_mean() -> None:
     y = Whitening(shrinkage=0.3, exponent=-0.5).fit_transform(X)
     values = np.sort(np.linalg.eigvalsh(np.cov(X.T)))[::-1]
     expected = values / (0.7 * values + 0.3 * values.mean())
-    np.testing.assert_allclose(y.var(axis=0, ddof=1), expected, rtol=1e-9)
+    assert_allclose(y.var(axis=0, ddof=1), expected, rtol=1e-9)
 
 
 def test_oas_shrinkage_is_that_of_scikit_learn() -> None:
@@ -70,7 +71,7 @@ def test_oas_shrinkage_is_that_of_scikit_learn() -> None:
         Whitening(shrinkage="oas").fit(x),
         Whitening(shrinkage=float(expected)).fit(x),
     )
-    np.testing.assert_allclose(oas.transform(x), fixed.transform(x), atol=1e-9)
+    assert_allclose(oas.transform(x), fixed.transform(x), atol=1e-9)
 
 
 def test_variances_far_apart_in_float32_rows() -> None:
@@ -85,7 +86,7 @@ def test_variances_far_apart_in_float32_rows() -> None:
     x = (rng.normal(size=(4000, 64)) * scales @ rotation + 1).astype(np.float32)
     y = Whitening().fit(x).transform(x.astype(np.float64))
     assert y.shape == (4000, 63)
-    np.testing.assert_allclose(np.cov(y.T), np.eye(63), atol=bound)
+    assert_allclose(np.cov(y.T), np.eye(63), atol=bound)
 
 
 def test_directions_without_variance_are_cut() -> None:
@@ -138,7 +139,7 @@ def test_an_undefined_whitening_makes_all_rows_equally_similar() -> None:
         y = Whitening().fit_transform(x)
     unit = y / np.linalg.norm(y, axis=1, keepdims=True)
     cosine = (unit @ unit.T)[~np.eye(6, dtype=bool)]
-    np.testing.assert_allclose(cosine, cosine[0], atol=1e-9)
+    assert_allclose(cosine, cosine[0], atol=1e-9)
 
 
 def test_standardization_leaves_constant_dimensions_centred() -> None:
@@ -146,19 +147,17 @@ def test_standardization_leaves_constant_dimensions_centred() -> None:
     x[:, 2] = 5.0
     with pytest.warns(FlowbertWarning, match="1 of D=8"):
         y = Standardization().fit_transform(x)
-    np.testing.assert_allclose(np.delete(y.std(axis=0, ddof=1), 2), 1)
+    assert_allclose(np.delete(y.std(axis=0, ddof=1), 2), 1)
     assert np.array_equal(y[:, 2], np.zeros(2000))
 
 
 def test_nulling_removes_the_strongest_directions() -> None:
     y = RemoveDirections(n_directions=3).fit_transform(X)
     values = np.linalg.eigvalsh(np.cov(X.T))
-    np.testing.assert_allclose(
-        np.linalg.eigvalsh(np.cov(y.T))[3:], values[:5], rtol=1e-9
-    )
+    assert_allclose(np.linalg.eigvalsh(np.cov(y.T))[3:], values[:5], rtol=1e-9)
     standardized = RemoveDirections(n_directions=3, standardize=True).fit_transform(X)
     correlation = np.linalg.eigvalsh(np.corrcoef(X.T))
-    np.testing.assert_allclose(
+    assert_allclose(
         np.linalg.eigvalsh(np.cov(standardized.T))[3:], correlation[:5], rtol=1e-9
     )
 
@@ -170,10 +169,10 @@ def cosines(x: Floats) -> Floats:
 
 def test_centering_has_the_cosines_of_principal_components() -> None:
     y = Centering().fit_transform(X)
-    np.testing.assert_allclose(y, X - X.mean(axis=0), atol=1e-12)
+    assert_allclose(y, X - X.mean(axis=0), atol=1e-12)
     rotated = Whitening(exponent=0.0).fit_transform(X)
     # 8 products of numbers of one size, in float64.
-    np.testing.assert_allclose(cosines(y[:50]), cosines(rotated[:50]), atol=1e-12)
+    assert_allclose(cosines(y[:50]), cosines(rotated[:50]), atol=1e-12)
 
 
 def test_mean_removal_is_that_of_rows_at_length_1() -> None:
@@ -181,11 +180,11 @@ def test_mean_removal_is_that_of_rows_at_length_1() -> None:
     mean = unit.mean(axis=0)
     mean /= np.linalg.norm(mean)
     y = MeanRemoval().fit_transform(X)
-    np.testing.assert_allclose(y @ mean, 0, atol=1e-12)
+    assert_allclose(y @ mean, 0, atol=1e-12)
     expected = unit - np.outer(unit @ mean, mean)
-    np.testing.assert_allclose(cosines(y[:50]), cosines(expected[:50]), atol=1e-12)
+    assert_allclose(cosines(y[:50]), cosines(expected[:50]), atol=1e-12)
     lengths = np.random.default_rng(0).uniform(0.1, 9.0, size=(len(X), 1))
-    np.testing.assert_allclose(
+    assert_allclose(
         MeanRemoval().fit(X * lengths).affine()[0],
         MeanRemoval().fit(X).affine()[0],
         atol=1e-12,
@@ -306,6 +305,4 @@ def test_parameters_are_checked_along_a_chain() -> None:
 def test_affine_maps_join_to_one() -> None:
     chain = make_map("whitening-6:shrinkage=0.2+standardization+nulling-1")
     weight, bias = chain.fit(X).affine()
-    np.testing.assert_allclose(
-        chain.transform(X), X @ weight.numpy() + bias.numpy(), atol=1e-9
-    )
+    assert_allclose(chain.transform(X), X @ weight.numpy() + bias.numpy(), atol=1e-9)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 from sklearn.covariance import ShrunkCovariance
 from sklearn.decomposition import PCA
@@ -61,9 +62,9 @@ def test_a_density_is_a_change_of_variables(text: str) -> None:
         jacobian = torch.func.jacrev(partial(mapped, fitted))(row)
         expected[number] += float(torch.linalg.slogdet(jacobian).logabsdet)
     # Products of six 6 x 6 matrices in float64, of condition 1e3 at most.
-    np.testing.assert_allclose(log_density(fitted, x[:9]), expected, rtol=1e-10)
+    assert_allclose(log_density(fitted, x[:9]), expected, rtol=1e-10)
     if isinstance(fitted, Flow):
-        np.testing.assert_allclose(fitted.score_samples(x[:9]), expected, rtol=1e-10)
+        assert_allclose(fitted.score_samples(x[:9]), expected, rtol=1e-10)
 
 
 TRAINED = "flow:levels=1:depth=2:width=5:coupling=affine:learning_rate=0.01:steps=40"
@@ -89,7 +90,7 @@ def test_whitening_is_the_gaussian_of_its_covariance(shrinkage: float) -> None:
     # scikit-learn divides by N, whitening by N - 1.
     gaussian = multivariate_normal(x.mean(axis=0), covariance * 200 / 199)
     fitted = fit_map(f"whitening:shrinkage={shrinkage}", x)
-    np.testing.assert_allclose(log_density(fitted, y), gaussian.logpdf(y), rtol=1e-9)
+    assert_allclose(log_density(fitted, y), gaussian.logpdf(y), rtol=1e-9)
 
 
 def test_rows_are_read_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +98,7 @@ def test_rows_are_read_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     fitted = fit_map(f"standardization+{FLOW}", x)
     whole = log_density(fitted, x)
     monkeypatch.setattr("flowbert.maps.density.BLOCK_ROWS", 7)
-    np.testing.assert_allclose(log_density(fitted, x), whole, rtol=1e-12)
+    assert_allclose(log_density(fitted, x), whole, rtol=1e-12)
     assert whole.dtype == np.float64
 
 
@@ -132,5 +133,5 @@ def test_what_has_a_density_standardizes(name: str) -> None:
     except UserError:
         return
     z = fitted.transform(x)
-    np.testing.assert_allclose(z.mean(axis=0), 0, atol=1e-9)
-    np.testing.assert_allclose(z.var(axis=0, ddof=1), 1, rtol=1e-9)
+    assert_allclose(z.mean(axis=0), 0, atol=1e-9)
+    assert_allclose(z.var(axis=0, ddof=1), 1, rtol=1e-9)

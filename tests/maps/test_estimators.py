@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import (
     check_estimator,
@@ -153,10 +154,10 @@ def test_inverse_transform_returns_the_rows_where_nothing_is_reduced(
         estimator, MeanRemoval | RemoveDirections | LearnedRemoval | ViewsMap
     ):
         # 6 x 6 products in float64, condition numbers below 1e3.
-        np.testing.assert_allclose(back, x, atol=1e-9)
+        assert_allclose(back, x, atol=1e-9)
     else:
         again = fitted.transform(back)
-        np.testing.assert_allclose(again, mapped, atol=1e-9)
+        assert_allclose(again, mapped, atol=1e-9)
 
 
 @pytest.mark.parametrize("estimator", AFFINE, ids=str)
@@ -174,7 +175,7 @@ def test_chunks_and_moments_give_what_all_rows_give(estimator: AffineMap) -> Non
         parts.fit_pairs(*pairs)
     known.fit_moments(Moments(6).update(torch.from_numpy(x)), pairs)
     for other in (parts, known):
-        np.testing.assert_array_equal(other.transform(x), whole.transform(x))
+        assert_array_equal(other.transform(x), whole.transform(x))
 
 
 @pytest.mark.parametrize("estimator", AFFINE, ids=str)
@@ -182,15 +183,13 @@ def test_weight_and_bias_are_the_map(estimator: AffineMap) -> None:
     x = rows(300, 6)
     fitted = fit(clone(estimator), x)
     weight, bias = fitted.affine()
-    np.testing.assert_allclose(
-        fitted.transform(x), x @ weight.numpy() + bias.numpy(), atol=1e-10
-    )
+    assert_allclose(fitted.transform(x), x @ weight.numpy() + bias.numpy(), atol=1e-10)
 
 
 def test_one_epoch_is_all_batches() -> None:
     x = rows(256, 8)  # four batches
     whole, share = (Flow(**{**QUICK, "epochs": value}).fit(x) for value in (1, 1.0))
-    np.testing.assert_array_equal(whole.transform(x), share.transform(x))
+    assert_array_equal(whole.transform(x), share.transform(x))
     assert whole.score(x) > Flow(**{**QUICK, "epochs": 0.25}).fit(x).score(x)
 
 

@@ -6,6 +6,7 @@ import random
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose
 
 from flowbert.errors import UserError
 from flowbert.maps import Moments, Whitening
@@ -53,17 +54,15 @@ def test_chunks_and_parts(count: int, seed: int) -> None:
         assert each.update(X[:50]).count == count + 50
     assert merged.distinct == whole.distinct
     for name in ("mean", "mean_direction"):
-        np.testing.assert_allclose(
+        assert_allclose(
             getattr(merged, name), getattr(whole, name), rtol=ROUNDING, atol=ROUNDING
         )
-    np.testing.assert_allclose(
+    assert_allclose(
         merged.covariance(), whole.covariance(), rtol=0, atol=100 * ROUNDING
     )
     everything = torch.cat([X[:count], X[:50]]).double()
-    np.testing.assert_allclose(whole.mean, everything.mean(0))
-    np.testing.assert_allclose(
-        whole.covariance(), np.cov(everything.T), rtol=1e-9, atol=1e-9
-    )
+    assert_allclose(whole.mean, everything.mean(0))
+    assert_allclose(whole.covariance(), np.cov(everything.T), rtol=1e-9, atol=1e-9)
 
 
 def test_distinct_rows_are_counted_up_to_what_is_enough() -> None:
@@ -79,8 +78,8 @@ def test_moments_far_from_the_origin() -> None:
     # 743 squares around 1e3 in float64: rounding below 743 x 1e6 x 2^-53.
     x = X.double() + 1e3
     moments = Moments(DIM).update(x)
-    np.testing.assert_allclose(moments.mean, x.mean(dim=0), rtol=1e-12)
-    np.testing.assert_allclose(moments.covariance(), np.cov(x.T), atol=1e-6)
+    assert_allclose(moments.mean, x.mean(dim=0), rtol=1e-12)
+    assert_allclose(moments.covariance(), np.cov(x.T), atol=1e-6)
 
 
 def test_the_rest_of_a_block_is_not_what_the_caller_changes() -> None:
@@ -94,7 +93,7 @@ def test_whitening_of_parts_is_that_of_the_whole() -> None:
     parts = [Moments(DIM).update(part) for part in (X[300:600], X[:300])]
     whitening = Whitening().fit_moments(Moments.merge(parts))
     expected = Whitening().fit(X[:600])
-    np.testing.assert_allclose(whitening.transform(X), expected.transform(X), atol=1e-5)
+    assert_allclose(whitening.transform(X), expected.transform(X), atol=1e-5)
 
 
 def test_wrong_parts_sizes_and_rows() -> None:

@@ -86,8 +86,11 @@ def equal(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(np.array_equal(one, other))
 
 
-@pytest.mark.parametrize("size", [100, 4])
-@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize(
+    ("text", "size"),
+    # The last ones have too few rows, which they say.
+    [*((text, 100) for text in TEXTS), ("whitening", 4), ("nulling", 4), (FLOW, 4)],
+)
 def test_a_loaded_map_is_the_fitted_one(text: str, size: int, tmp_path: Path) -> None:
     x = pd.DataFrame(rows(size, 6), columns=list("abcdef"))
     fitted, path = make_fitted(text, x), tmp_path / "map.safetensors"

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose
 
 from fits import fit as train
 from flowbert.data.sample import sample_corpus
@@ -71,12 +72,12 @@ def test_targets_keep_the_cosines(size: int) -> None:
     assert targets.shape == (40, 8)
     assert targets.dtype == np.float32
     if size <= 8:
-        np.testing.assert_allclose(cosines(targets), cosines(vectors), atol=1e-5)
+        assert_allclose(cosines(targets), cosines(vectors), atol=1e-5)
     else:  # the best projection to 8 dimensions of unit-length vectors
         units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         left, values, _ = np.linalg.svd(units, full_matrices=False)
         kept = left[:, :8] * values[:8]
-        np.testing.assert_allclose(cosines(targets), cosines(kept), atol=1e-4)
+        assert_allclose(cosines(targets), cosines(kept), atol=1e-4)
 
 
 def test_targets_are_turned_to_the_student() -> None:
@@ -86,7 +87,7 @@ def test_targets_are_turned_to_the_student() -> None:
     rotation = np.linalg.qr(rng.normal(size=(8, 8)))[0].astype(np.float32)
     targets: Any = teach(made, 2 * start @ rotation, start).targets
     expected = start / np.linalg.norm(start, axis=1, keepdims=True)
-    np.testing.assert_allclose(targets, expected, atol=1e-5)
+    assert_allclose(targets, expected, atol=1e-5)
 
 
 def test_few_rows_are_compared() -> None:
@@ -149,7 +150,7 @@ def test_teachers(tmp_path: Path) -> None:
         sentences = found.columns[0]
         start = SentenceEncoder().encode(sentences)
         expected: Any = teach(found, teacher.embed(sentences), start).targets
-        np.testing.assert_allclose(found.targets, expected, atol=1e-5)
+        assert_allclose(found.targets, expected, atol=1e-5)
 
 
 def test_refused_teachers(tmp_path: Path) -> None:

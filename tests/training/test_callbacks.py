@@ -12,6 +12,7 @@ import pytest
 import torch
 from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.loggers import CSVLogger
+from torch.testing import assert_close
 
 from fits import fit, make_data, make_module, make_rows
 from flowbert.data.sts import STSData, Subset
@@ -41,13 +42,13 @@ def test_baseline_is_fitted_once_and_kept_in_checkpoints(tmp_path: Path) -> None
     rows = torch.from_numpy(data.rows[np.arange(len(data.rows))])
     assert len(rows) == 48
     expected = Whitening(2, 0.1).fit(rows).transform(X)
-    torch.testing.assert_close(baseline.map.transform(X), expected)
+    assert_close(baseline.map.transform(X), expected)
     trainer.save_checkpoint(tmp_path / "fit.ckpt")
     # Neither a resumed fit nor a test of other rows fits it again.
     fit(tmp_path, loaded, data=data, ckpt_path=tmp_path / "fit.ckpt")
     trainer.test(trainer.lightning_module, make_data(), verbose=False)
     for each in (baseline, loaded):
-        torch.testing.assert_close(each.map.transform(X), expected)
+        assert_close(each.map.transform(X), expected)
     assert (baseline.map.name, baseline.map.invalid_reason) == ("whitening", None)
     maps = [Whitening(2, 0.1), Whitening(), Whitening(3), Standardization()]
     keys = [WhiteningBaseline(each).state_key for each in maps]
@@ -61,10 +62,10 @@ def test_a_baseline_learns_from_pairs_and_may_be_a_chain(tmp_path: Path) -> None
         baseline = WhiteningBaseline(make_map(text), lambda: pairs)
         fit(tmp_path, baseline, data=make_data(rows=X))
         expected = make_map(text).fit(X, pairs=pairs).transform(X)
-        torch.testing.assert_close(baseline.map.transform(X), expected)
+        assert_close(baseline.map.transform(X), expected)
         loaded = WhiteningBaseline(make_map(text))
         loaded.load_state_dict(baseline.state_dict())
-        torch.testing.assert_close(loaded.map.transform(X), expected)
+        assert_close(loaded.map.transform(X), expected)
         assert baseline.name == text
     with pytest.raises(UserError, match="labelled pairs"):
         fit(tmp_path, WhiteningBaseline(make_map("learned-removal-2")))
@@ -81,7 +82,7 @@ def test_baseline_is_fitted_before_a_test_without_a_fit(tmp_path: Path) -> None:
         )
         trainer.test(make_module(), datamodule=make_data(rows=X), verbose=False)
     covariance = baseline.map.transform(X).T.cov()
-    torch.testing.assert_close(covariance, torch.eye(4), rtol=1e-4, atol=1e-4)
+    assert_close(covariance, torch.eye(4), rtol=1e-4, atol=1e-4)
 
 
 def test_step_log_has_the_norm_before_clipping_at_logged_steps(tmp_path: Path) -> None:
