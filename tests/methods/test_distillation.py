@@ -14,7 +14,7 @@ from flowbert.data.sample import sample_corpus
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.fitting import FitOptions, fit
-from flowbert.fitting.prepare import prepared
+from flowbert.fitting.prepare import prepare_run
 from flowbert.maps import make_map
 from flowbert.methods import DistillationModule, make_examples, teach
 from flowbert.methods.distillation import DISTILLATION_OBJECTIVES, compared_rows
@@ -159,10 +159,10 @@ FIT: dict[str, Any] = {
 
 
 def targets_of(teacher: Path | str, folder: Path, **options: Any) -> Any:
-    """Targets of a fit that is prepared."""
+    """Targets of a fit that is prepare_run."""
     data = {"teacher": str(teacher), "batch_size": 8}
     given = FIT | {"data": data, "run_dir": folder / "run"} | options
-    with prepared("fit", FitOptions(**given), given["run_dir"]) as run:
+    with prepare_run("fit", FitOptions(**given), given["run_dir"]) as run:
         return run.data.examples
 
 
