@@ -273,7 +273,7 @@ class Model:
         """The encoder.
 
         Raises:
-            UserError: If there is none.
+            UserError: If the model has no encoder.
         """
         if self.encoder is None:
             raise UserError(
@@ -512,7 +512,7 @@ def load_fitted(
         method: The map; None for the flow, or the only map.
 
     Raises:
-        UserError: If there is none of this name, a file is damaged, or belongs to another encoder
+        UserError: If no map has this name, a file is damaged, or belongs to another encoder
             or map.
     """
     saved = [file.stem for file in map_files(folder)]

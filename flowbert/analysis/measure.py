@@ -176,7 +176,7 @@ def measure_of(name: str) -> type[Measure]:
     """The measure of a frame's name, which a file may hold: it is not imported.
 
     Raises:
-        UserError: If there is none, or its module was not imported before.
+        UserError: If the measure is unknown, or its module is not imported.
     """
     with imports_refused():
         return MEASURES.find(name)

@@ -202,8 +202,7 @@ def choose_columns(
             f"{path}: has the columns {present}; expected {expected}{similar}"
         )
     raise UserError(
-        f"received {wanted or 'none'}; expected names of the columns of {path}: "
-        f"{present}{similar}",
+        f"received {wanted or 'none'}; {path} has the columns {present}{similar}",
         argument=argument,
     )
 

@@ -216,7 +216,7 @@ class FolderSettings(NamedTuple):
             reasons.append(f"is used without its modules {', '.join(self.left_out)}")
         elif frozen and self.modules[-1:] == ("Normalize",):
             reasons.append(
-                "ends in Normalize, which is left out: cosines are equal, but a map is fitted "
+                "ends in Normalize, which is dropped: cosines are unchanged, but a map is fitted "
                 "on vectors of other norms and differs"
             )
         if reasons:

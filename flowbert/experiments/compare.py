@@ -188,7 +188,7 @@ def check_options(
 
 
 def _warn_of_counts(encoders: Sequence[Encoder], corpora: int) -> None:
-    """Say that weights are counted over all corpora, where a fit would count over its own."""
+    """Warn that weights are counted over all corpora, where a fit would count over its own."""
     counting = [each for each in encoders if getattr(each, "counted", False)]
     counted = dict.fromkeys(each.columns()["pooling"] for each in counting)
     if counted and corpora > 1:
@@ -203,11 +203,7 @@ def _warn_of_counts(encoders: Sequence[Encoder], corpora: int) -> None:
 def _check_used(
     options: Mapping[str, Any], candidates: Sequence[Candidate], corpora: Iterable[str]
 ) -> None:
-    """Refuse an option that is not the default and has no effect.
-
-    Raises:
-        UserError: If there is one.
-    """
+    """Raise a UserError for an option that is not the default and has no effect."""
     fitted = [each for each in candidates if each.needs_fit]
     supervised = any(each.map.supervised for each in fitted)
     uses_corpus = (
@@ -253,7 +249,7 @@ def _sources(corpus: Any) -> dict[str, Any]:
     """What corpora are loaded from, by their names.
 
     Raises:
-        UserError: If there is none, or two have the same name.
+        UserError: If no corpus is named, or two have the same name.
     """
     items = list(corpus) if isinstance(corpus, list | tuple) else [corpus]
     if all(isinstance(item, str) for item in items):

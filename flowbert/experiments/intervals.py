@@ -170,7 +170,7 @@ def _comparisons(
         everywhere = _under_every_setting(_under_every_corpus(chosen))
         for names, own in (
             *_compared(everywhere, "method", "encoder", title),
-            *_compared(chosen, "encoder", "method", f"{title}, between encoders"),
+            *_compared(chosen, "encoder", "method", f"{title}, best encoder"),
         ):
             yield names, Comparison(list(own), estimates[list(own.values())])
 

@@ -170,7 +170,7 @@ def _estimator(value: Any, name: str | None = None) -> Candidate:
 
 
 def check_unseeded(unfitted: Map) -> None:
-    """Refuse parameters that a fit here sets by itself.
+    """Check that the parameters that a fit sets have their defaults.
 
     Raises:
         UserError: If a map has a ``random_state`` or an ``accelerator`` of its own.

@@ -202,7 +202,7 @@ def measure_experiment(
         fitted: Its map.
         reason: Why the map is undefined; None if it is not.
         vectors: Embeddings of the task's sentences, ``(M, D)``.
-        rows: Rows of the sentences whose mapped vectors are kept; None for none.
+        rows: Rows of the sentences whose mapped vectors are kept; None without any.
     """
     if reason is None:
         vectors = fitted.transform(vectors)

@@ -118,7 +118,7 @@ class TrainedModule(TrainingModule):
         """The Trainer's data module.
 
         Raises:
-            ValueError: If it is none of sentences.
+            ValueError: If it is not a TextDataModule.
         """
         datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
         if not hasattr(datamodule, "examples"):
@@ -203,7 +203,7 @@ class TrainedModule(TrainingModule):
         checkpoint["encoder"] = kind_of(self.encoder)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Refuse weights of another kind of encoder."""
+        """Check that the weights are for this kind of encoder."""
         super().on_load_checkpoint(checkpoint)
         check_same_encoder(checkpoint["encoder"], kind_of(self.encoder), "checkpoint")
 

@@ -117,7 +117,7 @@ def save_page(content: PageContent, page: Path) -> Path:
 
 
 def _check_own(page: Path) -> None:
-    """Refuse to replace a page of something else."""
+    """Raise a UserError for a file that flowbert did not write."""
     if page.is_file() and _GENERATOR not in page.read_bytes()[:1000]:
         raise UserError(
             f"received {page}, which is not a page of flowbert; expected another file",

@@ -161,7 +161,7 @@ class TrainingModule(LightningModule):
         return f"{schedule!r}{f' with warm-up {warmup}' if warmup else ''}"
 
     def stream(self, name: str) -> Stream:
-        """Random numbers of the batch at hand on this process, the same in a resumed run."""
+        """Random numbers of the current batch on this process, the same in a resumed run."""
         batch = self.trainer.fit_loop.total_batch_idx
         return Stream(self.hparams["seed"], name, batch=batch, rank=self.global_rank)
 
@@ -195,7 +195,7 @@ class TrainingModule(LightningModule):
         self._gradients = {}
 
     def _check_length(self) -> None:
-        """Refuse a length with which the steps that were done would have been others.
+        """Check that the steps that were done do not depend on the new length.
 
         Raises:
             UserError: If the run had another number of steps and a schedule over them, or if more

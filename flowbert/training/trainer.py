@@ -94,7 +94,7 @@ def make_trainer(
 
 
 def check_processes(trainer: Trainer, group: str = "") -> None:
-    """Refuse more processes on a CPU than it has processors, and machines that nobody starts.
+    """Check that a CPU has a processor for each process, and that a launcher starts all machines.
 
     Without a launcher Lightning waits for the other machines for half an hour.
 
