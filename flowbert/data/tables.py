@@ -133,27 +133,23 @@ def read_table(
         'one, two'
     """
     path = Path(path)
-    reader = TABLE_FORMATS.get(_extension(path))
+    extension = _extension(path)
+    reader = TABLE_FORMATS.get(extension)
     if reader is None:
         raise UserError(
             f"{path}: received {path.suffix!r}; expected {choices(TABLE_FORMATS, path.suffix)}"
         )
     check_file(path)
     records = reader(path)
-    if not layouts and records and _extension(path) in (".csv", ".tsv"):
-        _check_header(path, list(records[0]))
-    is_parquet = _extension(path) == ".parquet"
-    label_names = _read_label_names(path) if is_parquet else {}
-    return rows_of(path, records, layouts, argument, label_names)
-
-
-def _check_header(path: Path, names: Sequence[str]) -> None:
-    """Raise a UserError if the name of the only column is a sentence: the header is missing."""
-    if len(names) == 1 and len(names[0].split()) > 1:
+    names = list(records[0]) if records and not layouts else []
+    # A column that is named by a sentence: the header is missing.
+    if extension in (".csv", ".tsv") and len(names) == 1 and len(names[0].split()) > 1:
         raise UserError(
             f"{path}: its first line, the name of its column, is {reprlib.repr(names[0])}; "
             "expected a header, or this name given as the column"
         )
+    label_names = _read_label_names(path) if extension == ".parquet" else {}
+    return rows_of(path, records, layouts, argument, label_names)
 
 
 def is_table(name: str | Path) -> bool:
@@ -229,12 +225,8 @@ def rows_of(
     if not records:
         raise UserError(f"{path}: has no row")
     columns = choose_columns(list(records[0]), layouts, path, argument)
-    return [
-        Row(
-            path, index, {column: record.get(column) for column in columns}, label_names
-        )
-        for index, record in enumerate(records, start=1)
-    ]
+    rows = ({column: record.get(column) for column in columns} for record in records)
+    return [Row(path, i, row, label_names) for i, row in enumerate(rows, start=1)]
 
 
 class Tabs(csv.excel_tab):

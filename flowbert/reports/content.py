@@ -181,9 +181,9 @@ def join_contents(runs: Mapping[str, PageContent]) -> PageContent:
         "Intervals are those of each run. For differences, compare the methods in one run."
     ]
     warned = [
-        f"{name}: {warning}"
+        f"{name}: {each}"
         for name, run in runs.items()
-        for warning in run.record.get("warnings", [])
+        for each in run.record.get("warnings", [])
     ]
     frame, left_out = _with_equal_tasks(pd.concat(frames, ignore_index=True))
     verdicts += left_out
