@@ -259,8 +259,8 @@ def import_custom(name: str, where: str) -> Any:
         return sys.modules[name]
     if _REFUSED.get():
         raise UserError(
-            f"received a name in {name}, which is not imported, and opening a file imports no "
-            f"code; expected import {name} before",
+            f"received a name in {name}; expected {name} to be imported before, as opening a file "
+            "imports no code",
             argument=where,
         )
     try:

@@ -204,9 +204,9 @@ class SimilarityTask(ScoredPairTask):
         ends = np.cumsum(self.strata)
         return np.split(values, ends[:-1], axis=-1)
 
-    def _by_subset(self, *values: NDArray[Any]) -> Iterator[tuple[NDArray[Any], ...]]:
+    def _by_subset(self, values: NDArray[Any]) -> Iterator[tuple[NDArray[Any], Floats]]:
         """Values and gold scores of the pairs of each subset."""
-        return zip(*map(self._split, (*values, self.gold)), strict=True)
+        return zip(self._split(values), self._split(self.gold), strict=True)
 
     def score(
         self, items: Floats, weights: Weights | None = None

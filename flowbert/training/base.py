@@ -1,8 +1,8 @@
 """What all LightningModules share: optimizer settings, random numbers, checks, checkpoints."""
 
 import math
+import sys
 from collections.abc import Callable
-from numbers import Integral, Real
 from typing import Any
 
 import torch
@@ -12,12 +12,14 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from flowbert.errors import UserError, check_choice
+from flowbert.numbers import is_number
 from flowbert.registry import imports_refused
 from flowbert.seeding import Stream
 from flowbert.training.callbacks import TrainingThreads
 from flowbert.training.optim import SCHEDULES, make_schedule
 
 _CHECK_EVERY = 50  # losses: reading one waits for an accelerator
+_LARGEST = sys.float_info.max
 
 Limit = tuple[Callable[[float], bool], str]
 """Which numbers are allowed: a test, and the same in words."""
@@ -65,15 +67,8 @@ def check_limits(**values: Any) -> None:
     for name, value in values.items():
         if name in LIMITS and value is not None:
             allows, expected = LIMITS[name]
-            if not _is_finite(value) or not allows(value):
-                raise UserError(argument=name, received=value, expected=f"{expected}")
-
-
-def _is_finite(value: Any) -> bool:
-    """Whether a value is a number, not true or false, and not infinite."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return False
-    return isinstance(value, Integral) or math.isfinite(value)
+            if not is_number(value, -_LARGEST, _LARGEST) or not allows(value):
+                raise UserError(argument=name, received=value, expected=expected)
 
 
 class TrainingModule(LightningModule):

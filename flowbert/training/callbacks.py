@@ -86,9 +86,9 @@ class StepLog(Callback):
         groups = optimizer.param_groups
         parameters = [p for group in groups for p in group["params"]]
         gradients = [p.grad for p in parameters if p.grad is not None]
-        pl_module.log("step/learning_rate", groups[0]["lr"])
         norm = torch.nn.utils.get_total_norm(gradients)
-        pl_module.log("step/gradient_norm", norm)
+        rate = groups[0]["lr"]
+        pl_module.log_dict({"step/learning_rate": rate, "step/gradient_norm": norm})
 
 
 class TrainingThreads(Callback):

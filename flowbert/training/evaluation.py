@@ -71,9 +71,8 @@ class TaskEvaluation(Callback):
             if task not in self._fixed:
                 self._fixed[task] = _scores("raw", task, start)
                 if self.baseline is not None:
-                    fitted = self.baseline.map
+                    fitted, name = self.baseline.map, self.baseline.name
                     mapped = fitted.transform(start)
-                    name = self.baseline.name
                     scores = _scores(name, task, mapped, fitted.invalid_reason)
                     self._fixed[task] |= scores
             now = pl_module.embed_sentences(task.sentences, start)
@@ -85,11 +84,10 @@ class TaskEvaluation(Callback):
     def on_validation_end(self, trainer: Trainer, pl_module: Any) -> None:
         """Keep the correlations and the likelihood."""
         if trainer.state.fn == "fit" and not trainer.sanity_checking:
-            logged = trainer.callback_metrics
-            wanted = {name for name in logged if name.endswith("/spearman_all")}
             kept = {
-                name: float(logged[name])
-                for name in {*wanted, *_LIKELIHOODS} & {*logged}
+                name: float(value)
+                for name, value in trainer.callback_metrics.items()
+                if name.endswith("/spearman_all") or name in _LIKELIHOODS
             }
             self._history.append({"step": trainer.global_step, **kept})
 
