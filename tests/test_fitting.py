@@ -14,7 +14,7 @@ import pytest
 import torch
 from pytorch_lightning import Callback
 
-from flowbert.analysis.bits import density_bits
+from flowbert.analysis.gaussianity import density_bits
 from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.data.sample import sample_corpus, sample_pairs
 from flowbert.encoders import EncoderOptions, SentenceEncoder

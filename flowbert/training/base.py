@@ -19,7 +19,7 @@ from flowbert.training.callbacks import TrainingThreads
 from flowbert.training.optim import SCHEDULES, make_schedule
 
 _CHECK_EVERY = 50  # losses: reading one waits for an accelerator
-_LARGEST = sys.float_info.max
+_LARGEST_FLOAT = sys.float_info.max
 
 Limit = tuple[Callable[[float], bool], str]
 """Which numbers are allowed: a test, and the same in words."""
@@ -67,7 +67,9 @@ def check_limits(**values: Any) -> None:
     for name, value in values.items():
         if name in LIMITS and value is not None:
             allows, expected = LIMITS[name]
-            if not is_number(value, -_LARGEST, _LARGEST) or not allows(value):
+            if not is_number(value, -_LARGEST_FLOAT, _LARGEST_FLOAT) or not allows(
+                value
+            ):
                 raise UserError(argument=name, received=value, expected=expected)
 
 

@@ -83,8 +83,13 @@ class EmbeddingCache:
             KeyboardInterrupt: After Ctrl-C; its message tells what is in the files.
         """
         _check_list(sentences)
+        self._fill(self._find_stores(encoders), sentences)
+
+    def _fill(
+        self, found: Sequence[tuple[Encoder, Store]], sentences: Sequence[str]
+    ) -> None:
         passes: dict[str, dict[Store, Encoder]] = {}
-        for part, store in self._find_stores(encoders):
+        for part, store in found:
             passes.setdefault(part.pass_key, {})[store] = part
         texts = sorted(set(sentences), key=lambda text: (len(text), text))
         keys = _keys(texts)
@@ -107,7 +112,7 @@ class EmbeddingCache:
         keys = _keys(sentences)
         for attempt in range(_ATTEMPTS):
             if attempt > 0:
-                self.fill([encoder], sentences)
+                self._fill(found, sentences)
             with _writing(self.folder):
                 values = _copy_rows([store for _, store in found], keys)
             if values is not None:

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from flowbert.analysis import bits as bits_module
-from flowbert.analysis.bits import density_bits
+from flowbert.analysis import gaussianity as bits_module
+from flowbert.analysis.gaussianity import density_bits
 from flowbert.flows import Glow
 
 
