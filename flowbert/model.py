@@ -3,7 +3,6 @@
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -417,16 +416,15 @@ def _find_encoder(folder: Path, content: dict[str, Any]) -> Any:
     ]
     # First as it was typed, so that tables name it as before.
     paths = dict.fromkeys([settings["path"], *places])
-    found = [path for path in paths if os.path.exists(user_path(path))]
-    if not found:
-        raise UserError(
-            f"there is no {' and no '.join(paths)}, the encoder of the model",
-            argument="encoder",
-        )
-    for path in found[:-1]:
-        with suppress(UserError):  # another encoder
-            return _open_encoder(folder, content, {"path": path})
-    return _open_encoder(folder, content, {"path": found[-1]})
+    missing = f"there is no {' and no '.join(paths)}, the encoder of the model"
+    wrong = UserError(missing, argument="encoder")
+    for path in paths:
+        if os.path.exists(user_path(path)):
+            try:
+                return _open_encoder(folder, content, {"path": path})
+            except UserError as error:  # another encoder
+                wrong = error
+    raise wrong
 
 
 def _open_encoder(

@@ -71,7 +71,7 @@ def prepare_run(command: str, options: FitOptions, folder: Path) -> Iterator[Run
     baseline = None
     if kind is FlowModule and options.baseline not in (None, "none"):
         baseline = WhiteningBaseline(_closed_form_baseline(str(options.baseline)))
-    labels = _labels(options, map, baseline, tasks)
+    labels = _load_labels(options, map, baseline, tasks)
     cache = EmbeddingCache(options.cache)
     run = Run(options, folder, tasks, cache, map, baseline, labels)
     if baseline is not None:
@@ -117,12 +117,11 @@ def _closed_form_method(options: FitOptions) -> Map:
         check_choice("method", name, dict.fromkeys([*METHODS, *MAPS]))
     made = make_map(name, "method")
     where = f"method {name}"
-    options.check_unused(["baseline", "model", "data", "checkpoint"], where)
+    options.check_unused(
+        ["baseline", "model", "data", "checkpoint", "ckpt_path"], where
+    )
     trainer = {f"trainer.{name}": x for name, x in (options.trainer or {}).items()}
-    used = [f"trainer.{name}" for name in _WITHOUT_TRAINING]
-    check_used(trainer, used, where)
-    if options.ckpt_path is not None:
-        options.check_unused(["ckpt_path"], where)
+    check_used(trainer, [f"trainer.{name}" for name in _WITHOUT_TRAINING], where)
     return made
 
 
@@ -182,7 +181,7 @@ def _closed_form_baseline(text: str) -> Map:
     return made
 
 
-def _labels(
+def _load_labels(
     options: FitOptions,
     map: Map | None,
     baseline: WhiteningBaseline | None,
