@@ -60,7 +60,7 @@ _STYLE: Any = {
 
 @dataclass(frozen=True)
 class Plot:
-    """How a frame is drawn.
+    """Settings for drawing a frame.
 
     Attributes:
         draw: Draws the frame, or one facet of it, on axes.

@@ -48,7 +48,7 @@ def dimension_moments(z: Array) -> pd.DataFrame:
 
 
 def gaussianity(z: Array) -> dict[str, float]:
-    """How far vectors of size D are from a standard normal, which has 0, 1, 0, 0, D and 0.
+    """Distance of vectors of size D from a standard normal, which has 0, 1, 0, 0, D and 0.
 
     Args:
         z: Vectors, ``(N, D)``, N at least 2.

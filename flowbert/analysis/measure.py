@@ -45,7 +45,7 @@ class Measure(ABC):
 
     @abstractmethod
     def frame(self, sample: Sample) -> pd.DataFrame:
-        """What is measured, in long form; empty where the sample has nothing to measure.
+        """The measurements in long form; empty if the sample has nothing to measure.
 
         Args:
             sample: Sentences with their vectors, and further inputs.

@@ -31,7 +31,7 @@ _OUTLIER_RATIO = (
 
 
 class Findings(NamedTuple):
-    """What the sanity check of a network found.
+    """Results of the sanity check of a network.
 
     Args:
         equal_lengths: Whether only sentences of equal length may share a batch.
@@ -187,7 +187,7 @@ def _reads_outlier(findings: Findings, encoder: Any, device: torch.device) -> bo
 
 
 def find(backbone: Any) -> Findings | None:
-    """What the sanity check of a backbone found, which runs once."""
+    """Results of the sanity check of a backbone; the check runs once."""
     if backbone.findings is None:
         backbone.findings = sanity_check(backbone)
     findings: Findings | None = backbone.findings

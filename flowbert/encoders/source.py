@@ -135,7 +135,7 @@ class EncoderFiles(NamedTuple):
 
 
 class FolderSettings(NamedTuple):
-    """How an encoder is used unless the user says otherwise.
+    """Default settings of an encoder, from its folder.
 
     Args:
         layers: Layers to average.

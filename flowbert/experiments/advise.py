@@ -55,7 +55,7 @@ pairs:
 
 @dataclass(frozen=True)
 class Advice:
-    """What to use for an encoder; its text has the reason and the next commands.
+    """Recommended layers, pooling and map for an encoder, with the reason and the next commands.
 
     Attributes:
         layers: Advised layers.

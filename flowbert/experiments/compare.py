@@ -246,7 +246,7 @@ def _counts_tokens(encoder: Any) -> bool:
 
 
 def _sources(corpus: Any) -> dict[str, Any]:
-    """What corpora are loaded from, by their names.
+    """Sources of the corpora by name.
 
     Raises:
         UserError: If no corpus is named, or two have the same name.

@@ -28,7 +28,7 @@ class Estimates:
         return len(self.values)
 
     def __getitem__(self, rows: Any) -> "Estimates":
-        """Those of a slice, a mask or an array of indices."""
+        """The estimates of a slice, a mask or an array of indices."""
         return Estimates(self.values[rows], self.replicates[rows])
 
     def __sub__(self, others: "Estimates") -> "Estimates":

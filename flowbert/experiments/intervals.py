@@ -151,7 +151,7 @@ def _averages(
 def _comparisons(
     rows: pd.DataFrame, estimates: Estimates, tasks: Sequence[Task]
 ) -> Iterator[tuple[str, Comparison]]:
-    """What verdicts are about: the average, or the only averaged task; then every other task."""
+    """Comparisons by title: the average, or the only averaged task; then every other task."""
     averaged = {task.name for task in tasks if task.averaged}
     deciding = {
         (

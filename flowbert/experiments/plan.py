@@ -231,7 +231,7 @@ class Experiment:
 
     @cached_property
     def fit_settings(self) -> dict[str, Any]:
-        """What determines the fitted map, in words."""
+        """Settings that determine the fitted map, as JSON values."""
         corpus = self.corpus
         pairs = [
             (subset.sentences1, subset.sentences2, subset.scores.tolist())

@@ -293,7 +293,7 @@ def _compare(
 
 
 def _other_pairs(task: Task, aggregation: str) -> str:
-    """How the pairs of a task differ from those of the papers; empty if they do not."""
+    """Difference between the pairs of a task and those of the papers; empty without any."""
     expected = PUBLISHED_TASKS[task.name]
     if task.count != expected:
         return f"{task.count} pairs here, {expected} in SentEval"

@@ -195,7 +195,7 @@ def measure_experiment(
     vectors: Tensor,
     rows: Indices | None,
 ) -> Record:
-    """What the task says of vectors that the map has mapped.
+    """Scores of a task for mapped vectors.
 
     Args:
         experiment: What is measured.
@@ -233,7 +233,7 @@ def _encode(experiments: Sequence[Experiment], cache: EmbeddingCache) -> None:
 
 
 class _Encoded:
-    """What all maps of an encoder share; memory holds that of one encoder."""
+    """Vectors and moments of one encoder, which all of its maps share."""
 
     def __init__(self, encoder: Encoder, cache: EmbeddingCache) -> None:
         self.encoder = encoder
@@ -282,7 +282,7 @@ def _first_samples(experiments: Sequence[Experiment]) -> dict[str, Indices]:
 
 
 def _reference(task: Task, name: str, items: Floats) -> Record:
-    """What is no method: it has no encoder, and nothing is fitted."""
+    """Record of a reference row, which has no encoder and no map."""
     columns = {
         **dict.fromkeys(("encoder", "layers", "pooling", "corpus"), "none"),
         "method": name,

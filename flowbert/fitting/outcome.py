@@ -1,4 +1,4 @@
-"""What comes out of a run: candidates of a comparison, the saved model, results and page."""
+"""Outcome of a run: candidates of a comparison, the saved model, results and page."""
 
 import os
 import warnings
@@ -32,9 +32,7 @@ from flowbert.training import read_checkpoint
 from flowbert.vectors import EmbeddingCache
 
 _SCALE_ROWS = 8192  # rows whose vectors set the scale of int8
-_DENSITY_ROWS = (
-    20_000  # rows that Gaussians are fitted on, beside the density of the flow
-)
+_DENSITY_ROWS = 20_000  # rows that Gaussians are fitted on, to compare the flow with
 _COUNTED = 100_000  # sentences whose tokens are counted for the page
 _NOT_MEASURED = (
     "Nothing was measured: no tasks were given. --tasks pairs.csv (columns sentence1, sentence2, "
@@ -43,7 +41,7 @@ _NOT_MEASURED = (
 
 
 def build_candidates(run: Run) -> list[Candidate]:
-    """What a Trainer has trained, after the baseline that it is compared with."""
+    """The baseline, if any, and the trained method, as candidates."""
     module, seed, corpus = run.module, run.options.seed, run.corpus
     if isinstance(module, FlowModule):
         last = run.folder / "checkpoints" / "last.ckpt"

@@ -126,7 +126,7 @@ def _closed_form_method(options: FitOptions) -> Map:
 
 
 def _read_saved(path: Path, kind: Any, method: str) -> Mapping[str, Any]:
-    """What a checkpoint was fitted on.
+    """Encoder and corpus that a checkpoint was fitted on.
 
     Raises:
         UserError: If it is one of another method, or ``fit`` did not write it.

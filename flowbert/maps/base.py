@@ -1,4 +1,4 @@
-"""What all maps of embeddings share: scikit-learn's contract, rows in and out, affine maps."""
+"""Base classes of maps: scikit-learn's contract, rows in and out, affine maps."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping

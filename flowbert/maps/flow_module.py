@@ -54,8 +54,8 @@ class FlowModule(FullPrecision, TrainingModule):
         flow: The :class:`flowbert.flows.Glow`.
         noise_std: Standard deviation of the noise.
         invalid_reason: Why the fitted flow is undefined (too few distinct vectors), or None.
-        fit_parameters: Parameters of :class:`flowbert.maps.Flow` that the fit has used beside the
-            options: ``steps``, ``batch_size`` of all processes, ``held_out`` and ``init_size``.
+        fit_parameters: Further parameters of :class:`flowbert.maps.Flow` that the fit has used:
+            ``steps``, ``batch_size`` of all processes, ``held_out`` and ``init_size``.
 
     Raises:
         UserError: If an argument is outside of its limits.

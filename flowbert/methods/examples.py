@@ -20,7 +20,7 @@ from flowbert.seeding import Stream
 from flowbert.tasks.labels import training_labels
 
 SOURCES = ("corpus", "nli", "tasks")
-"""What examples are made from."""
+"""Sources of examples."""
 
 OBJECTIVES = ("softmax", "cosine", "triplet")
 """Objectives of Sentence-BERT, which are names of its examples, too."""

@@ -1,4 +1,4 @@
-"""What the methods that train an encoder share."""
+"""Base class of the methods that train an encoder."""
 
 import warnings
 from collections.abc import Iterator, Sequence

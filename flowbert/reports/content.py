@@ -29,7 +29,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, eq=False)
 class PageContent:
-    """What a page shows; what is missing is empty.
+    """Content of a page; a missing part is empty.
 
     Attributes:
         name: Its name on the page.
@@ -98,7 +98,7 @@ def read_content(path: Path, analysis: Analysis | None = None) -> PageContent:
 def content_of(
     path: Path, results: Results, analysis: Analysis | None = None
 ) -> PageContent:
-    """What the page of results shows, whether they are in memory or were read.
+    """Content of the page of results, in memory or from files.
 
     What others write into a run folder is read: the options of the command line, and what
     Lightning logged, before a resume as well.
@@ -144,7 +144,7 @@ def _settings(values: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
-    """How to encode with the method that the first verdict names, and how to export it.
+    """Commands that encode with the method of the first verdict, and export it.
 
     Args:
         path: A run folder; others have no model.

@@ -205,7 +205,7 @@ def _measures(title: str, content: PageContent) -> Section:
 
 
 def _setting(setting: Mapping[str, Any]) -> str:
-    """What was measured, in one line."""
+    """Setting of the analysis in one line."""
     texts = {
         "fitted": "maps fitted on {} other sentences",
         "sentences": "{} sentences measured",

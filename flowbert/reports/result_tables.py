@@ -162,7 +162,7 @@ def _best(scores: pd.DataFrame) -> pd.Series:
 
 
 def notes(frame: pd.DataFrame) -> list[str]:
-    """What all rows share, how to read the tables, and why scores are missing.
+    """Notes on shared settings, symbols of the tables, and missing scores.
 
     Args:
         frame: Rows of results.

@@ -1,4 +1,4 @@
-"""What all LightningModules share: optimizer settings, random numbers, checks, checkpoints."""
+"""Base class of all LightningModules: optimizer, random numbers, checks, checkpoints."""
 
 import math
 import sys
@@ -108,7 +108,7 @@ class TrainingModule(LightningModule):
             return super().load_from_checkpoint(*args, **options)
 
     def mapped(self, embeddings: Tensor) -> dict[str, Tensor]:
-        """Embeddings that are measured beside these, by their names in metrics.
+        """Further embeddings to measure, by their names in metrics.
 
         Args:
             embeddings: Those of sentences with the present weights, ``(N, D)``.

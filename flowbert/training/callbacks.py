@@ -12,7 +12,7 @@ from flowbert.threads import threads_for
 
 
 class WhiteningBaseline(Callback):
-    """A closed-form map of the same rows, beside the trained method.
+    """A closed-form map of the same rows, to compare the trained method with.
 
     It is fitted on the data module's ``rows`` before the training, or before a validation or test
     without one, and kept in the checkpoint.

@@ -34,7 +34,7 @@ class TaskEvaluation(Callback):
         tasks: Tasks of the development split.
         embed: Embeddings of sentences before the training, ``(M, D)``, such as
             ``encoder.encode``.
-        baseline: The closed-form map beside the trained method, if any.
+        baseline: The closed-form map to compare the trained method with, if any.
 
     Raises:
         UserError: If ``embed`` is an encoder.
@@ -105,7 +105,7 @@ class TaskEvaluation(Callback):
                 warnings.warn(message, FlowbertWarning, stacklevel=2)
 
     def state_dict(self) -> dict[str, Any]:
-        """What a resumed fit compares its end with."""
+        """Scores so far, for a resumed fit."""
         return {"history": self._history}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -116,7 +116,7 @@ class TaskEvaluation(Callback):
 def find_regressions(
     history: Sequence[dict[str, float]], own: str, rival: str | None
 ) -> list[str]:
-    """What is to be told of a fit whose score ends lower than it might.
+    """Warnings about a fit whose final score is below its best, or below the baseline.
 
     Args:
         history: Step, scores and, of a flow, bits per dimension by name, of each validation.
