@@ -60,7 +60,10 @@ MISTAKES = [
     ("fit --corpus mising.txt", ["mising.txt: no such file", "'missing.txt'"]),
     ("fit --corpus empty.txt", ["empty.txt: "]),
     ("fit --corpus binary.txt", ["binary.txt: "]),
-    ("fit --corpus t.csv --column c", ["--column: received c", "t.csv: a, b"]),
+    (
+        "fit --corpus t.csv --column c",
+        ["--column: received c", "t.csv has the columns a, b"],
+    ),
     ("fit --corpus somewhere", ["--corpus: received 'somewhere'", "target"]),
     ("fit --encoder.path /nowhere/x", ["/nowhere/x"]),
     ("fit --encoder /nowhere/x", ["/nowhere/x"]),

@@ -121,10 +121,8 @@ class FitOptions:
         for name in names:
             value, default = getattr(self, name), getattr(usual, name)
             if isinstance(value, EncoderOptions):
-                usual_encoder = asdict(EncoderOptions(default))
-                value = {
-                    k: x for k, x in asdict(value).items() if x != usual_encoder[k]
-                }
+                usual_encoder = vars(EncoderOptions(default))
+                value = {k: x for k, x in vars(value).items() if x != usual_encoder[k]}
             is_default = type(value) is type(default) and bool(value == default)
             if not is_default and (not isinstance(value, Sized) or len(value)):
                 check_used({name: None if value == "none" else value}, (), where)

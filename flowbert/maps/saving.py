@@ -46,10 +46,7 @@ def save_map(
         name: x for name, x in state.items() if isinstance(x, Tensor)
     }
     metadata: dict[str, Any] = {
-        "parts": [
-            {"name": _name_to_load(part), "parameters": _parameters(part)}
-            for part in parts
-        ],
+        "parts": [_describe(part) for part in parts],
         "values": {name: x for name, x in state.items() if name not in tensors},
         "encoder": encoder,
         "flowbert": __version__,
@@ -64,25 +61,21 @@ def save_map(
     save_tensors(path, _KIND, tensors, **metadata)
 
 
-def _name_to_load(part: Map) -> str:
-    name = MAPS.name_of(type(part))
+def _describe(part: Map) -> dict[str, Any]:
+    """Name and parameters from which a map is loaded again."""
+    name, parameters = MAPS.name_of(type(part)), part.saved_parameters()
     if MAPS.find(name) is not type(part):
         raise UserError(
             f"{name}: cannot be saved, as another class has this name now; expected one fitted anew"
         )
-    return name
-
-
-def _parameters(part: Map) -> dict[str, Any]:
-    parameters = part.saved_parameters()
-    for name, value in parameters.items():
+    for parameter, value in parameters.items():
         if not is_plain(value):
             raise UserError(
-                argument=name,
+                argument=parameter,
                 received=value,
                 expected="a number, text, true, false or none to save",
             )
-    return parameters
+    return {"name": name, "parameters": parameters}
 
 
 def load_map(path: str | Path) -> Map:
