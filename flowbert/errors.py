@@ -1,7 +1,7 @@
 """Errors and warnings for users, and suggestions of similar names."""
 
 import difflib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Number
 from pathlib import PurePath
@@ -98,16 +98,15 @@ def check_choice(argument: str, received: Any, allowed: Collection[str]) -> None
         )
 
 
-def check_used(options: Mapping[str, Any], used: Collection[str], where: str) -> None:
-    """Raise a UserError for the first option that is set and has no effect.
+def check_unused(where: str, **options: Any) -> None:
+    """Raise a UserError for the first option that is set, as it has no effect.
 
     Args:
-        options: Values by name; None if an option is not set.
-        used: Names of the options that have an effect.
-        where: What the other options have no effect on.
+        where: What the options have no effect on.
+        **options: Values by name; None if an option is not set.
     """
     for name, value in options.items():
-        if value is not None and name not in used:
+        if value is not None:
             raise UserError(
                 f"received {value!r}, which has no effect on {where}; expected none",
                 argument=name,

@@ -148,26 +148,20 @@ def fit_map(
 
 
 def fit_candidate(
-    candidate: Candidate,
-    rows: Any,
-    seed: int | None = None,
-    device: torch.device | str = "cpu",
-    **known: Any,
+    candidate: Candidate, rows: Any, **options: Any
 ) -> tuple[Map, str | None]:
     """The fitted map of a candidate, and why it is undefined (None if it is not).
 
     Args:
         candidate: The candidate.
         rows: Embeddings to fit on where it is not fitted, ``(N, D)``.
-        seed: Seed of a map that draws random numbers.
-        device: Device of a flow.
-        **known: ``moments`` and ``pairs`` of :func:`fit_map`.
+        **options: Further arguments of :func:`fit_map`.
     """
     if candidate.fitted:
         return candidate.map, candidate.map.invalid_reason
     if not candidate.needs_fit:
         return Raw().fit(torch.zeros(1, rows.shape[1])), None
-    return fit_map(candidate.map, rows, seed=seed, device=device, **known)
+    return fit_map(candidate.map, rows, **options)
 
 
 def fit_experiment(
@@ -181,8 +175,8 @@ def fit_experiment(
     return fit_candidate(
         candidate,
         encoded.rows(corpus),
-        experiment.seed,
-        device,
+        seed=experiment.seed,
+        device=device,
         moments=encoded.moments(corpus) if affine else None,
         pairs=encoded.pairs(experiment.labels),
     )

@@ -10,7 +10,7 @@ from flowbert.data.sts import Subset
 from flowbert.data.text_files import as_list
 from flowbert.encoders import EncoderOptions
 from flowbert.encoders.backbone import warn_of_bfloat16
-from flowbert.errors import UserError, check_choice, check_used
+from flowbert.errors import UserError, check_choice, check_unused
 from flowbert.experiments.compare import check_options
 from flowbert.fitting.parts import Run, load_examples, load_rows
 from flowbert.fitting.run_options import FitOptions
@@ -120,8 +120,9 @@ def _closed_form_method(options: FitOptions) -> Map:
     options.check_unused(
         ["baseline", "model", "data", "checkpoint", "ckpt_path"], where
     )
-    trainer = {f"trainer.{name}": x for name, x in (options.trainer or {}).items()}
-    check_used(trainer, [f"trainer.{name}" for name in _WITHOUT_TRAINING], where)
+    trainer = options.trainer or {}
+    unused = {f"trainer.{x}": trainer[x] for x in trainer if x not in _WITHOUT_TRAINING}
+    check_unused(where, **unused)
     return made
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from flowbert.data.corpus import Corpus
 from flowbert.data.nli import LABELS, load_nli
-from flowbert.errors import FlowbertWarning, UserError, check_used
+from flowbert.errors import FlowbertWarning, UserError, check_unused
 from flowbert.io import digest, sentences_digest
 from flowbert.methods.augment import Edit, MaskedReplacement, edit_words
 from flowbert.registry import Registry
@@ -106,7 +106,8 @@ def make_examples(
     function, options = EXAMPLES.parse(text, argument)
     read = signature(function).parameters
     given = {"corpus": getattr(corpus, "name", corpus), "nli": nli}
-    check_used(given, read, f"{argument} {text}")
+    unused = {name: value for name, value in given.items() if name not in read}
+    check_unused(f"{argument} {text}", **unused)
     if "corpus" in read and corpus is None:
         raise ValueError("corpus: received None; expected a Corpus")
     sources = {"corpus": corpus, "nli": nli or "hub", "tasks": tasks}
