@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from flowbert.encoders import (
     open_encoder,
 )
 from flowbert.encoders.base import BLOCK_SENTENCES
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError, warn
 from flowbert.maps import Output, check_precision
 from flowbert.model import Model, find_model, load_fitted
 from flowbert.numbers import is_count
@@ -164,7 +163,7 @@ def _read(path: str, column: str | None) -> Sequence[str]:
         message = (
             f"input: {path}: {corpus.blank} blank lines left out: row i is not line i"
         )
-        warnings.warn(message, FlowbertWarning, stacklevel=3)
+        warn(message, 3)
     return corpus.sentences
 
 

@@ -1,6 +1,7 @@
 """Errors and warnings for users, and suggestions of similar names."""
 
 import difflib
+import warnings
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Number
@@ -62,6 +63,16 @@ class FlowbertWarning(UserWarning):
         for messages in _LISTENERS:
             if message not in messages:
                 messages.append(message)
+
+
+def warn(message: str, level: int = 2) -> None:
+    """Issue a :class:`FlowbertWarning`.
+
+    Args:
+        message: The warning.
+        level: Stack level of the code that it is about: 2 is the caller of the function that warns.
+    """
+    warnings.warn(message, FlowbertWarning, stacklevel=level + 1)
 
 
 @contextmanager

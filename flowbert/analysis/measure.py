@@ -1,7 +1,6 @@
 """Measures, their registry, and the analysis that holds their frames."""
 
 import math
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from flowbert.analysis.drawing import Plot
 from flowbert.analysis.sample import Sample
 from flowbert.analysis.table import Table, number_table
 from flowbert.data.text_files import as_list
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError, warn
 from flowbert.io import as_json, read_json, write_json
 from flowbert.registry import Registry, imports_refused
 
@@ -161,7 +160,7 @@ class Analysis:
                 measure_of(name)
             except UserError as error:
                 message = f"{path}: {name} is left out ({error})"
-                warnings.warn(message, FlowbertWarning, stacklevel=2)
+                warn(message)
                 continue
             try:
                 frames[name] = pd.DataFrame(columns).fillna(math.nan)

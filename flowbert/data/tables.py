@@ -9,7 +9,6 @@ import json
 import math
 import re
 import reprlib
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from flowbert.data.text_files import check_file, read_lines, stream_lines
-from flowbert.errors import FlowbertWarning, UserError, choices, nearest
+from flowbert.errors import UserError, choices, nearest, warn
 from flowbert.numbers import parse_number
 
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
@@ -306,11 +305,9 @@ def _read_quoted_or_plain(path: Path) -> list[TableRow]:
             return field_records(path, stream_lines(path), csv.excel_tab)
     records = field_records(path, lines)
     if 0 < len(opened) < len(quotes):
-        warnings.warn(
+        warn(
             f"{path}: line {opened[0]} has a field that begins with a quote and is not quoted as "
-            "in csv, unlike others; all quotes are read as characters",
-            FlowbertWarning,
-            stacklevel=2,
+            "in csv, unlike others; all quotes are read as characters"
         )
     return records
 

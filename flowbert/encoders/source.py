@@ -1,6 +1,5 @@
 """Files of an encoder in a folder or on the hub, and what they say about its use."""
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from flowbert.data.text_files import user_path
 from flowbert.encoders.layers import LayerSpec
 from flowbert.encoders.pooling import POOLINGS
 from flowbert.encoders.template import SLOT, prompt_of
-from flowbert.errors import FlowbertWarning, UserError, first_line
+from flowbert.errors import UserError, first_line, warn
 from flowbert.io import (
     digest,
     digest_file,
@@ -221,7 +220,7 @@ class FolderSettings(NamedTuple):
             )
         if reasons:
             message = f"encoder: {path} {'; '.join(reasons)}"
-            warnings.warn(message, FlowbertWarning, stacklevel=3)
+            warn(message, 3)
 
 
 def locate(

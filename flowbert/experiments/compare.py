@@ -2,7 +2,6 @@
 
 import inspect
 import math
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +19,7 @@ from flowbert.encoders import (
     open_encoders,
 )
 from flowbert.encoders.pooling import make_pooling
-from flowbert.errors import FlowbertWarning, UserError, record_warnings
+from flowbert.errors import UserError, record_warnings, warn
 from flowbert.experiments.advise import follow_advice
 from flowbert.experiments.plan import (
     Candidate,
@@ -192,11 +191,10 @@ def _warn_of_counts(encoders: Sequence[Encoder], corpora: int) -> None:
     counting = [each for each in encoders if getattr(each, "counted", False)]
     counted = dict.fromkeys(each.columns()["pooling"] for each in counting)
     if counted and corpora > 1:
-        warnings.warn(
+        warn(
             f"pooling: {', '.join(counted)} counts tokens over all {corpora} corpora together; "
             "with one of them alone, weights and scores would differ",
-            FlowbertWarning,
-            stacklevel=3,
+            3,
         )
 
 

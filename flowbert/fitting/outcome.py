@@ -1,7 +1,6 @@
 """Outcome of a run: candidates of a comparison, the saved model, results and page."""
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -11,7 +10,7 @@ import torch
 
 from flowbert.data.corpus import OWN_NAMES, Corpus
 from flowbert.encoders import Encoder, SentenceEncoder
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError, warn
 from flowbert.experiments import Results
 from flowbert.experiments.analyze import analyze_results
 from flowbert.experiments.intervals import main_aggregation
@@ -172,7 +171,7 @@ def write_page(run: Run, results: Results | None = None) -> None:
         message = (
             f"{run.folder}: the page was not written ({error}); the results are saved"
         )
-        warnings.warn(message, FlowbertWarning, stacklevel=2)
+        warn(message)
 
 
 def _densities(run: Run) -> dict[str, Any]:
@@ -237,10 +236,8 @@ def warn_of_transfer(
         lead = estimates[rows[:1]] - estimates[rows[1:]]
         costs = lead.exist & (lead.intervals[:, 0] > 0)
         for each in np.flatnonzero(costs).tolist():
-            warnings.warn(
+            warn(
                 f"corpus: on the development pairs of {task.name} raw vectors are better than "
                 f"{fitted[each].name} fitted on {corpus}, by {lead.texts()[each]}; a map helps "
-                "on text like the text it was fitted on",
-                FlowbertWarning,
-                stacklevel=2,
+                "on text like the text it was fitted on"
             )

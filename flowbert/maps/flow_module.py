@@ -1,6 +1,5 @@
 """BERT-flow as a LightningModule: a Glow-style flow on vectors, by maximum likelihood."""
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor
 
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError, warn
 from flowbert.flows import FlowOptions, FullPrecision, Glow, bits_per_dim
 from flowbert.flows.coupling import COUPLINGS
 from flowbert.flows.mixing import MIXINGS
@@ -110,7 +109,7 @@ class FlowModule(FullPrecision, TrainingModule):
                 f"a flow of N={distinct} distinct sentences in D={dim} dimensions has no maximal "
                 f"likelihood; use noise and at least 2 of them, or more than {dim} without noise"
             )
-            warnings.warn(self.invalid_reason, FlowbertWarning, stacklevel=2)
+            warn(self.invalid_reason)
 
     @property
     def numbers_at_once(self) -> float:

@@ -1,13 +1,12 @@
 """Files of fitted maps."""
 
-import warnings
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from flowbert import __version__
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError, warn
 from flowbert.io import load_tensors, save_tensors
 from flowbert.maps.base import MAPS, Map
 from flowbert.maps.chain import Chain, as_map
@@ -116,7 +115,7 @@ def read_map_file(
             raise UserError(f"{path}: {error}") from error
         if part.invalid_reason is not None:
             message = f"{path}: {part.invalid_reason}"
-            warnings.warn(message, FlowbertWarning, stacklevel=2)
+            warn(message)
         parts.append(part)
     fitted = parts[0] if len(parts) == 1 else Chain.of(*parts) if parts else None
     arrays = {name: x.numpy() for name, x in tensors.items() if name in _OUTPUT}

@@ -1,7 +1,6 @@
 """Content of a page: results, analysis, logged metrics and options, from memory or files."""
 
 import shlex
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,7 @@ import pandas as pd
 
 from flowbert.analysis import Analysis
 from flowbert.data.text_files import read_yaml
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError, warn
 from flowbert.experiments.analyze import analyze_results
 from flowbert.experiments.results import Results
 from flowbert.maps import is_map
@@ -59,9 +58,7 @@ def attempt(part: str | Path, function: Callable[[], _T], default: _T) -> _T:
         return function()
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        warnings.warn(
-            f"{part}: left out of the page ({reason})", FlowbertWarning, stacklevel=2
-        )
+        warn(f"{part}: left out of the page ({reason})")
         return default
 
 

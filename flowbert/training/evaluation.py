@@ -1,6 +1,5 @@
 """Scores of every method on the development split during a training."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 from pytorch_lightning import Callback, Trainer
 from torch import Tensor
 
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError, warn
 from flowbert.tasks import STS
 from flowbert.training.callbacks import WhiteningBaseline
 
@@ -102,7 +101,7 @@ class TaskEvaluation(Callback):
                 self._history, f"{pl_module.name}/{where}", rival
             )
             for message in messages:
-                warnings.warn(message, FlowbertWarning, stacklevel=2)
+                warn(message)
 
     def state_dict(self) -> dict[str, Any]:
         """Scores so far, for a resumed fit."""
