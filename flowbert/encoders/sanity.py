@@ -159,9 +159,9 @@ def warn_of_findings(backbone: Any, encoders: Sequence[Any]) -> None:
         ]
         warn(
             f"encoder: in layers {layers} of {backbone.path} a token has more than "
-            f"{_OUTLIER_RATIO} times the median norm of its sentence, and pooling {poolings} reads it: unrelated "
-            "sentences get similar vectors; expected pooling last_token, or layers without such "
-            f"a token ({', '.join(usable) or 'there are none'})"
+            f"{_OUTLIER_RATIO} times the median norm of its sentence, and pooling {poolings} "
+            "reads it: unrelated sentences get similar vectors; expected pooling last_token, or "
+            f"layers without such a token ({', '.join(usable) or 'there are none'})"
         )
 
 
