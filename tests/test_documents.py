@@ -88,6 +88,7 @@ def test_python_blocks_run(
     monkeypatch.setattr(name, lambda split: sample_pairs(split)[:400])
     # A folder here goes before the model of that name on the hub.
     Path("bert-base-uncased").symlink_to(sample_encoder_path())
+    Path("my-decoder").symlink_to(sample_encoder_path())
     sentences = load_corpus("builtin-sample").sample(500, seed=0).sentences
     Path("sentences.txt").write_text("\n".join(sentences), encoding="utf-8")
     known: dict[str, Any] = {"__name__": path.stem}

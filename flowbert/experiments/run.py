@@ -1,4 +1,4 @@
-"""Running experiments: the only code that fits a map and measures it."""
+"""Running experiments: the one place from which commands fit maps and measure them."""
 
 import datetime
 from collections import defaultdict
@@ -108,7 +108,7 @@ def run_experiments(
 
 
 def fit_map(
-    template: Map,
+    unfitted: Map,
     rows: Any,
     *,
     moments: Moments | None = None,
@@ -119,7 +119,7 @@ def fit_map(
     """Fit a copy of a map or chain, on the rows and, where a step learns from them, on the pairs.
 
     Args:
-        template: The map with its parameters.
+        unfitted: The map with its parameters.
         rows: Embeddings to fit on, ``(N, D)``.
         moments: Their moments, if they are known and the map is affine.
         pairs: Vectors of labelled pairs, ``(P, D)`` each, and their scores ``(P,)``.
@@ -132,8 +132,8 @@ def fit_map(
     Raises:
         UserError: If the map learns from labelled pairs and there are none.
     """
-    check_unseeded(template)
-    fitted: Any = clone(template)
+    check_unseeded(unfitted)
+    fitted: Any = clone(unfitted)
     for part in fitted.parts:
         part.check_pairs(pairs)
         part.set_run_parameters(seed or 0, _ACCELERATORS[torch.device(device).type])
