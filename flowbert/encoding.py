@@ -2,9 +2,7 @@
 
 import itertools
 import math
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ from flowbert.encoders import (
     open_encoder,
 )
 from flowbert.encoders.base import BLOCK_SENTENCES
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError, warn
 from flowbert.maps import Output, check_precision
 from flowbert.model import Model, find_model, load_fitted
 from flowbert.numbers import is_count
@@ -100,26 +98,21 @@ def encode(
         )
     if vectors is not None:
         _check_not_given(encoder, "with vectors")
-    processes = {"devices": devices, "num_nodes": num_nodes}
-    for name, number in processes.items():
-        if not is_count(number, 1, math.inf):
-            raise UserError(argument=name, received=number, expected="1 or more")
-    several = next((name for name, number in processes.items() if number > 1), None)
-    if vectors is not None and several is not None:
-        raise UserError(
-            argument=several, received=processes[several], expected="1 with vectors"
-        )
     if model is None and method not in (None, "raw"):
         raise UserError(
             f"received {method!r} without a model; expected raw", argument="method"
         )
     is_plain = Path(output or "").suffix == ".npy" and precision == "float32"
-    if several is not None and not is_plain:
-        raise UserError(
-            argument=several,
-            received=processes[several],
-            expected="1, or an output ending in .npy in float32",
-        )
+    for name, number in {"devices": devices, "num_nodes": num_nodes}.items():
+        expected = ""
+        if not is_count(number, 1, math.inf):
+            expected = "1 or more"
+        elif number > 1 and vectors is not None:
+            expected = "1 with vectors"
+        elif number > 1 and not is_plain:
+            expected = "1, or an output ending in .npy in float32"
+        if expected:
+            raise UserError(argument=name, received=number, expected=expected)
     texts: Sequence[str] | None = None
     rows: Vectors | Sequence[str]
     if vectors is not None:
@@ -138,7 +131,7 @@ def encode(
         given = sentences is not None
         rows = texts = as_sentences(sentences) if given else _read(str(input), column)
         fitted = _open_model(model, method, encoder, device)
-        if several is not None:
+        if devices > 1 or num_nodes > 1:
             from flowbert.training.prediction import predict_vectors  # slow to import
 
             kind = torch.device(device).type
@@ -170,7 +163,7 @@ def _read(path: str, column: str | None) -> Sequence[str]:
         message = (
             f"input: {path}: {corpus.blank} blank lines left out: row i is not line i"
         )
-        warnings.warn(message, FlowbertWarning, stacklevel=3)
+        warn(message, 3)
     return corpus.sentences
 
 
@@ -181,10 +174,10 @@ def _open_model(
     device: torch.device | str,
 ) -> Model:
     """The fitted model, or the encoder as it is."""
-    options = EncoderOptions(encoder) if isinstance(encoder, str) else encoder
     if model is None:
         # No texts to count tokens over: weights of what is encoded would depend on it.
-        return Model(open_encoder(options, device=device))
+        return Model(open_encoder(encoder, device=device))
+    options = EncoderOptions(encoder) if isinstance(encoder, str) else encoder
     _check_not_given(
         options, "with a model, whose encoder is the one of its fit", ("path",)
     )
@@ -205,13 +198,11 @@ def _check_not_given(
         raise UserError(
             f"received an opened encoder; expected none {where}", argument="encoder"
         )
-    for option in fields(encoder):
-        value = getattr(encoder, option.name)
-        if value != option.default and option.name not in allowed:
+    for name, usual in vars(EncoderOptions()).items():
+        value = getattr(encoder, name)
+        if value != usual and name not in allowed:
             raise UserError(
-                argument=f"encoder.{option.name}",
-                received=value,
-                expected=f"none {where}",
+                argument=f"encoder.{name}", received=value, expected=f"none {where}"
             )
 
 

@@ -1,7 +1,8 @@
 """Errors and warnings for users, and suggestions of similar names."""
 
 import difflib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import warnings
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Number
 from pathlib import PurePath
@@ -64,6 +65,16 @@ class FlowbertWarning(UserWarning):
                 messages.append(message)
 
 
+def warn(message: str, level: int = 2) -> None:
+    """Issue a :class:`FlowbertWarning`.
+
+    Args:
+        message: The warning.
+        level: Stack level of the code that it is about: 2 is the caller of the function that warns.
+    """
+    warnings.warn(message, FlowbertWarning, stacklevel=level + 1)
+
+
 @contextmanager
 def record_warnings() -> Iterator[list[str]]:
     """Yield a list of the warnings issued inside the block, each once, shown or not."""
@@ -98,16 +109,15 @@ def check_choice(argument: str, received: Any, allowed: Collection[str]) -> None
         )
 
 
-def check_used(options: Mapping[str, Any], used: Collection[str], where: str) -> None:
-    """Raise a UserError for the first option that is set and has no effect.
+def check_unused(where: str, **options: Any) -> None:
+    """Raise a UserError for the first option that is set, as it has no effect.
 
     Args:
-        options: Values by name; None if an option is not set.
-        used: Names of the options that have an effect.
-        where: What the other options have no effect on.
+        where: What the options have no effect on.
+        **options: Values by name; None if an option is not set.
     """
     for name, value in options.items():
-        if value is not None and name not in used:
+        if value is not None:
             raise UserError(
                 f"received {value!r}, which has no effect on {where}; expected none",
                 argument=name,

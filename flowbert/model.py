@@ -3,7 +3,6 @@
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -273,7 +272,7 @@ class Model:
         """The encoder.
 
         Raises:
-            UserError: If there is none.
+            UserError: If the model has no encoder.
         """
         if self.encoder is None:
             raise UserError(
@@ -417,16 +416,15 @@ def _find_encoder(folder: Path, content: dict[str, Any]) -> Any:
     ]
     # First as it was typed, so that tables name it as before.
     paths = dict.fromkeys([settings["path"], *places])
-    found = [path for path in paths if os.path.exists(user_path(path))]
-    if not found:
-        raise UserError(
-            f"there is no {' and no '.join(paths)}, the encoder of the model",
-            argument="encoder",
-        )
-    for path in found[:-1]:
-        with suppress(UserError):  # another encoder
-            return _open_encoder(folder, content, {"path": path})
-    return _open_encoder(folder, content, {"path": found[-1]})
+    missing = f"there is no {' and no '.join(paths)}, the encoder of the model"
+    wrong = UserError(missing, argument="encoder")
+    for path in paths:
+        if os.path.exists(user_path(path)):
+            try:
+                return _open_encoder(folder, content, {"path": path})
+            except UserError as error:  # another encoder
+                wrong = error
+    raise wrong
 
 
 def _open_encoder(
@@ -512,7 +510,7 @@ def load_fitted(
         method: The map; None for the flow, or the only map.
 
     Raises:
-        UserError: If there is none of this name, a file is damaged, or belongs to another encoder
+        UserError: If no map has this name, a file is damaged, or belongs to another encoder
             or map.
     """
     saved = [file.stem for file in map_files(folder)]

@@ -6,7 +6,7 @@ Python itself reads ``1_0`` as 10, full-width digits, and ``nan``.
 import math
 import re
 from collections.abc import Sequence
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -70,8 +70,5 @@ def is_count(value: Any, low: float, high: float) -> bool:
 
 def is_number(value: Any, low: float, high: float) -> bool:
     """Whether a value is a finite number from ``low`` to ``high``."""
-    return (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and low <= value <= high
-    )
+    is_real = isinstance(value, Real) and not isinstance(value, bool)
+    return is_real and bool(low <= value <= high)

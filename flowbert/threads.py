@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -73,14 +73,9 @@ def threads_for(numbers: float = math.inf) -> Iterator[int]:
         >>> same
         True
     """
-    before, outer = torch.get_num_threads(), _own_thread.outer
-    _own_thread.outer = outer or before
-    torch.set_num_threads(choose_threads(numbers))
-    try:
+    outer = _own_thread.outer or torch.get_num_threads()
+    with _set_threads(choose_threads(numbers), outer, _own_thread.given):
         yield torch.get_num_threads()
-    finally:
-        torch.set_num_threads(before)
-        _own_thread.outer = outer
 
 
 @contextmanager
@@ -102,14 +97,21 @@ def use_threads(count: int) -> Iterator[None]:
         raise ValueError(
             f"count: received {count!r}; expected a whole number of at least 1"
         )
-    before, outer, given = torch.get_num_threads(), _own_thread.outer, _own_thread.given
-    _own_thread.outer, _own_thread.given = count, True
+    with _set_threads(count, count, True):
+        yield
+
+
+@contextmanager
+def _set_threads(count: int, outer: int, given: bool) -> Iterator[None]:
+    before = torch.get_num_threads()
+    own: Any = _own_thread.outer, _own_thread.given
+    _own_thread.outer, _own_thread.given = outer, given
     torch.set_num_threads(count)
     try:
         yield
     finally:
         torch.set_num_threads(before)
-        _own_thread.outer, _own_thread.given = outer, given
+        _own_thread.outer, _own_thread.given = own
 
 
 @contextmanager

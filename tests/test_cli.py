@@ -54,7 +54,10 @@ MISTAKES = [
     ("fit --config", ["--config: received nothing"]),
     ("fit --corpus mising.txt", ["mising.txt: no such file", "'missing.txt'"]),
     ("fit --corpus binary.txt", ["binary.txt: "]),
-    ("fit --corpus t.csv --column c", ["--column: received c", "t.csv: a, b"]),
+    (
+        "fit --corpus t.csv --column c",
+        ["--column: received c", "t.csv has the columns a, b"],
+    ),
     ("fit --corpus somewhere", ["--corpus: received 'somewhere'", "target"]),
     ("fit --encoder.path /nowhere/x", ["/nowhere/x"]),
     ("fit --encoder.max_length x", ["--encoder.max_length: received x", "number"]),

@@ -16,7 +16,7 @@ from pytorch_lightning import Callback
 
 from equivalence.ways import Interrupt, write_task
 from experiments.small import write_pairs
-from flowbert.analysis.bits import density_bits
+from flowbert.analysis.gaussianity import density_bits
 from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.data.sample import sample_corpus
 from flowbert.encoders import EncoderOptions, SentenceEncoder

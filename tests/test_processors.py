@@ -22,7 +22,7 @@ from flowbert.experiments import Results
 from flowbert.io import digest_file, load_tensors, save_tensors, sentences_digest
 from flowbert.maps import Moments, Whitening, load_map, save_map
 from flowbert.seeding import Stream
-from flowbert.tasks.bootstrap import draw_counts
+from flowbert.tasks.measures import draw_counts
 from flowbert.vectors import EmbeddingCache
 
 OTHER_PROCESSOR = {

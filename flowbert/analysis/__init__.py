@@ -6,7 +6,7 @@ from flowbert.analysis.bands import BandCosines, Bands
 from flowbert.analysis.isotropy import Isotropy, RandomPairCosines, Spectra
 from flowbert.analysis.sentences import Norms, Sentences
 from flowbert.analysis.gaussianity import LatentMoments, LatentNorms, Latents
-from flowbert.analysis.bits import Bits
+from flowbert.analysis.gaussianity import Bits
 from flowbert.analysis.word_space import Buckets, LayerAnisotropy, Words
 from flowbert.analysis.neighbours import Neighbours
 from flowbert.analysis.measure import Analysis, analyze_sample

@@ -66,25 +66,13 @@ def gold_bands(gold: Floats, cosines: Floats) -> dict[str, pd.DataFrame]:
     records, histograms = [], []
     for band, (low, high) in enumerate(pairwise(bounds)):
         chosen = cosines[(band_of_pair == band) & ~np.isnan(cosines)]
-        bounds_of_band = {"gold_from": low, "gold_to": high}
+        ends = {"gold_from": low, "gold_to": high}
         lower, median, upper = pd.Series(chosen).quantile([0.25, 0.5, 0.75])
-        record = {
-            **bounds_of_band,
-            "pairs": len(chosen),
-            "lower_quartile": lower,
-            "median": median,
-            "upper_quartile": upper,
-        }
+        quartiles = {"lower_quartile": lower, "median": median, "upper_quartile": upper}
+        records.append(ends | {"pairs": len(chosen)} | quartiles)
         counts, edges = np.histogram(chosen, COSINE_BINS, (-1, 1))
-        histogram = {
-            **bounds_of_band,
-            "median": median,
-            "cosine_from": edges[:-1],
-            "cosine_to": edges[1:],
-            "pairs": counts,
-        }
-        records.append(record)
-        histograms.append(pd.DataFrame(histogram))
+        bins = {"cosine_from": edges[:-1], "cosine_to": edges[1:], "pairs": counts}
+        histograms.append(pd.DataFrame(ends | {"median": median} | bins))
     return {"bands": pd.DataFrame(records), "band_cosines": pd.concat(histograms)}
 
 

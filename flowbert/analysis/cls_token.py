@@ -1,13 +1,12 @@
 """Test whether [CLS] is informative, by views of sentences: untrained, it is not."""
 
-import warnings
 from collections.abc import Iterable, Sequence
 
 import torch
 
 from flowbert.data.corpus import Corpus
 from flowbert.encoders import Encoder, SentenceEncoder
-from flowbert.errors import FlowbertWarning
+from flowbert.errors import warn
 from flowbert.maps import Whitening
 from flowbert.seeding import Stream
 from flowbert.tasks.measures import Array, unit_rows
@@ -136,9 +135,7 @@ def warn_of_cls(
     ):
         return
     if cls_is_informative(encoder, sentences, cache, seed) is False:
-        warnings.warn(
+        warn(
             f"pooling: received {encoder.pooling}, which includes [CLS]; it is not informative in "
-            "this encoder, and a pooling without cls likely scores better",
-            FlowbertWarning,
-            stacklevel=2,
+            "this encoder, and a pooling without cls likely scores better"
         )

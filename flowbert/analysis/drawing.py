@@ -60,7 +60,7 @@ _STYLE: Any = {
 
 @dataclass(frozen=True)
 class Plot:
-    """How a frame is drawn.
+    """Settings for drawing a frame.
 
     Attributes:
         draw: Draws the frame, or one facet of it, on axes.
@@ -222,8 +222,6 @@ def save_picture(plot: Plot, frame: pd.DataFrame, path: Path) -> Picture:
         path: Path of the files without their ending.
     """
     from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     if plot.prepare is not None:
         frame = plot.prepare(frame)
@@ -232,14 +230,8 @@ def save_picture(plot: Plot, frame: pd.DataFrame, path: Path) -> Picture:
         # The font lacks some scripts; browsers have others.
         warnings.filterwarnings("ignore", "Glyph .* missing")
         figure = draw(plot, frame)
-        # savefig would draw everything twice, and compute the layout again.
-        engine: Any = figure.get_layout_engine()
-        engine.execute(figure)
-        figure.set_layout_engine("none")
-        canvas: Any = FigureCanvasAgg(figure)
-        canvas.print_png(path.with_suffix(".png"))
-        canvas = FigureCanvasSVG(figure)  # the last one: it sets another resolution
-        canvas.print_svg(svg, metadata={"Date": None})
+        figure.savefig(path.with_suffix(".png"))
+        figure.savefig(svg, format="svg", metadata={"Date": None})
     path.with_suffix(".svg").write_bytes(svg.getvalue())
     frame.to_csv(path.with_suffix(".csv"), index=False)
     caption = plot.caption if isinstance(plot.caption, str) else plot.caption(frame)

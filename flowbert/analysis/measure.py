@@ -1,7 +1,6 @@
 """Measures, their registry, and the analysis that holds their frames."""
 
 import math
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from flowbert.analysis.drawing import Plot
 from flowbert.analysis.sample import Sample
 from flowbert.analysis.table import Table, number_table
 from flowbert.data.text_files import as_list
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError, warn
 from flowbert.io import as_json, read_json, write_json
 from flowbert.registry import Registry, imports_refused
 
@@ -45,7 +44,7 @@ class Measure(ABC):
 
     @abstractmethod
     def frame(self, sample: Sample) -> pd.DataFrame:
-        """What is measured, in long form; empty where the sample has nothing to measure.
+        """The measurements in long form; empty if the sample has nothing to measure.
 
         Args:
             sample: Sentences with their vectors, and further inputs.
@@ -161,7 +160,7 @@ class Analysis:
                 measure_of(name)
             except UserError as error:
                 message = f"{path}: {name} is left out ({error})"
-                warnings.warn(message, FlowbertWarning, stacklevel=2)
+                warn(message)
                 continue
             try:
                 frames[name] = pd.DataFrame(columns).fillna(math.nan)
@@ -176,7 +175,7 @@ def measure_of(name: str) -> type[Measure]:
     """The measure of a frame's name, which a file may hold: it is not imported.
 
     Raises:
-        UserError: If there is none, or its module was not imported before.
+        UserError: If the measure is unknown, or its module is not imported.
     """
     with imports_refused():
         return MEASURES.find(name)

@@ -13,7 +13,7 @@ class Table:
     Attributes:
         title: Its caption.
         text: The cells; the second line of a cell is an interval or standard deviation.
-        bold: Frame of the cells that stand out; None for none.
+        bold: Frame of the cells that stand out; None without any.
         folded: Whether it is a detail: folded on the page, left out on the terminal.
         words: Whether the cells are words, not numbers.
     """

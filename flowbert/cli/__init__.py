@@ -17,9 +17,9 @@ from flowbert.numbers import is_count
 from flowbert.quota import available_processors
 
 SPINS = "3000"
-"""How often a thread of GNU OpenMP looks for work before it sleeps, in place of 300,000 times.
+"""Number of times a GNU OpenMP thread polls for work before it sleeps (default: 300,000).
 
-A thread that looks uses the time of a processor that another process may need. A SimCSE step on two
+A polling thread occupies a processor that another process may need. A SimCSE step on two
 threads: 1.03 of its time alone, 0.4 with two other busy processes.
 """
 

@@ -23,7 +23,7 @@ RESUMED_WITH = (
     *("checkpoint.every_n_minutes", "log_to", "ckpt_path", "cache"),
     *("threads", "quiet", "import", "help"),
 )
-"""Options beside ``--resume``: length, devices and logging."""
+"""Options that are allowed with ``--resume``: length, devices and logging."""
 
 
 class CommandLine(NamedTuple):

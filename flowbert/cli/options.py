@@ -96,7 +96,7 @@ _THREADS = Parameter(
 
 
 def summary(command: str) -> str:
-    """What a command does: the first line of its function's docstring."""
+    """Description of a command: the first line of its function's docstring."""
     return read_signature(COMMANDS[command]).summary.replace("``", "")
 
 

@@ -247,7 +247,7 @@ def whole_numbers_first(hint: Any) -> Any:
 
 
 def _words(hint: Any) -> list[str]:
-    """What a type allows: a word for it, or all values of a literal."""
+    """Words for the values that a type allows; all values of a literal."""
     if get_origin(hint) is Literal:
         return [str(value) for value in get_args(hint)]
     if _is_union(hint):

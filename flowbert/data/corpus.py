@@ -19,7 +19,7 @@ from flowbert.data.tables import (
     read_table,
 )
 from flowbert.data.text_files import expand_files, read_lines
-from flowbert.errors import UserError, check_used, choices
+from flowbert.errors import UserError, check_unused, choices
 from flowbert.io import sentences_digest
 from flowbert.seeding import Stream
 
@@ -218,7 +218,7 @@ def load_corpus(source: Any, *, nli: str = "hub", column: str | None = None) -> 
         ('A dog runs.', 'A cat sleeps.')
     """
     if isinstance(source, Corpus):
-        check_used({"column": column}, (), "a Corpus")
+        check_unused("a Corpus", column=column)
         return source
     if isinstance(source, str | Path):
         corpus, has_columns = _load_named(str(source), nli, column)
@@ -232,9 +232,9 @@ def load_corpus(source: Any, *, nli: str = "hub", column: str | None = None) -> 
             )
         corpus = Corpus.of_texts(IN_MEMORY, [texts])
     if corpus.name != "nli" and nli != "hub":
-        check_used({"nli": nli}, (), f"the corpus {corpus.name}")
+        check_unused(f"the corpus {corpus.name}", nli=nli)
     if not has_columns:
-        check_used({"column": column}, (), f"the corpus {corpus.name}, without columns")
+        check_unused(f"the corpus {corpus.name}, without columns", column=column)
     if not len(corpus):
         raise UserError(
             f"{corpus.name}: has no sentence, or blank ones only; expected some"

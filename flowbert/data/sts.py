@@ -5,7 +5,6 @@ To add a task, write a function that reads its rows and add it to ``DATA_SETS``.
 
 import math
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,7 +25,7 @@ from flowbert.data.tables import (
     rows_of,
 )
 from flowbert.data.text_files import read_lines, user_path
-from flowbert.errors import FlowbertWarning, UserError, choices
+from flowbert.errors import UserError, choices, warn
 from flowbert.numbers import is_number
 
 Part = tuple[str, str, list[Row]]
@@ -358,11 +357,9 @@ def _chinese_rows(path: Path, lines: Sequence[str]) -> list[Row]:
             "sentence 2 and label between tabs"
         )
     if len(records) < len(fields):
-        warnings.warn(
+        warn(
             f"{path}: {len(fields) - len(records)} of {len(fields)} lines do not have three "
-            "fields between tabs; they are left out, as BERT-whitening's code does",
-            FlowbertWarning,
-            stacklevel=2,
+            "fields between tabs; they are left out, as BERT-whitening's code does"
         )
     return rows_of(path, records, [PAIR_COLUMNS])
 

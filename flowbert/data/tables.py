@@ -9,7 +9,6 @@ import json
 import math
 import re
 import reprlib
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from flowbert.data.text_files import check_file, read_lines, stream_lines
-from flowbert.errors import FlowbertWarning, UserError, choices, nearest
+from flowbert.errors import UserError, choices, nearest, warn
 from flowbert.numbers import parse_number
 
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
@@ -133,27 +132,23 @@ def read_table(
         'one, two'
     """
     path = Path(path)
-    reader = TABLE_FORMATS.get(_extension(path))
+    extension = _extension(path)
+    reader = TABLE_FORMATS.get(extension)
     if reader is None:
         raise UserError(
             f"{path}: received {path.suffix!r}; expected {choices(TABLE_FORMATS, path.suffix)}"
         )
     check_file(path)
     records = reader(path)
-    if not layouts and records and _extension(path) in (".csv", ".tsv"):
-        _check_header(path, list(records[0]))
-    is_parquet = _extension(path) == ".parquet"
-    label_names = _read_label_names(path) if is_parquet else {}
-    return rows_of(path, records, layouts, argument, label_names)
-
-
-def _check_header(path: Path, names: Sequence[str]) -> None:
-    """Raise a UserError if the name of the only column is a sentence: the header is missing."""
-    if len(names) == 1 and len(names[0].split()) > 1:
+    names = list(records[0]) if records and not layouts else []
+    # A column that is named by a sentence: the header is missing.
+    if extension in (".csv", ".tsv") and len(names) == 1 and len(names[0].split()) > 1:
         raise UserError(
             f"{path}: its first line, the name of its column, is {reprlib.repr(names[0])}; "
             "expected a header, or this name given as the column"
         )
+    label_names = _read_label_names(path) if extension == ".parquet" else {}
+    return rows_of(path, records, layouts, argument, label_names)
 
 
 def is_table(name: str | Path) -> bool:
@@ -202,8 +197,7 @@ def choose_columns(
             f"{path}: has the columns {present}; expected {expected}{similar}"
         )
     raise UserError(
-        f"received {wanted or 'none'}; expected names of the columns of {path}: "
-        f"{present}{similar}",
+        f"received {wanted or 'none'}; {path} has the columns {present}{similar}",
         argument=argument,
     )
 
@@ -230,12 +224,8 @@ def rows_of(
     if not records:
         raise UserError(f"{path}: has no row")
     columns = choose_columns(list(records[0]), layouts, path, argument)
-    return [
-        Row(
-            path, index, {column: record.get(column) for column in columns}, label_names
-        )
-        for index, record in enumerate(records, start=1)
-    ]
+    rows = ({column: record.get(column) for column in columns} for record in records)
+    return [Row(path, i, row, label_names) for i, row in enumerate(rows, start=1)]
 
 
 class Tabs(csv.excel_tab):
@@ -315,11 +305,9 @@ def _read_quoted_or_plain(path: Path) -> list[TableRow]:
             return field_records(path, stream_lines(path), csv.excel_tab)
     records = field_records(path, lines)
     if 0 < len(opened) < len(quotes):
-        warnings.warn(
+        warn(
             f"{path}: line {opened[0]} has a field that begins with a quote and is not quoted as "
-            "in csv, unlike others; all quotes are read as characters",
-            FlowbertWarning,
-            stacklevel=2,
+            "in csv, unlike others; all quotes are read as characters"
         )
     return records
 

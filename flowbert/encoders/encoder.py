@@ -53,6 +53,9 @@ from flowbert.threads import MAX_WORKERS, in_threads
 BATCH_TOKENS_CPU = 512  # in float32; twice as many in half precision, a tenth faster
 BATCH_TOKENS_ACCELERATOR = 16384
 
+PREFIX_SENTENCES = 16
+"""Sentences from which the tokens before them are computed once; with fewer, it is slower."""
+
 # Kinds whose modules write nothing while they compute, so that threads may share them.
 SHAREABLE = (
     "albert",
@@ -539,7 +542,7 @@ class SentenceEncoder(nn.Module):
 
         with backbone.evaluating():
             equal_lengths = self._check_network(variants)
-            prefix = self._prefix(variants)
+            prefix = self._prefix(variants, len(sentences))
             rows = list(self.tokens(sentences))
             lengths = [len(row["input_ids"]) for row in rows]
             self._warn_of_cut(sentences, lengths)
@@ -556,11 +559,15 @@ class SentenceEncoder(nn.Module):
             self._refuse_not_finite(sentences[int(finite.argmin())])
         return list(result)
 
-    def _prefix(self, variants: Sequence["SentenceEncoder"]) -> Prefix | None:
-        """The computed tokens before a sentence, if no variant reads them."""
+    def _prefix(
+        self, variants: Sequence["SentenceEncoder"], count: int
+    ) -> Prefix | None:
+        """The computed tokens before ``count`` sentences, if no variant reads them."""
         kinds = {type(variant.pooling) for variant in variants}
-        if self.wrapping is None or not all(
-            kind.over_tokens or kind is LastTokenPooling for kind in kinds
+        if (
+            count < PREFIX_SENTENCES
+            or self.wrapping is None
+            or not all(kind.over_tokens or kind is LastTokenPooling for kind in kinds)
         ):
             return None
         return Prefix.compute(self.backbone, self.wrapping.before)

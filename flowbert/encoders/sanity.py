@@ -5,7 +5,6 @@ batch change it, some draw random numbers in evaluation, and in some one token o
 """
 
 import math
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ from torch import Tensor
 
 from flowbert.encoders.layers import average_layers
 from flowbert.encoders.pooling import NetworkPooling
-from flowbert.errors import FlowbertWarning, UserError, first_line
+from flowbert.errors import UserError, first_line, warn
 from flowbert.io import read_json
 
 _CHECKED = (
@@ -31,7 +30,7 @@ _OUTLIER_RATIO = (
 
 
 class Findings(NamedTuple):
-    """What the sanity check of a network found.
+    """Results of the sanity check of a network.
 
     Args:
         equal_lengths: Whether only sentences of equal length may share a batch.
@@ -144,9 +143,9 @@ def warn_of_findings(backbone: Any, encoders: Sequence[Any]) -> None:
     """Warn if batches need equal lengths, or encoders pool a token that outweighs all others."""
     findings: Findings = backbone.findings
     if findings.equal_lengths:
-        _warn(
-            f"padding changes the vectors of {backbone.path}; only sentences of equal length "
-            "share a batch, which takes longer"
+        warn(
+            f"encoder: padding changes the vectors of {backbone.path}; only sentences of equal "
+            "length share a batch, which takes longer"
         )
     device = backbone.device
     read = [each for each in encoders if _reads_outlier(findings, each, device)]
@@ -158,11 +157,11 @@ def warn_of_findings(backbone: Any, encoders: Sequence[Any]) -> None:
             for layer in range(len(findings.states))
             if _ratios(findings, [layer]).max() <= _OUTLIER_RATIO
         ]
-        _warn(
-            f"in layers {layers} of {backbone.path} a token has more than {_OUTLIER_RATIO} "
-            f"times the median norm of its sentence, and pooling {poolings} reads it: unrelated "
-            "sentences get similar vectors; expected pooling last_token, or layers without such "
-            f"a token ({', '.join(usable) or 'there are none'})"
+        warn(
+            f"encoder: in layers {layers} of {backbone.path} a token has more than "
+            f"{_OUTLIER_RATIO} times the median norm of its sentence, and pooling {poolings} "
+            "reads it: unrelated sentences get similar vectors; expected pooling last_token, or "
+            f"layers without such a token ({', '.join(usable) or 'there are none'})"
         )
 
 
@@ -187,7 +186,7 @@ def _reads_outlier(findings: Findings, encoder: Any, device: torch.device) -> bo
 
 
 def find(backbone: Any) -> Findings | None:
-    """What the sanity check of a backbone found, which runs once."""
+    """Results of the sanity check of a backbone; the check runs once."""
     if backbone.findings is None:
         backbone.findings = sanity_check(backbone)
     findings: Findings | None = backbone.findings
@@ -240,11 +239,7 @@ def compare_tokenizer(path: str, tokenizer: Any, folder: Path) -> None:
             reasons.append(f"its {config.name} with add_{name}_token")
     if reasons:
         tokens = tokenizer.convert_ids_to_tokens(ids)
-        _warn(
-            f"transformers reads {text!r} with the tokenizer of {path} as {tokens}, which is used, "
-            f"and {' and '.join(reasons)}"
+        warn(
+            f"encoder: transformers reads {text!r} with the tokenizer of {path} as {tokens}, "
+            f"which is used, and {' and '.join(reasons)}"
         )
-
-
-def _warn(message: str) -> None:
-    warnings.warn(f"encoder: {message}", FlowbertWarning, stacklevel=5)

@@ -119,7 +119,7 @@ def _load(path: str, revision: str | None) -> tuple[Any, str | None, str]:
     except ImportError:
         raise UserError(
             f"received {path!r}, whose modules need sentence-transformers: "
-            "pip install 'flowbert[export]'",
+            "pip install sentence-transformers",
             argument="encoder",
         ) from None
     files = locate(path, revision)

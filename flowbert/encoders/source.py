@@ -1,6 +1,5 @@
 """Files of an encoder in a folder or on the hub, and what they say about its use."""
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from flowbert.data.text_files import user_path
 from flowbert.encoders.layers import LayerSpec
 from flowbert.encoders.pooling import POOLINGS
 from flowbert.encoders.template import SLOT, prompt_of
-from flowbert.errors import FlowbertWarning, UserError, first_line
+from flowbert.errors import UserError, first_line, warn
 from flowbert.io import (
     digest,
     digest_file,
@@ -135,7 +134,7 @@ class EncoderFiles(NamedTuple):
 
 
 class FolderSettings(NamedTuple):
-    """How an encoder is used unless the user says otherwise.
+    """Default settings of an encoder, from its folder.
 
     Args:
         layers: Layers to average.
@@ -216,12 +215,12 @@ class FolderSettings(NamedTuple):
             reasons.append(f"is used without its modules {', '.join(self.left_out)}")
         elif frozen and self.modules[-1:] == ("Normalize",):
             reasons.append(
-                "ends in Normalize, which is left out: cosines are equal, but a map is fitted "
+                "ends in Normalize, which is dropped: cosines are unchanged, but a map is fitted "
                 "on vectors of other norms and differs"
             )
         if reasons:
             message = f"encoder: {path} {'; '.join(reasons)}"
-            warnings.warn(message, FlowbertWarning, stacklevel=3)
+            warn(message, 3)
 
 
 def locate(

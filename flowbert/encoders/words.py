@@ -2,7 +2,6 @@
 
 import re
 import reprlib
-import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from torch import Tensor
 from flowbert.arrays import Floats
 from flowbert.data.text_files import is_word, split_words, stream_lines, user_path
 from flowbert.encoders.pooling import make_pooling
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError, warn
 from flowbert.io import digest, fingerprint_text, recall, recall_digest
 from flowbert.numbers import parse_integer, parse_number, parse_numbers
 
@@ -124,19 +123,15 @@ class WordVectors:
                 unknown.append(number)
         if unknown:
             embeddings[unknown] = self.vectors.mean(axis=0, dtype=np.float64)
-            warnings.warn(
+            warn(
                 f"{self.path}: {len(unknown)} of {len(sentences)} sentences have no word with a "
-                "vector; they get the mean of all vectors",
-                FlowbertWarning,
-                stacklevel=2,
+                "vector; they get the mean of all vectors"
             )
         if signs_alone:
-            warnings.warn(
+            warn(
                 f"{self.path}: {len(signs_alone)} of {len(sentences)} sentences have vectors for "
                 f"their punctuation alone, such as {reprlib.repr(signs_alone[0])}; expected "
-                "spaces between words, as the file has them",
-                FlowbertWarning,
-                stacklevel=2,
+                "spaces between words, as the file has them"
             )
         return embeddings
 

@@ -73,7 +73,7 @@ and compare on your own pairs:
 
 @dataclass(frozen=True)
 class Advice:
-    """What to use for an encoder; its text has the reason and the next commands.
+    """Recommended layers, pooling and map for an encoder, with the reason and the next commands.
 
     Attributes:
         layers: Advised layers.

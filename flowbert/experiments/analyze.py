@@ -23,7 +23,7 @@ from flowbert.encoders import (
     choose_device,
     open_encoder,
 )
-from flowbert.errors import UserError, check_used
+from flowbert.errors import UserError, check_unused
 from flowbert.experiments.plan import check_size, parse_candidates
 from flowbert.experiments.results import Results
 from flowbert.experiments.run import fit_candidate
@@ -145,7 +145,7 @@ def analyze(
     }
     for candidate in candidates:
         map_seed = seed if candidate.map.seeded else None
-        fitted, reason = fit_candidate(candidate, rows, map_seed, device)
+        fitted, reason = fit_candidate(candidate, rows, seed=map_seed, device=device)
         if reason is not None:
             raise UserError(f"{candidate.name}: {reason}", argument="methods")
         vectors[candidate.name] = fitted.transform(y)
@@ -184,7 +184,7 @@ def _load_scored(
     if not tasks:
         other_split = None if split in ("test", ["test"]) else split
         options = {"senteval": senteval, "columns": columns, "split": other_split}
-        check_used(options, (), "an analysis without tasks")
+        check_unused("an analysis without tasks", **options)
         return []
     loaded = load_tasks(tasks, senteval, split=split, columns=columns)
     scored = [task for task in loaded if isinstance(task, STS)]

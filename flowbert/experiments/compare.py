@@ -2,7 +2,6 @@
 
 import inspect
 import math
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +19,7 @@ from flowbert.encoders import (
     open_encoders,
 )
 from flowbert.encoders.pooling import make_pooling
-from flowbert.errors import FlowbertWarning, UserError, record_warnings
+from flowbert.errors import UserError, record_warnings, warn
 from flowbert.experiments.advise import follow_advice
 from flowbert.experiments.plan import (
     Candidate,
@@ -188,26 +187,21 @@ def check_options(
 
 
 def _warn_of_counts(encoders: Sequence[Encoder], corpora: int) -> None:
-    """Say that weights are counted over all corpora, where a fit would count over its own."""
+    """Warn that weights are counted over all corpora, where a fit would count over its own."""
     counting = [each for each in encoders if getattr(each, "counted", False)]
     counted = dict.fromkeys(each.columns()["pooling"] for each in counting)
     if counted and corpora > 1:
-        warnings.warn(
+        warn(
             f"pooling: {', '.join(counted)} counts tokens over all {corpora} corpora together; "
             "with one of them alone, weights and scores would differ",
-            FlowbertWarning,
-            stacklevel=3,
+            3,
         )
 
 
 def _check_used(
     options: Mapping[str, Any], candidates: Sequence[Candidate], corpora: Iterable[str]
 ) -> None:
-    """Refuse an option that is not the default and has no effect.
-
-    Raises:
-        UserError: If there is one.
-    """
+    """Raise a UserError for an option that is not the default and has no effect."""
     fitted = [each for each in candidates if each.needs_fit]
     supervised = any(each.map.supervised for each in fitted)
     uses_corpus = (
@@ -250,10 +244,10 @@ def _counts_tokens(encoder: Any) -> bool:
 
 
 def _sources(corpus: Any) -> dict[str, Any]:
-    """What corpora are loaded from, by their names.
+    """Sources of the corpora by name.
 
     Raises:
-        UserError: If there is none, or two have the same name.
+        UserError: If no corpus is named, or two have the same name.
     """
     items = list(corpus) if isinstance(corpus, list | tuple) else [corpus]
     if all(isinstance(item, str) for item in items):

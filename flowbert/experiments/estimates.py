@@ -28,7 +28,7 @@ class Estimates:
         return len(self.values)
 
     def __getitem__(self, rows: Any) -> "Estimates":
-        """Those of a slice, a mask or an array of indices."""
+        """The estimates of a slice, a mask or an array of indices."""
         return Estimates(self.values[rows], self.replicates[rows])
 
     def __sub__(self, others: "Estimates") -> "Estimates":
@@ -146,7 +146,7 @@ class Comparison:
         above, below = self.is_better[:, self.base], self.is_better[self.base]
         others = np.arange(len(self.names)) != used
         equal = others & ~self.is_better[used]
-        parts = [f"use {self.names[used]}, no method is significantly better"]
+        parts = [f"keep {self.names[used]}: no method is significantly better"]
         if above[used]:
             gain = self.table[used][self.base]
             parts = [f"use {self.names[used]}, {gain} above {base}"]
@@ -172,6 +172,6 @@ class Comparison:
 
 
 def _text(value: float, ends: Floats) -> str:
-    """A score and the ends ``(2,)`` of its interval x 100."""
-    low, high = 100 * ends
-    return f"{100 * value:.1f} [{low:.1f}, {high:.1f}]"
+    """A score and the ends ``(2,)`` of its interval x 100, without -0.0."""
+    score, low, high = np.round([100 * value, *(100 * ends)], 1) + 0.0
+    return f"{score:.1f} [{low:.1f}, {high:.1f}]"

@@ -151,7 +151,7 @@ def _averages(
 def _comparisons(
     rows: pd.DataFrame, estimates: Estimates, tasks: Sequence[Task]
 ) -> Iterator[tuple[str, Comparison]]:
-    """What verdicts are about: the average, or the only averaged task; then every other task."""
+    """Comparisons by title: the average, or the only averaged task; then every other task."""
     averaged = {task.name for task in tasks if task.averaged}
     deciding = {
         (
@@ -170,7 +170,7 @@ def _comparisons(
         everywhere = _under_every_setting(_under_every_corpus(chosen))
         for names, own in (
             *_compared(everywhere, "method", "encoder", title),
-            *_compared(chosen, "encoder", "method", f"{title}, between encoders"),
+            *_compared(chosen, "encoder", "method", f"{title}, best encoder"),
         ):
             yield names, Comparison(list(own), estimates[list(own.values())])
 

@@ -2,7 +2,6 @@
 
 import itertools
 import secrets
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,7 +17,7 @@ from flowbert.encoders import (
     digests_reused,
     is_sentence_transformer,
 )
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError, warn
 from flowbert.io import as_json, digest
 from flowbert.maps import (
     Map,
@@ -152,10 +151,8 @@ def _named(text: str) -> Candidate:
     if not is_map(text):
         loaded = Model.load(text)
         return replace(_candidate(loaded), name=f"{loaded.map_name} of {text}")
-    warnings.warn(
-        f"methods: {text} is taken as the method of that name; for the folder write ./{text}",
-        FlowbertWarning,
-        stacklevel=2,
+    warn(
+        f"methods: {text} is taken as the method of that name; for the folder write ./{text}"
     )
     return _estimator(make_map(text), text)
 
@@ -170,7 +167,7 @@ def _estimator(value: Any, name: str | None = None) -> Candidate:
 
 
 def check_unseeded(unfitted: Map) -> None:
-    """Refuse parameters that a fit here sets by itself.
+    """Check that the parameters that a fit sets have their defaults.
 
     Raises:
         UserError: If a map has a ``random_state`` or an ``accelerator`` of its own.
@@ -231,7 +228,7 @@ class Experiment:
 
     @cached_property
     def fit_settings(self) -> dict[str, Any]:
-        """What determines the fitted map, in words."""
+        """Settings that determine the fitted map, as JSON values."""
         corpus = self.corpus
         pairs = [
             (subset.sentences1, subset.sentences2, subset.scores.tolist())

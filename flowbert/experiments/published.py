@@ -117,7 +117,7 @@ def published_sizes() -> dict[str, dict[str, str]]:
 
 
 def relation_to_published(encoder: str, published: str) -> str:
-    """What an encoder is to the published one: :data:`IS_COPY`, or why it is not a copy.
+    """Relation of an encoder to the published one: :data:`IS_COPY`, or why it is not a copy.
 
     A folder has the published encoder's own name; one in the hub's cache has the name under which
     it was fetched. ``_name_or_path`` in its config is not read: it may name what the encoder was

@@ -1,7 +1,6 @@
 """Records of experiments in files: one file each, with all settings, versions, device, threads."""
 
 import platform
-import warnings
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
@@ -12,7 +11,7 @@ import numpy as np
 import torch
 
 import flowbert
-from flowbert.errors import FlowbertWarning
+from flowbert.errors import warn
 from flowbert.experiments.plan import Experiment
 from flowbert.io import as_json, digest_stream, load_tensors, save_tensors
 from flowbert.tasks import Record, Task
@@ -163,10 +162,9 @@ def read_finished(
         if not differing and (is_sampled or experiment.key not in sampled):
             records[experiment.key] = record
     if recomputed:
-        warnings.warn(
+        warn(
             f"{folder}: {recomputed} finished experiments are recomputed, because they were "
             f"computed with another {', '.join(changed)}",
-            FlowbertWarning,
-            stacklevel=3,
+            3,
         )
     return records

@@ -210,7 +210,7 @@ class Results:
                 ``pooling``, ``corpus``, ``seed``, ``aggregation``; needed where there are several.
 
         Raises:
-            UserError: If there is none, or rows differ in more than the seed.
+            UserError: If the score is missing, or rows differ in more than the seed.
         """
         chosen = {"method": method, "task": task, "metric": metric}
         chosen |= {"aggregation": main_aggregation(self.frame, metric), **columns}
@@ -232,7 +232,7 @@ class Results:
     def table(
         self, metric: str = "spearman", aggregation: str | None = None
     ) -> pd.DataFrame:
-        """Methods by tasks, the mean over seeds; NaN if one of them is, or there is none.
+        """Methods by tasks, the mean over seeds; NaN if a score is missing or NaN.
 
         Args:
             metric: Metric.

@@ -148,26 +148,20 @@ def fit_map(
 
 
 def fit_candidate(
-    candidate: Candidate,
-    rows: Any,
-    seed: int | None = None,
-    device: torch.device | str = "cpu",
-    **known: Any,
+    candidate: Candidate, rows: Any, **options: Any
 ) -> tuple[Map, str | None]:
     """The fitted map of a candidate, and why it is undefined (None if it is not).
 
     Args:
         candidate: The candidate.
         rows: Embeddings to fit on where it is not fitted, ``(N, D)``.
-        seed: Seed of a map that draws random numbers.
-        device: Device of a flow.
-        **known: ``moments`` and ``pairs`` of :func:`fit_map`.
+        **options: Further arguments of :func:`fit_map`.
     """
     if candidate.fitted:
         return candidate.map, candidate.map.invalid_reason
     if not candidate.needs_fit:
         return Raw().fit(torch.zeros(1, rows.shape[1])), None
-    return fit_map(candidate.map, rows, seed=seed, device=device, **known)
+    return fit_map(candidate.map, rows, **options)
 
 
 def fit_experiment(
@@ -181,8 +175,8 @@ def fit_experiment(
     return fit_candidate(
         candidate,
         encoded.rows(corpus),
-        experiment.seed,
-        device,
+        seed=experiment.seed,
+        device=device,
         moments=encoded.moments(corpus) if affine else None,
         pairs=encoded.pairs(experiment.labels),
     )
@@ -195,14 +189,14 @@ def measure_experiment(
     vectors: Tensor,
     rows: Indices | None,
 ) -> Record:
-    """What the task says of vectors that the map has mapped.
+    """Scores of a task for mapped vectors.
 
     Args:
         experiment: What is measured.
         fitted: Its map.
         reason: Why the map is undefined; None if it is not.
         vectors: Embeddings of the task's sentences, ``(M, D)``.
-        rows: Rows of the sentences whose mapped vectors are kept; None for none.
+        rows: Rows of the sentences whose mapped vectors are kept; None without any.
     """
     if reason is None:
         vectors = fitted.transform(vectors)
@@ -233,7 +227,7 @@ def _encode(experiments: Sequence[Experiment], cache: EmbeddingCache) -> None:
 
 
 class _Encoded:
-    """What all maps of an encoder share; memory holds that of one encoder."""
+    """Vectors and moments of one encoder, which all of its maps share."""
 
     def __init__(self, encoder: Encoder, cache: EmbeddingCache) -> None:
         self.encoder = encoder
@@ -282,7 +276,7 @@ def _first_samples(experiments: Sequence[Experiment]) -> dict[str, Indices]:
 
 
 def _reference(task: Task, name: str, items: Floats) -> Record:
-    """What is no method: it has no encoder, and nothing is fitted."""
+    """Record of a reference row, which has no encoder and no map."""
     columns = {
         **dict.fromkeys(("encoder", "layers", "pooling", "corpus"), "none"),
         "method": name,

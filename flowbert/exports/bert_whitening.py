@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from flowbert.encoders import Encoder, EncoderOptions, open_encoders
+from flowbert.encoders import Encoder, EncoderOptions, open_encoder
 from flowbert.errors import UserError
 from flowbert.maps import KernelMap
 from flowbert.model import Model
@@ -56,18 +56,13 @@ def import_whitening(
                     "received none; expected those of the kernel", argument=name
                 )
     fitted = KernelMap.read(source, scale)
-    opened = open_encoders(encoder)
-    if len(opened) != 1:
-        raise UserError(
-            f"received {len(opened)} of layers and pooling; expected one",
-            argument="encoder",
-        )
-    if fitted.n_features_in_ != opened[0].dim:
+    opened = open_encoder(encoder)
+    if fitted.n_features_in_ != opened.dim:
         raise UserError(
             f"received a kernel for vectors of size {fitted.n_features_in_}; expected "
-            f"{opened[0].dim}, as of the encoder",
+            f"{opened.dim}, as of the encoder",
             argument="source",
         )
-    model = Model(opened[0], fitted)
+    model = Model(opened, fitted)
     model.save(folder)
     return model

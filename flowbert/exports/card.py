@@ -12,9 +12,8 @@ from flowbert.encoders import Encoder
 from flowbert.errors import UserError
 from flowbert.experiments.results import Results
 from flowbert.exports.format import Format
-from flowbert.maps import PERCENTILES, RandomPairs, Raw, make_map
+from flowbert.maps import PERCENTILES, RandomPairs, Raw, is_map, make_map
 from flowbert.model import Model
-from flowbert.registry import imports_refused
 from flowbert.tasks import AVERAGE
 
 TEMPLATE = "card.md.jinja"
@@ -179,11 +178,7 @@ def _kinds(name: str) -> str:
 
 def _canonical(name: str) -> str:
     """The canonical name of a map; any other name unchanged."""
-    try:
-        with imports_refused():
-            return make_map(name).text
-    except UserError:
-        return name
+    return make_map(name).text if is_map(name) else name
 
 
 def _scores(results: Results, encoder: Encoder, method: str) -> list[dict[str, Any]]:

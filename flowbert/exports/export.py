@@ -13,7 +13,7 @@ from flowbert import __version__
 from flowbert.data.sample import sample_corpus
 from flowbert.data.text_files import user_path
 from flowbert.encoders.source import TRAINED_ENCODER
-from flowbert.errors import FlowbertWarning, UserError, first_line
+from flowbert.errors import FlowbertWarning, UserError, first_line, warn
 from flowbert.experiments.results import Results
 from flowbert.exports.card import TEXTS, check_results, model_card, name_in
 from flowbert.exports.format import EXPORT_FORMATS, Format
@@ -144,7 +144,7 @@ def export(
         )
         (folder / "README.md").write_text(card, encoding="utf-8")
     for limit in limits:
-        warnings.warn(f"format: {format}: {limit}", FlowbertWarning, stacklevel=2)
+        warn(f"format: {format}: {limit}")
     if push_to is not None:
         replaced = {
             name for each in EXPORT_FORMATS for name in EXPORT_FORMATS.find(each).files

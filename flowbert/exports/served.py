@@ -58,12 +58,12 @@ def served_by(folder: Path) -> str:
             "sentence-transformers; text-embeddings-inference, vLLM and llama.cpp would "
             f"skip {_shown(left_out)}"
         )
-    layers = [path for kind, path in _modules(folder) if kind == "Dense"]
-    if layers:
-        return (
-            "sentence-transformers, text-embeddings-inference and vLLM; llama.cpp would "
-            f"skip {layers[0]}"
-        )
+    for kind, path in _modules(folder):
+        if kind == "Dense":
+            return (
+                "sentence-transformers, text-embeddings-inference and vLLM; llama.cpp would "
+                f"skip {path}"
+            )
     return "sentence-transformers, text-embeddings-inference, vLLM and llama.cpp"
 
 

@@ -1,7 +1,6 @@
-"""What comes out of a run: candidates of a comparison, the saved model, results and page."""
+"""Outcome of a run: candidates of a comparison, the saved model, results and page."""
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -11,7 +10,7 @@ import torch
 
 from flowbert.data.corpus import OWN_NAMES, Corpus
 from flowbert.encoders import Encoder, SentenceEncoder
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError, warn
 from flowbert.experiments import Results
 from flowbert.experiments.analyze import analyze_results
 from flowbert.experiments.intervals import main_aggregation
@@ -32,9 +31,7 @@ from flowbert.training import read_checkpoint
 from flowbert.vectors import EmbeddingCache
 
 _SCALE_ROWS = 8192  # rows whose vectors set the scale of int8
-_DENSITY_ROWS = (
-    20_000  # rows that Gaussians are fitted on, beside the density of the flow
-)
+_DENSITY_ROWS = 20_000  # rows that Gaussians are fitted on, to compare the flow with
 _COUNTED = 100_000  # sentences whose tokens are counted for the page
 _NOT_MEASURED = (
     "Nothing was measured: no tasks were given. --tasks pairs.csv (columns sentence1, sentence2, "
@@ -43,7 +40,7 @@ _NOT_MEASURED = (
 
 
 def build_candidates(run: Run) -> list[Candidate]:
-    """What a Trainer has trained, after the baseline that it is compared with."""
+    """The baseline, if any, and the trained method, as candidates."""
     module, seed, corpus = run.module, run.options.seed, run.corpus
     if isinstance(module, FlowModule):
         last = run.folder / "checkpoints" / "last.ckpt"
@@ -174,7 +171,7 @@ def write_page(run: Run, results: Results | None = None) -> None:
         message = (
             f"{run.folder}: the page was not written ({error}); the results are saved"
         )
-        warnings.warn(message, FlowbertWarning, stacklevel=2)
+        warn(message)
 
 
 def _densities(run: Run) -> dict[str, Any]:
@@ -239,10 +236,8 @@ def warn_of_transfer(
         lead = estimates[rows[:1]] - estimates[rows[1:]]
         costs = lead.exist & (lead.intervals[:, 0] > 0)
         for each in np.flatnonzero(costs).tolist():
-            warnings.warn(
+            warn(
                 f"corpus: on the development pairs of {task.name} raw vectors are better than "
                 f"{fitted[each].name} fitted on {corpus}, by {lead.texts()[each]}; a map helps "
-                "on text like the text it was fitted on",
-                FlowbertWarning,
-                stacklevel=2,
+                "on text like the text it was fitted on"
             )

@@ -16,7 +16,7 @@ from flowbert.data.corpus import OWN_NAMES, Corpus, load_corpus
 from flowbert.data.sts import Subset
 from flowbert.encoders import SentenceEncoder, open_encoder
 from flowbert.encoders.encoder import NOT_LEARNED
-from flowbert.errors import UserError, check_used, first_line
+from flowbert.errors import UserError, check_unused, first_line
 from flowbert.fitting.run_options import FitOptions
 from flowbert.maps import LabelledPairs, Map
 from flowbert.methods import METHODS, FlowModule, TextDataModule, make_examples
@@ -199,7 +199,7 @@ def _make_examples(run: Run) -> tuple[Examples, dict[str, Any]]:
     if "corpus" in signature(function).parameters:
         corpus, nli = _load_corpus(options, run.tasks), None
     else:
-        check_used({"column": options.column}, (), f"{argument} {text}")
+        check_unused(f"{argument} {text}", column=options.column)
         corpus = None if corpus == "nli" else corpus  # another word for the same
     made = make_examples(text, corpus, nli=nli, tasks=run.tasks, argument=argument)
     return made, data
@@ -222,8 +222,8 @@ def _teach(run: Run, name: str) -> None:
 def _load_corpus(options: FitOptions, tasks: Sequence[Task]) -> Corpus:
     """The corpus of the options; ``target`` and ``train_only`` are those of the first task."""
     if tasks and options.corpus_name in OWN_NAMES:
-        given = {"nli": options.nli, "column": options.column}
-        check_used(given, (), f"the corpus {options.corpus_name}")
+        where = f"the corpus {options.corpus_name}"
+        check_unused(where, nli=options.nli, column=options.column)
         # In a comparison, which has each task's own, `target` is another corpus.
         corpus = tasks[0].corpus(options.corpus_name)
         return replace(

@@ -10,7 +10,7 @@ from flowbert.data.sts import Subset
 from flowbert.data.text_files import as_list
 from flowbert.encoders import EncoderOptions
 from flowbert.encoders.backbone import warn_of_bfloat16
-from flowbert.errors import UserError, check_choice, check_used
+from flowbert.errors import UserError, check_choice, check_unused
 from flowbert.experiments.compare import check_options
 from flowbert.fitting.parts import Run, load_examples, load_rows
 from flowbert.fitting.run_options import FitOptions
@@ -71,7 +71,7 @@ def prepare_run(command: str, options: FitOptions, folder: Path) -> Iterator[Run
     baseline = None
     if kind is FlowModule and options.baseline not in (None, "none"):
         baseline = WhiteningBaseline(_closed_form_baseline(str(options.baseline)))
-    labels = _labels(options, map, baseline, tasks)
+    labels = _load_labels(options, map, baseline, tasks)
     cache = EmbeddingCache(options.cache)
     run = Run(options, folder, tasks, cache, map, baseline, labels)
     if baseline is not None:
@@ -117,17 +117,17 @@ def _closed_form_method(options: FitOptions) -> Map:
         check_choice("method", name, dict.fromkeys([*METHODS, *MAPS]))
     made = make_map(name, "method")
     where = f"method {name}"
-    options.check_unused(["baseline", "model", "data", "checkpoint"], where)
-    trainer = {f"trainer.{name}": x for name, x in (options.trainer or {}).items()}
-    used = [f"trainer.{name}" for name in _WITHOUT_TRAINING]
-    check_used(trainer, used, where)
-    if options.ckpt_path is not None:
-        options.check_unused(["ckpt_path"], where)
+    options.check_unused(
+        ["baseline", "model", "data", "checkpoint", "ckpt_path"], where
+    )
+    trainer = options.trainer or {}
+    unused = {f"trainer.{x}": trainer[x] for x in trainer if x not in _WITHOUT_TRAINING}
+    check_unused(where, **unused)
     return made
 
 
 def _read_saved(path: Path, kind: Any, method: str) -> Mapping[str, Any]:
-    """What a checkpoint was fitted on.
+    """Encoder and corpus that a checkpoint was fitted on.
 
     Raises:
         UserError: If it is one of another method, or ``fit`` did not write it.
@@ -182,7 +182,7 @@ def _closed_form_baseline(text: str) -> Map:
     return made
 
 
-def _labels(
+def _load_labels(
     options: FitOptions,
     map: Map | None,
     baseline: WhiteningBaseline | None,

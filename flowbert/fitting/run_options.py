@@ -10,7 +10,7 @@ import yaml
 from flowbert.data.nli import BUILTIN
 from flowbert.data.text_files import read_yaml
 from flowbert.encoders import EncoderOptions
-from flowbert.errors import UserError, check_choice, check_used, first_line
+from flowbert.errors import UserError, check_choice, check_unused, first_line
 from flowbert.tasks import POSITIVE_ABOVE
 from flowbert.training.checkpoints import RUN_CONFIG
 
@@ -121,13 +121,11 @@ class FitOptions:
         for name in names:
             value, default = getattr(self, name), getattr(usual, name)
             if isinstance(value, EncoderOptions):
-                usual_encoder = asdict(EncoderOptions(default))
-                value = {
-                    k: x for k, x in asdict(value).items() if x != usual_encoder[k]
-                }
+                usual_encoder = vars(EncoderOptions(default))
+                value = {k: x for k, x in vars(value).items() if x != usual_encoder[k]}
             is_default = type(value) is type(default) and bool(value == default)
             if not is_default and (not isinstance(value, Sized) or len(value)):
-                check_used({name: None if value == "none" else value}, (), where)
+                check_unused(where, **{name: None if value == "none" else value})
 
     def to_yaml(self) -> str:
         """Text of ``config.yaml``; of objects in memory, their types."""

@@ -9,7 +9,8 @@ class GlowOptions:
     """Sizes and layers of a :class:`flowbert.flows.Glow`.
 
     Args:
-        levels: Number of levels; half of the dimensions leave after each but the last.
+        levels: Number of levels; half of the dimensions are split off after every level except
+            the last.
         depth: Steps of actnorm, mixing and coupling in each level.
         width: Hidden size of the couplings.
         mixing: ``lu`` (invertible 1x1 convolution), ``reverse`` or ``random``.

@@ -3,8 +3,7 @@
 from flowbert.maps.base import MAPS, AffineMap, LabelledPairs, Map
 from flowbert.maps.chain import Chain, SklearnTransformer, as_map, is_map, make_map
 from flowbert.maps.cosines import PERCENTILES, SAMPLED_ROWS, Cosines, RandomPairs
-from flowbert.maps.density import log_density
-from flowbert.maps.flow import Flow
+from flowbert.maps.flow import Flow, log_density
 from flowbert.maps.precision import (
     PRECISIONS,
     Output,

@@ -1,4 +1,4 @@
-"""What all maps of embeddings share: scikit-learn's contract, rows in and out, affine maps."""
+"""Base classes of maps: scikit-learn's contract, rows in and out, affine maps."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
@@ -331,7 +331,7 @@ class AffineMap(Map):
         moments = self._moments_with(X)
         if moments is None:
             raise UserError("fit: received no rows; expected at least 1")
-        return self._fit_moments(moments, pairs)
+        return self.fit_moments(moments, pairs)
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Add rows ``(N, D)``; y is ignored. Returns self."""
@@ -365,11 +365,6 @@ class AffineMap(Map):
 
     def fit_moments(self, moments: Moments, pairs: LabelledPairs | None = None) -> Self:
         """Fit on rows whose moments are known, such as those of another map. Returns self."""
-        self._fit_moments(moments, pairs)
-        self.moments_ = moments.copy()  # rows may be added to either
-        return self
-
-    def _fit_moments(self, moments: Moments, pairs: LabelledPairs | None) -> Self:
         self.output_dim(moments.dim)
         self.check_pairs(pairs)
         self.moments_ = moments
@@ -377,7 +372,9 @@ class AffineMap(Map):
         self.n_features_in_ = moments.dim
         if pairs is not None:
             self.learn(moments, pairs)
-        return self._solve()
+        self._solve()
+        self.moments_ = moments.copy()  # rows may be added to either
+        return self
 
     def learn(self, moments: Moments, pairs: LabelledPairs) -> None:
         """Learn from labelled pairs, before the map is solved; nothing where it does not."""

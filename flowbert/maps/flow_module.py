@@ -1,6 +1,5 @@
 """BERT-flow as a LightningModule: a Glow-style flow on vectors, by maximum likelihood."""
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor
 
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError, warn
 from flowbert.flows import FlowOptions, FullPrecision, Glow, bits_per_dim
 from flowbert.flows.coupling import COUPLINGS
 from flowbert.flows.mixing import MIXINGS
@@ -54,8 +53,8 @@ class FlowModule(FullPrecision, TrainingModule):
         flow: The :class:`flowbert.flows.Glow`.
         noise_std: Standard deviation of the noise.
         invalid_reason: Why the fitted flow is undefined (too few distinct vectors), or None.
-        fit_parameters: Parameters of :class:`flowbert.maps.Flow` that the fit has used beside the
-            options: ``steps``, ``batch_size`` of all processes, ``held_out`` and ``init_size``.
+        fit_parameters: Further parameters of :class:`flowbert.maps.Flow` that the fit has used:
+            ``steps``, ``batch_size`` of all processes, ``held_out`` and ``init_size``.
 
     Raises:
         UserError: If an argument is outside of its limits.
@@ -110,7 +109,7 @@ class FlowModule(FullPrecision, TrainingModule):
                 f"a flow of N={distinct} distinct sentences in D={dim} dimensions has no maximal "
                 f"likelihood; use noise and at least 2 of them, or more than {dim} without noise"
             )
-            warnings.warn(self.invalid_reason, FlowbertWarning, stacklevel=2)
+            warn(self.invalid_reason)
 
     @property
     def numbers_at_once(self) -> float:

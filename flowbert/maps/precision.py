@@ -1,6 +1,5 @@
 """Output of vectors: fewer dimensions, unit length, fewer bits."""
 
-import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Self
 
@@ -8,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flowbert.arrays import Floats
-from flowbert.errors import FlowbertWarning, UserError, check_choice
+from flowbert.errors import UserError, check_choice, warn
 from flowbert.numbers import is_count
 
 PRECISIONS = ("float32", "int8", "uint8", "binary", "ubinary")
@@ -171,10 +170,8 @@ def quantize(
                 f"received {precision} for one vector; expected a model with a scale",
                 argument="precision",
             )
-        warnings.warn(
-            f"precision: {precision} without a saved scale uses the ranges of these vectors",
-            FlowbertWarning,
-            stacklevel=2,
+        warn(
+            f"precision: {precision} without a saved scale uses the ranges of these vectors"
         )
         ranges = Ranges.of([vectors])
     spans = ranges.high - ranges.low

@@ -1,13 +1,12 @@
 """Files of fitted maps."""
 
-import warnings
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from flowbert import __version__
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError, warn
 from flowbert.io import load_tensors, save_tensors
 from flowbert.maps.base import MAPS, Map
 from flowbert.maps.chain import Chain, as_map
@@ -46,10 +45,7 @@ def save_map(
         name: x for name, x in state.items() if isinstance(x, Tensor)
     }
     metadata: dict[str, Any] = {
-        "parts": [
-            {"name": _name_to_load(part), "parameters": _parameters(part)}
-            for part in parts
-        ],
+        "parts": [_describe(part) for part in parts],
         "values": {name: x for name, x in state.items() if name not in tensors},
         "encoder": encoder,
         "flowbert": __version__,
@@ -64,25 +60,21 @@ def save_map(
     save_tensors(path, _KIND, tensors, **metadata)
 
 
-def _name_to_load(part: Map) -> str:
-    name = MAPS.name_of(type(part))
+def _describe(part: Map) -> dict[str, Any]:
+    """Name and parameters from which a map is loaded again."""
+    name, parameters = MAPS.name_of(type(part)), part.saved_parameters()
     if MAPS.find(name) is not type(part):
         raise UserError(
             f"{name}: cannot be saved, as another class has this name now; expected one fitted anew"
         )
-    return name
-
-
-def _parameters(part: Map) -> dict[str, Any]:
-    parameters = part.saved_parameters()
-    for name, value in parameters.items():
+    for parameter, value in parameters.items():
         if not is_plain(value):
             raise UserError(
-                argument=name,
+                argument=parameter,
                 received=value,
                 expected="a number, text, true, false or none to save",
             )
-    return parameters
+    return {"name": name, "parameters": parameters}
 
 
 def load_map(path: str | Path) -> Map:
@@ -123,7 +115,7 @@ def read_map_file(
             raise UserError(f"{path}: {error}") from error
         if part.invalid_reason is not None:
             message = f"{path}: {part.invalid_reason}"
-            warnings.warn(message, FlowbertWarning, stacklevel=2)
+            warn(message)
         parts.append(part)
     fitted = parts[0] if len(parts) == 1 else Chain.of(*parts) if parts else None
     arrays = {name: x.numpy() for name, x in tensors.items() if name in _OUTPUT}

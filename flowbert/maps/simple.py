@@ -1,6 +1,5 @@
 """Simple maps: raw, centering, mean removal, standardization, truncation, imported kernels."""
 
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -10,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError, warn
 from flowbert.maps.base import MAPS, AffineMap
 from flowbert.vectors.moments import Moments
 
@@ -54,11 +53,9 @@ def standard_deviations(moments: Moments) -> Tensor:
     std = moments.covariance().diagonal().clamp_min(0.0).sqrt()
     constant = std <= _SMALLEST_STD * std.max()
     if bool(constant.any()):
-        warnings.warn(
+        warn(
             f"standardization: {int(constant.sum())} of D={moments.dim} dimensions do not vary; "
-            "they are only centred",
-            FlowbertWarning,
-            stacklevel=2,
+            "they are only centred"
         )
     return torch.where(constant, torch.ones_like(std), std)
 

@@ -1,13 +1,12 @@
 """Whitening and ZCA: each direction of the covariance scaled by a power of its variance."""
 
-import warnings
 from abc import abstractmethod
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from flowbert.errors import FlowbertWarning
+from flowbert.errors import warn
 from flowbert.maps.base import MAPS, AffineMap
 from flowbert.numbers import is_number
 from flowbert.vectors.moments import ROWS_PER_DIRECTION, Moments
@@ -45,11 +44,9 @@ class SpectralMap(AffineMap):
         rank = int((values > self.rank_tolerance * values[0]).sum())
         # A last LayerNorm leaves one direction without variance: that is the usual case.
         if rank < wanted - 1:
-            warnings.warn(
+            warn(
                 f"{self.name}: the covariance of the embeddings has rank {rank}; the other "
-                f"{wanted - rank} of {wanted} directions are dropped",
-                FlowbertWarning,
-                stacklevel=2,
+                f"{wanted - rank} of {wanted} directions are dropped"
             )
         rank = min(rank, wanted)
         if rank == 0:
@@ -59,11 +56,9 @@ class SpectralMap(AffineMap):
             self._equalizes(moments)
             and rank + 1 < moments.distinct < ROWS_PER_DIRECTION * rank
         ):
-            warnings.warn(
+            warn(
                 f"{self.name}: N={moments.distinct} distinct sentences for {rank} directions are "
-                f"few; use shrinkage ({self.name}:shrinkage=0.1)",
-                FlowbertWarning,
-                stacklevel=2,
+                f"few; use shrinkage ({self.name}:shrinkage=0.1)"
             )
         return moments.mean, *self._weights(
             vectors[:, :rank], values[:rank].pow(self.exponent)

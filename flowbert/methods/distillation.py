@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from flowbert.arrays import Floats
 from flowbert.encoders import SentenceEncoder
-from flowbert.errors import UserError, check_choice, check_used
+from flowbert.errors import UserError, check_choice, check_unused
 from flowbert.methods.examples import Examples
 from flowbert.methods.losses import distance_loss, listwise_loss
 from flowbert.methods.text import TextBatch, TextDataModule
@@ -75,12 +75,12 @@ class DistillationModule(TrainedModule):
         check_choice("objective", objective, DISTILLATION_OBJECTIVES)
         super().__init__(encoder, **shared)
         if objective != "listwise":
-            given = {
-                "student_temperature": student_temperature,
-                "teacher_temperature": teacher_temperature,
-                "queue_size": queue_size,
-            }
-            check_used(given, (), f"method distillation with objective {objective}")
+            check_unused(
+                f"method distillation with objective {objective}",
+                student_temperature=student_temperature,
+                teacher_temperature=teacher_temperature,
+                queue_size=queue_size,
+            )
         # It follows from the examples: no checkpoint holds it.
         self.register_buffer("queue", torch.empty(0, encoder.dim), persistent=False)
 

@@ -1,6 +1,5 @@
 """Sentences, pairs and triples that encoders are trained on, and where positives come from."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from flowbert.data.corpus import Corpus
 from flowbert.data.nli import LABELS, load_nli
-from flowbert.errors import FlowbertWarning, UserError, check_used
+from flowbert.errors import UserError, check_unused, warn
 from flowbert.io import digest, sentences_digest
 from flowbert.methods.augment import Edit, MaskedReplacement, edit_words
 from flowbert.registry import Registry
@@ -20,7 +19,7 @@ from flowbert.seeding import Stream
 from flowbert.tasks.labels import training_labels
 
 SOURCES = ("corpus", "nli", "tasks")
-"""What examples are made from."""
+"""Sources of examples."""
 
 OBJECTIVES = ("softmax", "cosine", "triplet")
 """Objectives of Sentence-BERT, which are names of its examples, too."""
@@ -106,7 +105,8 @@ def make_examples(
     function, options = EXAMPLES.parse(text, argument)
     read = signature(function).parameters
     given = {"corpus": getattr(corpus, "name", corpus), "nli": nli}
-    check_used(given, read, f"{argument} {text}")
+    unused = {name: value for name, value in given.items() if name not in read}
+    check_unused(f"{argument} {text}", **unused)
     if "corpus" in read and corpus is None:
         raise ValueError("corpus: received None; expected a Corpus")
     sources = {"corpus": corpus, "nli": nli or "hub", "tasks": tasks}
@@ -223,11 +223,10 @@ def _next_sentences(corpus: Corpus) -> Examples:
     """Each sentence and the next one of the same document."""
     indices = corpus.consecutive()
     if not corpus.blank:
-        warnings.warn(
+        warn(
             f"{corpus.name}: has no blank lines between documents; each sentence is paired "
             "with the next one",
-            FlowbertWarning,
-            stacklevel=3,
+            3,
         )
     first = tuple(corpus.sentences[i] for i in indices)
     second = tuple(corpus.sentences[i + 1] for i in indices)

@@ -1,4 +1,4 @@
-"""Heads: what stands between an encoder and its loss while it is trained."""
+"""Heads between an encoder and its loss, used in training."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def dense_tanh(dim: int, seed: int) -> nn.Sequential:
 
 
 def normalize_head(text: str) -> str:
-    """The one text of all that name the same head: one of :data:`HEADS`, or an affine map.
+    """Canonical text of a head: one of :data:`HEADS`, or an affine map.
 
     Raises:
         UserError: If it names neither, or ``raw``, or a map that is not affine, learns from labels
@@ -57,7 +57,7 @@ def _affine_map(text: str) -> Map:
     for part in split_chain(text):
         parse_spec(part, names, "head")
     made = make_map(text, "head")
-    if not all(_is_head(type(part)) for part in made.parts):  # one's own
+    if not all(_is_head(type(part)) for part in made.parts):  # a custom map
         expected = f"{expected}, or another affine map without labels or random numbers"
         raise UserError(argument="head", received=text, expected=expected)
     return made

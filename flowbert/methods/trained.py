@@ -1,6 +1,5 @@
-"""What the methods that train an encoder share."""
+"""Base class of the methods that train an encoder."""
 
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -12,7 +11,7 @@ from torch.utils.checkpoint import checkpoint as checkpointed
 from flowbert.encoders import SentenceEncoder, check_same_encoder
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.settings import DROPOUT_RATES
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError, warn
 from flowbert.methods.examples import Examples
 from flowbert.methods.masking import predictor_above
 from flowbert.methods.text import TextBatch, TextDataModule
@@ -90,11 +89,9 @@ class TrainedModule(TrainingModule):
         alone = self.hparams.get("head_only", False)
         if self.starts_at_random and not alone and self.trainer.ckpt_path is None:
             name = self.encoder.path or "encoder"
-            warnings.warn(
+            warn(
                 f"{name}: has no prediction layers; new ones start at random and disturb the "
-                "encoder at first (to avoid it, train them alone first: head_only)",
-                FlowbertWarning,
-                stacklevel=2,
+                "encoder at first (to avoid it, train them alone first: head_only)"
             )
 
     def check_examples(self, examples: Examples) -> None:
@@ -118,7 +115,7 @@ class TrainedModule(TrainingModule):
         """The Trainer's data module.
 
         Raises:
-            ValueError: If it is none of sentences.
+            ValueError: If it is not a TextDataModule.
         """
         datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
         if not hasattr(datamodule, "examples"):
@@ -203,7 +200,7 @@ class TrainedModule(TrainingModule):
         checkpoint["encoder"] = kind_of(self.encoder)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Refuse weights of another kind of encoder."""
+        """Check that the weights are for this kind of encoder."""
         super().on_load_checkpoint(checkpoint)
         check_same_encoder(checkpoint["encoder"], kind_of(self.encoder), "checkpoint")
 

@@ -1,7 +1,6 @@
 """Content of a page: results, analysis, logged metrics and options, from memory or files."""
 
 import shlex
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,7 @@ import pandas as pd
 
 from flowbert.analysis import Analysis
 from flowbert.data.text_files import read_yaml
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError, warn
 from flowbert.experiments.analyze import analyze_results
 from flowbert.experiments.results import Results
 from flowbert.maps import is_map
@@ -29,7 +28,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, eq=False)
 class PageContent:
-    """What a page shows; what is missing is empty.
+    """Content of a page; a missing part is empty.
 
     Attributes:
         name: Its name on the page.
@@ -59,9 +58,7 @@ def attempt(part: str | Path, function: Callable[[], _T], default: _T) -> _T:
         return function()
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        warnings.warn(
-            f"{part}: left out of the page ({reason})", FlowbertWarning, stacklevel=2
-        )
+        warn(f"{part}: left out of the page ({reason})")
         return default
 
 
@@ -98,7 +95,7 @@ def read_content(path: Path, analysis: Analysis | None = None) -> PageContent:
 def content_of(
     path: Path, results: Results, analysis: Analysis | None = None
 ) -> PageContent:
-    """What the page of results shows, whether they are in memory or were read.
+    """Content of the page of results, in memory or from files.
 
     What others write into a run folder is read: the options of the command line, and what
     Lightning logged, before a resume as well.
@@ -144,7 +141,7 @@ def _settings(values: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
-    """How to encode with the method that the first verdict names, and how to export it.
+    """Commands that encode with the method of the first verdict, and export it.
 
     Args:
         path: A run folder; others have no model.
@@ -181,9 +178,9 @@ def join_contents(runs: Mapping[str, PageContent]) -> PageContent:
         "Intervals are those of each run. For differences, compare the methods in one run."
     ]
     warned = [
-        f"{name}: {warning}"
+        f"{name}: {each}"
         for name, run in runs.items()
-        for warning in run.record.get("warnings", [])
+        for each in run.record.get("warnings", [])
     ]
     frame, left_out = _with_equal_tasks(pd.concat(frames, ignore_index=True))
     verdicts += left_out

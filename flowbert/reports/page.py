@@ -21,7 +21,7 @@ from flowbert.reports.plots import CONTENT_PLOTS
 from flowbert.reports.result_tables import notes, result_tables, short_names
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    pass
 
 _GENERATOR = b'<meta name="generator" content="flowbert '
 
@@ -78,7 +78,7 @@ def report(
         content = join_contents(
             {name: read_content(Path(path), nothing) for path, name in names.items()}
         )
-    return save_page(content, page if output is None else Path(output))
+    return save_page(content, Path(output or page))
 
 
 def save_page(content: PageContent, page: Path) -> Path:
@@ -101,10 +101,18 @@ def save_page(content: PageContent, page: Path) -> Path:
     pictures_folder = page.with_suffix(".figures")
     if page.name == "report.html":
         pictures_folder = page.with_name("figures")
-    _check_own(page)
+    if page.is_file() and _GENERATOR not in page.read_bytes()[:1000]:
+        raise UserError(
+            f"received {page}, which is not a page of flowbert; expected another file",
+            argument="output",
+        )
     with write_folder_atomically(pictures_folder) as folder:
         pictures = dict(_pictures(content, folder))
-    html = _template().render(
+    from jinja2 import Environment
+
+    source = files("flowbert.reports").joinpath("page.html.jinja").read_text("utf-8")
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    html = environment.from_string(source).render(
         run=content,
         sections=dict(_sections(content, pictures)),
         pictures=pictures,
@@ -116,26 +124,9 @@ def save_page(content: PageContent, page: Path) -> Path:
     return page
 
 
-def _check_own(page: Path) -> None:
-    """Refuse to replace a page of something else."""
-    if page.is_file() and _GENERATOR not in page.read_bytes()[:1000]:
-        raise UserError(
-            f"received {page}, which is not a page of flowbert; expected another file",
-            argument="output",
-        )
-
-
 def page_of(path: Path) -> Path:
     """The page of a run folder, or that of a file of results or of an analysis."""
     return path / "report.html" if path.is_dir() else path.with_suffix(".html")
-
-
-def _template() -> "Template":
-    from jinja2 import Environment
-
-    source = files("flowbert.reports").joinpath("page.html.jinja").read_text("utf-8")
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(source)
 
 
 def plots_of(content: PageContent) -> Iterator[tuple[str, str, Plot, pd.DataFrame]]:
@@ -214,7 +205,7 @@ def _measures(title: str, content: PageContent) -> Section:
 
 
 def _setting(setting: Mapping[str, Any]) -> str:
-    """What was measured, in one line."""
+    """Setting of the analysis in one line."""
     texts = {
         "fitted": "maps fitted on {} other sentences",
         "sentences": "{} sentences measured",

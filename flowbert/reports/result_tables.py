@@ -162,7 +162,7 @@ def _best(scores: pd.DataFrame) -> pd.Series:
 
 
 def notes(frame: pd.DataFrame) -> list[str]:
-    """What all rows share, how to read the tables, and why scores are missing.
+    """Notes on shared settings, symbols of the tables, and missing scores.
 
     Args:
         frame: Rows of results.
@@ -173,19 +173,17 @@ def notes(frame: pd.DataFrame) -> list[str]:
         for name in settings
         if settings[name].nunique() == 1
     ]
-    lines = [", ".join(shared)]
-    if frame["low"].notna().any():
-        lines.append("[ ]: 95% interval")
-    if frame["seed"].nunique() > 1:
-        lines.append("±: standard deviation over the seeds")
-    if frame["metric"].isin(GEOMETRY).any():
-        lines.append("alignment, uniformity: mean over the tasks, lower is better")
-    if frame["supervised"].any():
-        lines.append("*: learned from labelled pairs")
-    if SAMPLE_TASK in set(frame["task"]):
-        lines.append(
-            f"{SAMPLE_TASK} is generated text: its scores say nothing about real data"
-        )
+    sample = f"{SAMPLE_TASK} is generated text: its scores say nothing about real data"
+    geometry = "alignment, uniformity: mean over the tasks, lower is better"
+    shown = {
+        ", ".join(shared): True,
+        "[ ]: 95% interval": frame["low"].notna().any(),
+        "±: standard deviation over the seeds": frame["seed"].nunique() > 1,
+        geometry: frame["metric"].isin(GEOMETRY).any(),
+        "*: learned from labelled pairs": frame["supervised"].any(),
+        sample: SAMPLE_TASK in set(frame["task"]),
+    }
+    lines = [line for line, applies in shown.items() if applies]
     failed = frame[frame["reason"] != ""].groupby(["method", "reason"], sort=False)
     for (method, reason), rows in failed:
         tasks = rows["task"].unique()

@@ -1,6 +1,5 @@
 """Answer ranking: candidate answers ranked by their cosine with the question, and their files."""
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from flowbert.arrays import Floats
 from flowbert.data.hub import hub_name, read_hub
 from flowbert.data.tables import Row, read_table
 from flowbert.data.text_files import user_path
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError, warn
 from flowbert.tasks.base import TASKS, Metric, PairTask, Scorer
 from flowbert.tasks.measures import Weights
 
@@ -90,11 +89,10 @@ def _data(name: str, rows: list[Row]) -> AnswerData:
         raise UserError(f"{rows[0].path}: every {label} is {labels[0]}; expected both")
     answered = np.bincount(question_of, weights=labels) > 0
     if not answered.all():
-        warnings.warn(
+        warn(
             f"{rows[0].path}: {np.sum(~answered)} of {len(questions)} questions have no answer and "
             "are left out of MAP and MRR",
-            FlowbertWarning,
-            stacklevel=3,
+            3,
         )
     return AnswerData(name, tuple(questions), answers, np.array(question_of), labels)
 

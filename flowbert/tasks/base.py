@@ -19,8 +19,7 @@ from flowbert.errors import UserError
 from flowbert.io import digest, sentences_digest
 from flowbert.registry import Registry
 from flowbert.seeding import Stream
-from flowbert.tasks.bootstrap import Counts, draw_counts
-from flowbert.tasks.measures import Weights, unit_rows
+from flowbert.tasks.measures import Counts, Weights, draw_counts, unit_rows
 from flowbert.threads import in_threads
 
 Metric = tuple[str, str]

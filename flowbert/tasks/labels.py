@@ -1,6 +1,5 @@
 """Labelled pairs for methods that learn from them."""
 
-import warnings
 from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
@@ -9,7 +8,7 @@ from numpy.typing import NDArray
 from flowbert.arrays import Floats
 from flowbert.data.sts import Subset, load_sts
 from flowbert.data.text_files import as_list
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError, warn
 from flowbert.tasks.base import Task
 
 
@@ -60,7 +59,7 @@ def training_labels(
             raise UserError(f"{message}; expected {expected}", argument=argument)
         if overlap:
             message = f"labels: {message} and left out"
-            warnings.warn(message, FlowbertWarning, stacklevel=2)
+            warn(message)
     kept = [subset for subset in kept if len(subset)]
     if not kept:
         raise UserError(

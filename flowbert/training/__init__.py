@@ -1,4 +1,4 @@
-"""What every training shares: batches of vectors, callbacks, checkpoints, the Trainer."""
+"""Shared parts of all trainings: batches of vectors, callbacks, checkpoints, the Trainer."""
 
 from flowbert.training.callbacks import StepLog, WhiteningBaseline
 from flowbert.training.checkpoints import (

@@ -1,8 +1,8 @@
-"""What all LightningModules share: optimizer settings, random numbers, checks, checkpoints."""
+"""Base class of all LightningModules: optimizer, random numbers, checks, checkpoints."""
 
 import math
+import sys
 from collections.abc import Callable
-from numbers import Integral, Real
 from typing import Any
 
 import torch
@@ -12,12 +12,14 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from flowbert.errors import UserError, check_choice
+from flowbert.numbers import is_number
 from flowbert.registry import imports_refused
 from flowbert.seeding import Stream
 from flowbert.training.callbacks import TrainingThreads
 from flowbert.training.optim import SCHEDULES, make_schedule
 
 _CHECK_EVERY = 50  # losses: reading one waits for an accelerator
+_LARGEST_FLOAT = sys.float_info.max
 
 Limit = tuple[Callable[[float], bool], str]
 """Which numbers are allowed: a test, and the same in words."""
@@ -65,15 +67,10 @@ def check_limits(**values: Any) -> None:
     for name, value in values.items():
         if name in LIMITS and value is not None:
             allows, expected = LIMITS[name]
-            if not _is_finite(value) or not allows(value):
-                raise UserError(argument=name, received=value, expected=f"{expected}")
-
-
-def _is_finite(value: Any) -> bool:
-    """Whether a value is a number, not true or false, and not infinite."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return False
-    return isinstance(value, Integral) or math.isfinite(value)
+            if not is_number(value, -_LARGEST_FLOAT, _LARGEST_FLOAT) or not allows(
+                value
+            ):
+                raise UserError(argument=name, received=value, expected=expected)
 
 
 class TrainingModule(LightningModule):
@@ -111,7 +108,7 @@ class TrainingModule(LightningModule):
             return super().load_from_checkpoint(*args, **options)
 
     def mapped(self, embeddings: Tensor) -> dict[str, Tensor]:
-        """Embeddings that are measured beside these, by their names in metrics.
+        """Further embeddings to measure, by their names in metrics.
 
         Args:
             embeddings: Those of sentences with the present weights, ``(N, D)``.
@@ -161,7 +158,7 @@ class TrainingModule(LightningModule):
         return f"{schedule!r}{f' with warm-up {warmup}' if warmup else ''}"
 
     def stream(self, name: str) -> Stream:
-        """Random numbers of the batch at hand on this process, the same in a resumed run."""
+        """Random numbers of the current batch on this process, the same in a resumed run."""
         batch = self.trainer.fit_loop.total_batch_idx
         return Stream(self.hparams["seed"], name, batch=batch, rank=self.global_rank)
 
@@ -195,7 +192,7 @@ class TrainingModule(LightningModule):
         self._gradients = {}
 
     def _check_length(self) -> None:
-        """Refuse a length with which the steps that were done would have been others.
+        """Check that the steps that were done do not depend on the new length.
 
         Raises:
             UserError: If the run had another number of steps and a schedule over them, or if more

@@ -12,7 +12,7 @@ from flowbert.threads import threads_for
 
 
 class WhiteningBaseline(Callback):
-    """A closed-form map of the same rows, beside the trained method.
+    """A closed-form map of the same rows, to compare the trained method with.
 
     It is fitted on the data module's ``rows`` before the training, or before a validation or test
     without one, and kept in the checkpoint.
@@ -86,9 +86,9 @@ class StepLog(Callback):
         groups = optimizer.param_groups
         parameters = [p for group in groups for p in group["params"]]
         gradients = [p.grad for p in parameters if p.grad is not None]
-        pl_module.log("step/learning_rate", groups[0]["lr"])
         norm = torch.nn.utils.get_total_norm(gradients)
-        pl_module.log("step/gradient_norm", norm)
+        rate = groups[0]["lr"]
+        pl_module.log_dict({"step/learning_rate": rate, "step/gradient_norm": norm})
 
 
 class TrainingThreads(Callback):

@@ -1,6 +1,5 @@
 """Scores of every method on the development split during a training."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 from pytorch_lightning import Callback, Trainer
 from torch import Tensor
 
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError, warn
 from flowbert.tasks import STS
 from flowbert.training.callbacks import WhiteningBaseline
 
@@ -34,7 +33,7 @@ class TaskEvaluation(Callback):
         tasks: Tasks of the development split.
         embed: Embeddings of sentences before the training, ``(M, D)``, such as
             ``encoder.encode``.
-        baseline: The closed-form map beside the trained method, if any.
+        baseline: The closed-form map to compare the trained method with, if any.
 
     Raises:
         UserError: If ``embed`` is an encoder.
@@ -71,9 +70,8 @@ class TaskEvaluation(Callback):
             if task not in self._fixed:
                 self._fixed[task] = _scores("raw", task, start)
                 if self.baseline is not None:
-                    fitted = self.baseline.map
+                    fitted, name = self.baseline.map, self.baseline.name
                     mapped = fitted.transform(start)
-                    name = self.baseline.name
                     scores = _scores(name, task, mapped, fitted.invalid_reason)
                     self._fixed[task] |= scores
             now = pl_module.embed_sentences(task.sentences, start)
@@ -85,11 +83,10 @@ class TaskEvaluation(Callback):
     def on_validation_end(self, trainer: Trainer, pl_module: Any) -> None:
         """Keep the correlations and the likelihood."""
         if trainer.state.fn == "fit" and not trainer.sanity_checking:
-            logged = trainer.callback_metrics
-            wanted = {name for name in logged if name.endswith("/spearman_all")}
             kept = {
-                name: float(logged[name])
-                for name in {*wanted, *_LIKELIHOODS} & {*logged}
+                name: float(value)
+                for name, value in trainer.callback_metrics.items()
+                if name.endswith("/spearman_all") or name in _LIKELIHOODS
             }
             self._history.append({"step": trainer.global_step, **kept})
 
@@ -104,10 +101,10 @@ class TaskEvaluation(Callback):
                 self._history, f"{pl_module.name}/{where}", rival
             )
             for message in messages:
-                warnings.warn(message, FlowbertWarning, stacklevel=2)
+                warn(message)
 
     def state_dict(self) -> dict[str, Any]:
-        """What a resumed fit compares its end with."""
+        """Scores so far, for a resumed fit."""
         return {"history": self._history}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -118,7 +115,7 @@ class TaskEvaluation(Callback):
 def find_regressions(
     history: Sequence[dict[str, float]], own: str, rival: str | None
 ) -> list[str]:
-    """What is to be told of a fit whose score ends lower than it might.
+    """Warnings about a fit whose final score is below its best, or below the baseline.
 
     Args:
         history: Step, scores and, of a flow, bits per dimension by name, of each validation.

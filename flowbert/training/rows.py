@@ -16,7 +16,7 @@ from flowbert.training.sampler import BatchDataModule, same_for_all
 from flowbert.vectors import Vectors, as_vectors
 
 _LIKELIHOOD_SAMPLE = (
-    2048  # fitting rows whose likelihood is logged beside that of held-out ones
+    2048  # fitting rows whose likelihood is logged, as that of held-out rows is
 )
 
 

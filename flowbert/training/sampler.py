@@ -183,7 +183,7 @@ class BatchDataModule(LightningDataModule):
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """What is trained on: name, digest and number, as JSON values."""
+        """Name, digest and number of the training examples, as JSON values."""
 
     def test_dataloader(self) -> Any:
         """The same as in validation."""

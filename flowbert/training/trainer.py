@@ -2,6 +2,7 @@
 
 import inspect
 import logging
+import math
 import os
 import random
 import signal
@@ -19,6 +20,7 @@ from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.accelerators import CPUAccelerator
 
 from flowbert.errors import UserError, choices
+from flowbert.numbers import is_count, is_number
 from flowbert.quota import available_processors
 
 # Each with the reason why it is harmless here.
@@ -94,7 +96,7 @@ def make_trainer(
 
 
 def check_processes(trainer: Trainer, group: str = "") -> None:
-    """Refuse more processes on a CPU than it has processors, and machines that nobody starts.
+    """Check that a CPU has a processor for each process, and that a launcher starts all machines.
 
     Without a launcher Lightning waits for the other machines for half an hour.
 
@@ -130,13 +132,12 @@ def _check_option(name: str, value: Any) -> None:
     if value is None:
         return
     expected = None
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if name in _LOWEST:
-        if not isinstance(value, int) or not is_number or value < _LOWEST[name]:
+        if not is_count(value, _LOWEST[name], math.inf):
             expected = f"a whole number of at least {_LOWEST[name]}"
-    elif name == "gradient_clip_val" and not (is_number and value >= 0):
+    elif name == "gradient_clip_val" and not is_number(value, 0, math.inf):
         expected = "a number of at least 0"
-    elif name == "val_check_interval" and is_number and not value > 0:
+    elif name == "val_check_interval" and is_number(value, -math.inf, 0):
         expected = "a whole number of batches, or a share of an epoch above 0"
     if expected is not None:
         raise UserError(argument=f"trainer.{name}", received=value, expected=expected)

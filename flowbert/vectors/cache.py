@@ -86,9 +86,7 @@ class EmbeddingCache:
         self._fill(self._find_stores(encoders), sentences)
 
     def _fill(
-        self,
-        found: Sequence[tuple[Encoder, Store]],
-        sentences: Sequence[str],
+        self, found: Sequence[tuple[Encoder, Store]], sentences: Sequence[str]
     ) -> None:
         passes: dict[str, dict[Store, Encoder]] = {}
         for part, store in found:
@@ -222,8 +220,15 @@ def _encode_missing(
     with bar(desc="Encoding", total=len(todo), unit="sentences") as progress:
         for start in range(0, len(todo), BLOCK_SENTENCES):
             block = todo[start : start + BLOCK_SENTENCES].tolist()
-            encoders = list(parts.values())
-            vectors = _encode(encoders, [texts[i] for i in block], progress)
+            sentences = [texts[i] for i in block]
+            encoders: list[Any] = list(parts.values())
+            first = encoders[0]
+            if isinstance(first, SentenceEncoder):
+                count = progress.update
+                vectors = first.encode_variants(encoders, sentences, on_batch=count)
+            else:  # all others have a pass of their own
+                vectors = [first.encode(sentences)]
+                progress.update(len(sentences))
             for store, rows in zip(parts, vectors, strict=True):
                 store.add([keys[i] for i in block], rows)
 
@@ -232,19 +237,6 @@ def _missing(stores: Iterable[Store], keys: Sequence[bytes]) -> NDArray[np.bool_
     """Whether a store lacks each sentence, ``(N,)``."""
     masks = np.array([store.missing(keys) for store in stores])
     return np.asarray(masks.any(axis=0))
-
-
-def _encode(
-    encoders: Sequence[Any], sentences: Sequence[str], progress: Any
-) -> list[Floats]:
-    if isinstance(encoders[0], SentenceEncoder):
-        return encoders[0].encode_variants(
-            encoders, sentences, on_batch=progress.update
-        )
-    (encoder,) = encoders  # all others have a pass of their own
-    vectors = encoder.encode(sentences)
-    progress.update(len(sentences))
-    return [vectors]
 
 
 def _keys(sentences: Sequence[str]) -> list[bytes]:

@@ -1,7 +1,6 @@
 """Vectors of one encoder by sentence: an SQLite table in a file, or in memory."""
 
 import sqlite3
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ import xxhash
 from filelock import FileLock, Timeout
 
 from flowbert.arrays import Floats
-from flowbert.errors import FlowbertWarning
+from flowbert.errors import warn
 
 KEY_BYTES = 16
 """Size of the digest by which a sentence is found."""
@@ -67,7 +66,7 @@ class Store:
         try:
             acquired = lock.acquire(timeout=WARN_AFTER_SECONDS)
         except Timeout:
-            _warn(
+            warn(
                 f"{lock.lock_file}: waits for a process that encodes with the same encoder"
             )
             acquired = lock.acquire()
@@ -130,7 +129,7 @@ class Store:
             if self._path is None or code & 0xFF not in _DAMAGED:
                 raise
             self._path.unlink(missing_ok=True)
-            _warn(f"{self._path}: damaged and deleted ({error}); {_AGAIN}")
+            warn(f"{self._path}: damaged and deleted ({error}); {_AGAIN}")
         finally:
             if self._path is not None:
                 database.close()
@@ -154,7 +153,7 @@ class Store:
             raise sqlite3.DatabaseError("the index contradicts the table")
         if damaged:
             database.executemany("DELETE FROM vectors WHERE rowid = ?", damaged)
-            _warn(
+            warn(
                 f"{self._path}: {len(damaged)} vectors are damaged, or of another encoder; {_AGAIN}"
             )
         return rows
@@ -175,7 +174,3 @@ def _find(
 def _chunks(keys: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
     for start in range(0, len(keys), _KEYS_AT_ONCE):
         yield keys[start : start + _KEYS_AT_ONCE]
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, FlowbertWarning, stacklevel=2)

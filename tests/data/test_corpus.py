@@ -97,7 +97,7 @@ def test_names_are_no_sentences(tmp_path: Path) -> None:
         (
             FRAME,
             None,
-            "column: received none; expected .* columns of corpus: id, text",
+            "column: received none; corpus has the columns id, text",
         ),
         (FRAME, "txt", r"column: received txt; .* id, text \(did you mean 'text'"),
         (FRAME, "id", "sentence 1 is 0; expected text"),

@@ -113,11 +113,15 @@ def test_no_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("reader", "content", "message"),
     [
-        ("corpus", "x,y\n1,2\n", "column: received none; expected .*a.csv: x, y$"),
+        (
+            "corpus",
+            "x,y\n1,2\n",
+            "column: received none; .*a.csv has the columns x, y$",
+        ),
         (
             "pairs",
             PAIRS.replace("1,", "_1,"),
-            "columns: received sentence1, sentence2, score; expected .*a.csv: sentence_1, "
+            "columns: received sentence1, sentence2, score; .*a.csv has the columns sentence_1, "
             "sentence2, score .did you mean 'sentence_1'",
         ),
     ],

@@ -492,7 +492,7 @@ def test_dense_modules_need_the_package(
 ) -> None:
     add_modules(folder, MEAN, DENSE)
     monkeypatch.setitem(__import__("sys").modules, "sentence_transformers", None)
-    refused(folder, "pip install 'flowbert[export]'")
+    refused(folder, "pip install sentence-transformers")
     refused(folder, "max_length: received 9", max_length=9)
 
 

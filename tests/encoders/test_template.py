@@ -53,7 +53,12 @@ def test_the_last_token_is_that_of_the_template_and_means_are_of_the_sentence(
     special = 1 if kind == "bert" else 0
     last = encoder_of(kind, layers="last", pooling="last_token", template=AROUND)
     span = last.variant(pooling="mean", layers=2)
-    read = [encoder.encode(SENTENCES) for encoder in (last, span)]
+    few = [encoder.encode(SENTENCES) for encoder in (last, span)]
+    assert last.backbone.reads_prefixes is None
+    read = [encoder.encode(SENTENCES * 4) for encoder in (last, span)]
+    np.testing.assert_allclose(
+        np.array(read)[:, : len(SENTENCES)], few, rtol=0, atol=TOLERANCE
+    )
     # Their first tokens are computed once, where the network can go on from them.
     assert last.backbone.reads_prefixes == (kind != "bert")
     for number, sentence in enumerate(SENTENCES):

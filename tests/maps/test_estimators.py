@@ -86,8 +86,8 @@ DEFAULT = [
 class Supplied(LearnedRemoval):
     """Learns from random pairs where there are none: scikit-learn's checks have rows only."""
 
-    def _fit_moments(self, moments: Moments, pairs: LabelledPairs | None) -> Self:
-        return super()._fit_moments(moments, pairs or pairs_of(rows(20, moments.dim)))
+    def fit_moments(self, moments: Moments, pairs: LabelledPairs | None = None) -> Self:
+        return super().fit_moments(moments, pairs or pairs_of(rows(20, moments.dim)))
 
     def solve(self, moments: Moments) -> Any:
         if not hasattr(self, "weights_"):  # after partial_fit

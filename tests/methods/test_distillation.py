@@ -131,7 +131,7 @@ FIT: dict[str, Any] = {
 
 
 def targets_of(teacher: Path | str, folder: Path, **options: Any) -> Any:
-    """Targets of a fit that is prepared."""
+    """Targets of a prepared fit."""
     data = {"teacher": str(teacher), "batch_size": 8}
     given = FIT | {"data": data, "run_dir": folder / "run"} | options
     with prepare_run("fit", FitOptions(**given), given["run_dir"]) as run:

@@ -115,8 +115,7 @@ def test_next_sentences_are_of_a_text(tmp_path: Path) -> None:
     unordered: list[tuple[Any, dict[str, str]]] = [
         ("builtin-sample", {}),
         ("nli", NLI),
-        ("target", {"task": "SAMPLE"}),
-        ("train_only", {"task": "SAMPLE"}),
+        (load_tasks("SAMPLE")[0].corpus("target"), {}),
         (load_corpus("builtin-sample").sample(50, 0), {}),
         (["a", "", "b"], {}),
     ]

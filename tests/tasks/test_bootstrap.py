@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from flowbert.seeding import Stream
 from flowbert.tasks import load_task
-from flowbert.tasks.bootstrap import Counts, ResampledSpearman, draw_counts
-from flowbert.tasks.measures import spearman
+from flowbert.tasks.measures import Counts, ResampledSpearman, draw_counts, spearman
 
 
 def draws(strata: tuple[int, ...] = (30, 50), seed: int = 0) -> Counts:

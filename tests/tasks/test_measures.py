@@ -11,8 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowbert.tasks.bootstrap import ResampledSpearman
 from flowbert.tasks.measures import (
+    ResampledSpearman,
     alignment,
     mean_cosine,
     spearman,

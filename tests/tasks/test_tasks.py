@@ -30,7 +30,7 @@ from flowbert.tasks import (
     spearman,
 )
 from flowbert.tasks.answers import AnswerData
-from flowbert.tasks.bootstrap import draw_counts
+from flowbert.tasks.measures import draw_counts
 from flowbert.tasks.probe import EntailmentData, load_entailment
 
 # A question without any answer is left out of MAP and MRR, with a warning.
