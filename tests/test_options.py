@@ -344,8 +344,8 @@ EXPORT: Table = {
     "encoder": Refused("../given/words.txt"),
     "results": Refused("../given/other.json"),
     "license": Change("mit"),
-    "push_to": Exempt("the hub; tests/exports/test_hub.py"),
-    "private": Exempt("the hub; tests/exports/test_hub.py"),
+    "push_to": Exempt("the hub; tests/exports/test_upload.py"),
+    "private": Exempt("the hub; tests/exports/test_upload.py"),
 }
 IMPORT: Table = {
     **ALL,

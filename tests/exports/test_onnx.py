@@ -37,10 +37,8 @@ def test_layers_pooling_and_a_chain_with_a_flow(tmp_path: Path) -> None:
     check(Model(encoder, fit_map(chain, encoder.encode(TEXTS))), tmp_path)
 
 
-@pytest.mark.parametrize(
-    "template",
-    ["the {} in {} mat", pytest.param("prompteol", marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("template", ["the {} in {} mat", "prompteol"])
 def test_views_of_a_template(template: str, tmp_path: Path) -> None:
     write_tiny(tmp_path / "llama", "llama")
     views: list[dict[str, Any]] = [
