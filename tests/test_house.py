@@ -141,8 +141,8 @@ FITTING = {
     "methods/heads.py": "a map in the loss of a training, which knows no experiments",
     "methods/simcse.py": "that head",
     "analysis/cls_token.py": "a whitening that is no result, but tells what [CLS] holds",
-    "analysis/bits.py": "a covariance of scikit-learn",
-    "analysis/nearest.py": "an index of scikit-learn",
+    "analysis/gaussianity.py": "a covariance of scikit-learn",
+    "analysis/isotropy.py": "an index of scikit-learn",
     "tasks/probe.py": "a classifier of scikit-learn",
 }
 
