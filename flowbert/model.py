@@ -49,9 +49,8 @@ from flowbert.maps.state import digest_state
 from flowbert.registry import imports_refused
 from flowbert.seeding import Stream
 
-_ENCODER_PATHS = (
-    "places"  # the encoder's path relative to the model folder, and absolute
-)
+# The encoder's path relative to the model folder, and absolute.
+_ENCODER_PATHS = "places"
 _LARGEST_COSINE = 1.01  # in half precision
 _SENTENCES_IN_MEMORY = 16384  # sentences whose tokens are in memory at once
 

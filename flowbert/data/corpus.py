@@ -92,9 +92,8 @@ def _check_texts(values: Iterable[Any]) -> list[str]:
     return texts
 
 
-_CHECKED_FOR_NAMES = (
-    100  # sentences in memory that are checked for names of corpora and files
-)
+# Sentences in memory that are checked for names of corpora and files.
+_CHECKED_FOR_NAMES = 100
 NAMED = ("target", "train_only", "nli", BUILTIN)
 
 OWN_NAMES = {"target": "{} sentences", "train_only": "{} train sentences"}

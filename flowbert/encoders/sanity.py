@@ -24,9 +24,8 @@ _CHECKED = (
 _ROUNDINGS = 16  # of a hidden state in one layer
 # Large weights amplify roundings (6e-5 in float32); padding moves ConvBERT by 0.08 (cosine 0.997).
 _LEAST_TOLERANCE = 1e-3
-_OUTLIER_RATIO = (
-    20  # norm of a token by the median; a mean of that many tokens is close to it
-)
+# Norm of a token by the median; a mean of that many tokens is close to it.
+_OUTLIER_RATIO = 20
 
 
 class Findings(NamedTuple):

@@ -193,9 +193,8 @@ def _densities(run: Run) -> dict[str, Any]:
 
 _UNIFORMITY_SENTENCES = 100  # sentences of a measure that is not used
 
-_TRANSFER_RESAMPLES = (
-    200  # the interval of the difference excludes 0, or nothing is said
-)
+# Resamples: a warning requires that the interval of the difference excludes 0.
+_TRANSFER_RESAMPLES = 200
 
 
 def warn_of_transfer(

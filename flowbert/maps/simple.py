@@ -13,9 +13,8 @@ from flowbert.errors import UserError, warn
 from flowbert.maps.base import MAPS, AffineMap
 from flowbert.vectors.moments import Moments
 
-_SMALLEST_STD = (
-    1e-7  # of the largest standard deviation: what float32 embeddings resolve
-)
+# Relative to the largest standard deviation: the resolution of float32 embeddings.
+_SMALLEST_STD = 1e-7
 
 
 @MAPS.register("raw")

@@ -23,9 +23,8 @@ TextBatch = dict[str, Any]
 _LEAST = 32  # sentences of a chunk: fewer cost more than the padding saved
 _SHORTER = 0.8  # share of its longest sentence below which a chunk ends
 _VALIDATED = 1024  # examples of a validation at most
-_SENTENCES_AT_ONCE = (
-    8192  # sentences tokenized together, or embedded together in a prediction
-)
+# Sentences tokenized together, or embedded together in a prediction.
+_SENTENCES_AT_ONCE = 8192
 
 
 class TextDataModule(BatchDataModule):

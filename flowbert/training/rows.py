@@ -15,9 +15,8 @@ from flowbert.training.base import check_limits
 from flowbert.training.sampler import BatchDataModule, same_for_all
 from flowbert.vectors import Vectors, as_vectors
 
-_LIKELIHOOD_SAMPLE = (
-    2048  # fitting rows whose likelihood is logged, as that of held-out rows is
-)
+# Fitting rows whose likelihood is logged, as that of held-out rows is.
+_LIKELIHOOD_SAMPLE = 2048
 
 
 class RowsDataModule(BatchDataModule):

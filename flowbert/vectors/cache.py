@@ -29,9 +29,8 @@ VERSION = 2
 MEMORY_BYTES = 2**30
 """Size of the vectors above which a copy is in a temporary file."""
 
-_ATTEMPTS = (
-    4  # to read: at first, after encoding, and after damage to a file and to another
-)
+# Reads: the first, after encoding, and after damage to one file and to another.
+_ATTEMPTS = 4
 
 
 class EmbeddingCache:
