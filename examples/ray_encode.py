@@ -39,7 +39,7 @@ def main(encoder: str, sentences: str, vectors: str) -> None:
     texts = ray.data.read_parquet(sentences)
     texts = texts.repartition(
         target_num_rows_per_block=4096
-    )  # small files are one block else
+    )  # otherwise each small file is one block
     actors = {"compute": ray.data.ActorPoolStrategy(size=2), "batch_size": None}
     raw = Model(load_encoder(encoder))
     model = ray.put(raw)  # kept here, for an actor that starts again
