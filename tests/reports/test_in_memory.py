@@ -42,6 +42,7 @@ def test_a_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert written(report(run, tmp_path / "again" / "report.html")) == own
 
 
+@pytest.mark.slow
 def test_an_analysis(tmp_path: Path) -> None:
     file = tmp_path / "own.analysis.json"
     analysis = analyze(methods="raw", limit=50, measures="spectra,norms", output=file)
