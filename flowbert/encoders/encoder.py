@@ -1,7 +1,7 @@
 """Sentences to vectors through a transformers network: layers averaged, tokens pooled."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
@@ -10,9 +10,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from flowbert.arrays import Floats, is_pinned_for
+from flowbert.arrays import Floats
 from flowbert.encoders.backbone import Backbone, warn_of_bfloat16
 from flowbert.encoders.base import BLOCK_SENTENCES
+from flowbert.encoders.batches import (
+    plan_batches,
+    to_device,
+    with_next_begun,
+    workers,
+)
 from flowbert.encoders.layers import (
     LayerSpec,
     average_layers,
@@ -28,7 +34,6 @@ from flowbert.encoders.pooling import (
 )
 from flowbert.encoders.prefix import Prefix
 from flowbert.encoders.sanity import find, first_is_sink, warn_of_findings
-from flowbert.encoders.settings import changes_positions
 from flowbert.encoders.source import (
     FolderSettings,
     locate,
@@ -47,7 +52,7 @@ from flowbert.encoders.template import (
 from flowbert.encoders.token_weights import TokenCounts, vocabulary_size
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io import digest_tensors, write_folder_atomically
-from flowbert.threads import MAX_WORKERS, in_threads
+from flowbert.threads import in_threads
 
 # Larger batches fall out of the caches of a CPU; an accelerator needs many tokens at once.
 BATCH_TOKENS_CPU = 512  # in float32; twice as many in half precision, a tenth faster
@@ -55,27 +60,6 @@ BATCH_TOKENS_ACCELERATOR = 16384
 
 PREFIX_SENTENCES = 16
 """Sentences from which the tokens before them are computed once; with fewer, it is slower."""
-
-# Kinds whose modules write nothing while they compute, so that threads may share them.
-SHAREABLE = (
-    "albert",
-    "bert",
-    "camembert",
-    "deberta-v2",
-    "distilbert",
-    "electra",
-    "gpt2",
-    "llama",
-    "mistral",
-    "modernbert",
-    "mpnet",
-    "qwen2",
-    "qwen3",
-    "roberta",
-    "roformer",
-    "xlm-roberta",
-    "xlnet",
-)
 
 NOT_LEARNED = (
     "has no learned token weights; learned_weights is the same as mean until a training"
@@ -243,20 +227,36 @@ class SentenceEncoder(nn.Module):
         if (layers, pooling, template, skip_first) == (None, None, None, None):
             skip_first = self.skip_first
         kept = pooling is None or _same_weights(pooling, str(self.pooling))
-        other = SentenceEncoder(
+        changed: dict[str, Any] = {
+            "layers": layers,
+            "pooling": pooling,
+            "max_length": max_length,
+            "template": template,
+            "by_layer": by_layer,
+        }
+        other = self._with(
             self.backbone,
-            layers=self.layers if layers is None else layers,
-            pooling=str(self.pooling) if pooling is None else pooling,
-            max_length=self.max_length if max_length is None else max_length,
-            template=self.template if template is None else template,
             skip_first=skip_first,
-            frozen=self.frozen,
             count_over=count_over,
             token_weights=self.token_weights if kept else None,
-            by_layer=self.by_layer if by_layer is None else by_layer,
+            **{name: value for name, value in changed.items() if value is not None},
         )
         other.counted = self.counted if kept else other.counted
         return other
+
+    def _with(self, backbone: Backbone, **changed: Any) -> "SentenceEncoder":
+        """This encoder on a backbone of its vocabulary, with changed arguments."""
+        own: dict[str, Any] = {
+            "layers": self.layers,
+            "pooling": str(self.pooling),
+            "max_length": self.max_length,
+            "template": self.template,
+            "skip_first": self.skip_first,
+            "frozen": self.frozen,
+            "token_weights": self.token_weights,
+            "by_layer": self.by_layer,
+        }
+        return SentenceEncoder(backbone, **own | changed)
 
     def _has_sink(self) -> bool:
         """Whether the pooling would read an attention sink as the first token."""
@@ -337,16 +337,7 @@ class SentenceEncoder(nn.Module):
         backbone = self.backbone.with_tokenizer(
             self.wrapping.add_to(self.backbone.tokenizer)
         )
-        return SentenceEncoder(
-            backbone,
-            layers=self.layers,
-            pooling=str(self.pooling),
-            max_length=self.max_length,
-            template="",
-            skip_first=False,
-            frozen=self.frozen,
-            token_weights=self.token_weights,
-        )
+        return self._with(backbone, template="", skip_first=False)
 
     def without_upper_blocks(self) -> "SentenceEncoder":
         """The same vectors from a network without the blocks that they do not read.
@@ -355,18 +346,7 @@ class SentenceEncoder(nn.Module):
         norm.
         """
         backbone = self.backbone.first_blocks(max(self.layers) + 1)
-        if backbone is self.backbone:
-            return self
-        return SentenceEncoder(
-            backbone,
-            layers=self.layers,
-            pooling=str(self.pooling),
-            max_length=self.max_length,
-            template=self.template,
-            skip_first=self.skip_first,
-            frozen=self.frozen,
-            token_weights=self.token_weights,
-        )
+        return self if backbone is self.backbone else self._with(backbone)
 
     def lengths(self, sentences: Sequence[str]) -> list[int]:
         """Number of tokens of each sentence, special ones included, after truncation."""
@@ -538,7 +518,7 @@ class SentenceEncoder(nn.Module):
 
         def embed(batch: Sequence[int]) -> Tensor:
             features = backbone.pad([rows[i] for i in batch])
-            return _compute(variants, _to_device(features, device), prefix)
+            return _compute(variants, to_device(features, device), prefix)
 
         with backbone.evaluating():
             equal_lengths = self._check_network(variants)
@@ -550,7 +530,7 @@ class SentenceEncoder(nn.Module):
                 lengths = [length - prefix.length for length in lengths]
             plan = plan_batches(lengths, sentences, batch_tokens, equal_lengths)
             with in_threads(embed, plan, workers(backbone.network)) as batches:
-                for batch, vectors in zip(plan, _with_next_begun(batches), strict=True):
+                for batch, vectors in zip(plan, with_next_begun(batches), strict=True):
                     result[:, batch] = vectors.cpu().numpy()
                     if on_batch is not None:
                         on_batch(len(batch))
@@ -674,82 +654,8 @@ def _compute(
     return torch.stack([variant.read(output, features) for variant in variants])
 
 
-def plan_batches(
-    lengths: Sequence[int],
-    sentences: Sequence[str],
-    batch_tokens: int,
-    equal_lengths: bool = False,
-) -> list[list[int]]:
-    """Batches of similar length whose padded size stays within ``batch_tokens``.
-
-    The order of the sentences plays no role. The longest come first, so that a lack of memory shows
-    at once.
-
-    Args:
-        lengths: Tokens of each sentence.
-        sentences: The sentences, which order those of equal length.
-        batch_tokens: Tokens of a batch, padding included; a longer sentence is a batch alone.
-        equal_lengths: Whether the sentences of a batch have equal lengths.
-
-    Returns:
-        Indices of sentences, each once.
-
-    Example:
-        >>> plan_batches([2, 5, 2, 4], ["b", "d", "a", "c"], 10)
-        [[1, 3], [0, 2]]
-    """
-    order = sorted(
-        range(len(sentences)), key=lambda i: (lengths[i], sentences[i]), reverse=True
-    )
-    batches: list[list[int]] = []
-    for i in order:
-        longest = lengths[batches[-1][0]] if batches else 0
-        if (
-            not batches
-            or (len(batches[-1]) + 1) * longest > batch_tokens
-            or (equal_lengths and lengths[i] != longest)
-        ):
-            batches.append([])
-        batches[-1].append(i)
-    return batches
-
-
-def workers(network: nn.Module) -> int:
-    """Number of batches that threads may send through a frozen network at the same time.
-
-    Two at a time on two processors are 1.8 times as fast as one on all threads.
-    """
-    config: Any = network.config
-    device = next(network.parameters()).device
-    changing = [
-        changes_positions(getattr(module, "rope_type", ""))
-        for module in network.modules()
-    ]
-    if device.type != "cpu" or config.model_type not in SHAREABLE or any(changing):
-        return 1
-    return MAX_WORKERS
-
-
 def _same_weights(first_text: str, second_text: str) -> bool:
     """Whether two poolings have the same token weights."""
     first, second = make_pooling(first_text), make_pooling(second_text)
     same = {**first.options, "half": None} == {**second.options, "half": None}
     return first.name == second.name and same
-
-
-def _to_device(features: TokenFeatures, device: torch.device) -> dict[str, Tensor]:
-    """Features on a device, of which the host does not wait for the copy."""
-    pinned = is_pinned_for(device)
-    return {
-        name: (value.pin_memory() if pinned else value).to(device, non_blocking=pinned)
-        for name, value in features.items()
-    }
-
-
-def _with_next_begun(items: Iterable[Tensor]) -> Iterator[Tensor]:
-    """Each item once the next is being computed, so that a GPU has work while one is copied."""
-    waiting: list[Tensor] = []
-    for item in items:
-        yield from waiting
-        waiting = [item]
-    yield from waiting

@@ -2,6 +2,7 @@
 
 from flowbert.tasks.answers import AnswerRanking
 from flowbert.tasks.base import AVERAGE, TASKS, PairTask, Record, Task
+from flowbert.tasks.lexical import Lexical, LexicalCharacters
 from flowbert.tasks.loading import load_scoring, load_task, load_tasks
 from flowbert.tasks.measures import (
     AGGREGATIONS,
@@ -12,7 +13,7 @@ from flowbert.tasks.measures import (
     uniformity,
 )
 from flowbert.tasks.probe import Probe
-from flowbert.tasks.sts import POSITIVE_ABOVE, STS, Lexical, LexicalCharacters, Pairs
+from flowbert.tasks.sts import POSITIVE_ABOVE, STS, Pairs
 
 __all__ = [
     "AGGREGATIONS",

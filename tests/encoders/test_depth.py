@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from encoders.tiny import CONFIGS, SENTENCES, tiny_network
 from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.encoder import SHAREABLE, workers
+from flowbert.encoders.batches import SHAREABLE, workers
 
 Tiny = Callable[[str], Path]
 TRANSFORMERS_4 = transformers.__version__.startswith("4.")
