@@ -126,7 +126,7 @@ class _Adam(torch.optim.Optimizer):
 
 def bertflow_step(x: Tensor, levels: int, depth: int, width: int) -> Callable[[], None]:
     """A step on rows ``(B, D)``: both passes, clipping, optimizer."""
-    flow = _Flow(x.shape[1], levels, depth, width)
+    flow = _Flow(x.shape[1], levels, depth, width).to(x.device)
     parameters = [p for p in flow.parameters() if p.requires_grad]
     optimizer = _Adam(parameters)
 

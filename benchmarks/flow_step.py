@@ -25,40 +25,41 @@ NUMBERS = 9  # moved for each parameter, four bytes each
 STEPS = 10  # in a row: in a training the caches hold the numbers of the step before
 
 
-def rows(setting: Setting) -> Iterator[Row]:
+def rows(setting: Setting, device: str = "cpu") -> Iterator[Row]:
     """The step with ``reverse``, and with ``lu``."""
-    x = torch.randn(BATCH, DIM, generator=torch.Generator().manual_seed(0))
+    x = torch.randn(BATCH, DIM, generator=torch.Generator().manual_seed(0)).to(device)
     peer = bertflow_step(x, LEVELS, DEPTH, WIDTH)
     yield _row(setting, "reverse", x, "pytorch-bertflow, written anew", peer)
     if not find_spec("nflows"):
         raise NotMeasured("lu needs nflows (pip install --no-deps nflows==0.14)")
-    peer = _step(_with_nflows(_flow("lu")), x)
+    peer = _step(_with_nflows(_flow("lu")).to(device), x)
     yield _row(setting, "lu", x, "nflows LULinear in our flow", peer)
 
 
 def _row(
     setting: Setting, mixing: str, x: Tensor, name: str, peer: Callable[[], None]
 ) -> Row:
-    flow = _flow(mixing)
+    flow = _flow(mixing).to(x.device)
     ours = _step(flow, x)
     ours()
     peer()
     best = setting.seconds({"ours": _repeat(ours), "peer": _repeat(peer)}, 20)
     return Row(
         f"flow step, {mixing}",
-        f"D = {DIM}, batch {BATCH}, {LEVELS} x {DEPTH} steps, width {WIDTH}",
+        f"D = {DIM}, batch {BATCH}, {LEVELS} x {DEPTH} steps, width {WIDTH}, {x.device.type}",
         best["ours"] / STEPS,
         best["peer"] / STEPS,
         name,
-        floor(setting, flow),
+        floor(setting, flow, x.device.type),
     )
 
 
-def floor(setting: Setting, flow: Glow) -> float:
+def floor(setting: Setting, flow: Glow, device: str = "cpu") -> float:
     """Floor of a step."""
     matrices = sum(p.numel() for p in flow.parameters() if p.ndim == 2)
     parameters = sum(p.numel() for p in flow.parameters())
-    return setting.floor(6.0 * BATCH * matrices, 4.0 * NUMBERS * parameters)
+    moved = 4.0 * NUMBERS * parameters
+    return setting.floor(6.0 * BATCH * matrices, moved, device=device)
 
 
 def _flow(mixing: str) -> Glow:

@@ -64,7 +64,7 @@ def rows(setting: Setting) -> Iterator[Row]:
 
         calls = {
             "cold": lambda: ours("cold"),
-            "peer": lambda: peer.encode(sentences, batch_size=PEER_BATCH),
+            "peer": lambda: peer.encode(sentences, batch_size=PEER_BATCH["cpu"]),
             "warm": lambda: ours("warm"),
         }
         # One round: the cache is empty once.

@@ -38,22 +38,33 @@ def rows(setting: Setting) -> Iterator[Row]:
     """Seconds of a step, in each precision that the processor has."""
     path = str(setting.real_path("models", "minilm-mlm"))
     corpus = load_corpus(str(setting.real_path("data", "corpora", "captions.txt")))
-    if not (find_spec("sentence_transformers") and find_spec("accelerate")):
-        raise NotMeasured("needs sentence-transformers and accelerate")
     distinct = sorted(set(corpus.sentences))
     sentences = random.Random(0).sample(distinct, min(SENTENCES, len(distinct)))
-    yield _row(setting, path, sentences, "float32")
+    yield step_row(setting, path, sentences, "float32")
     if not bfloat16_is_fast():
         raise NotMeasured("bfloat16 is emulated by this processor")
-    yield _row(setting, path, sentences, "bfloat16")
+    yield step_row(setting, path, sentences, "bfloat16")
 
 
-def _row(setting: Setting, path: str, sentences: Sequence[str], dtype: str) -> Row:
+def step_row(
+    setting: Setting,
+    path: str,
+    sentences: Sequence[str],
+    dtype: str,
+    device: str = "cpu",
+) -> Row:
+    """The step of both trainers, in turn.
+
+    Raises:
+        NotMeasured: If sentence-transformers or its trainer is not installed.
+    """
+    if not (find_spec("sentence_transformers") and find_spec("accelerate")):
+        raise NotMeasured("needs sentence-transformers and accelerate")
     best = {"ours": float("inf"), "peer": float("inf")}
     trainings = {"ours": _train, "peer": _train_peer}
     for _ in range(setting.times(ROUNDS)):
         for name, train in trainings.items():
-            times = train(setting, path, sentences, dtype)
+            times = train(setting, path, sentences, dtype, device)
             steps = [after - before for before, after in pairwise(times[WARMUP - 1 :])]
             best[name] = min(best[name], median(steps))
     encoder = SentenceEncoder(path, max_length=LENGTH)
@@ -61,12 +72,20 @@ def _row(setting: Setting, path: str, sentences: Sequence[str], dtype: str) -> R
     parameters = sum(p.numel() for p in encoder.parameters())
     return Row(
         f"SimCSE step, {dtype}",
-        f"batch {BATCH}, {LENGTH} tokens",
+        f"batch {BATCH}, {LENGTH} tokens, {device}",
         best["ours"],
         best["peer"],
         "sentence-transformers' trainer",
-        setting.floor(PASSES * BATCH * operations, 4.0 * NUMBERS * parameters, dtype),
+        setting.floor(
+            PASSES * BATCH * operations, 4.0 * NUMBERS * parameters, dtype, device
+        ),
     )
+
+
+def _now(clock: Callable[[], float]) -> float:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return clock()
 
 
 class _Steps(Callback):
@@ -77,11 +96,11 @@ class _Steps(Callback):
         self.times: list[float] = []
 
     def on_train_batch_end(self, *_: Any) -> None:
-        self.times.append(self.clock())
+        self.times.append(_now(self.clock))
 
 
 def _train(
-    setting: Setting, path: str, sentences: Sequence[str], dtype: str
+    setting: Setting, path: str, sentences: Sequence[str], dtype: str, device: str
 ) -> list[float]:
     """Times of a training as ``fit`` does it."""
     encoder = SentenceEncoder(path, pooling="mean", frozen=False)
@@ -92,7 +111,7 @@ def _train(
     with tempfile.TemporaryDirectory() as folder, quiet_lightning():
         trainer = Trainer(
             max_steps=WARMUP + setting.times(STEPS, 2),
-            accelerator="cpu",
+            accelerator=device,
             devices=1,
             precision="32-true" if dtype == "float32" else "bf16-mixed",
             gradient_clip_val=1.0,
@@ -109,7 +128,7 @@ def _train(
 
 
 def _train_peer(
-    setting: Setting, path: str, sentences: Sequence[str], dtype: str
+    setting: Setting, path: str, sentences: Sequence[str], dtype: str, device: str
 ) -> list[float]:
     """Times of a training of sentence-transformers' trainer."""
     from datasets import Dataset
@@ -128,13 +147,13 @@ def _train_peer(
 
     class Steps(TrainerCallback):
         def on_step_end(self, *_: Any, **__: Any) -> None:
-            times.append(CLOCKS[setting.clock]())
+            times.append(_now(CLOCKS[setting.clock]))
 
     transformer = Transformer(
         path, max_seq_length=LENGTH, model_kwargs={"dtype": torch.float32}
     )
     pooling = Pooling(transformer.get_embedding_dimension())
-    model = SentenceTransformer(modules=[transformer, pooling], device="cpu")
+    model = SentenceTransformer(modules=[transformer, pooling], device=device)
     columns = {"anchor": list(sentences), "positive": list(sentences)}
     with tempfile.TemporaryDirectory() as folder:
         trainer = SentenceTransformerTrainer(
@@ -145,7 +164,7 @@ def _train_peer(
                 per_device_train_batch_size=BATCH,
                 learning_rate=3e-5,
                 bf16=dtype == "bfloat16",
-                use_cpu=True,
+                use_cpu=device == "cpu",
                 report_to="none",
                 save_strategy="no",
                 logging_strategy="no",

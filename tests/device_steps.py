@@ -98,13 +98,8 @@ PRECISIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def fit(
-    folder: Path, module: Any, data: Any, precision: str, device: Device | None
-) -> Trainer:
-    """Two steps, their validation, and a prediction; on the CPU without a device."""
-    options: dict[str, Any] = {"accelerator": "cpu"}
-    if device is not None:
-        options = trainer_options() | {"callbacks": [Steps(device)]}
+def fit(folder: Path, module: Any, data: Any, **options: Any) -> dict[str, float]:
+    """What two steps and their validation log; a prediction follows."""
     with quiet_lightning():
         trainer = Trainer(
             max_epochs=1,
@@ -117,12 +112,13 @@ def fit(
             enable_model_summary=False,
             gradient_clip_val=1.0,
             default_root_dir=folder,
-            plugins=PRECISIONS[precision]("cpu" if device is None else NAME),
             **options,
         )
         trainer.fit(module, datamodule=data)
+        logged = {name: float(x) for name, x in trainer.callback_metrics.items()}
         trainer.predict(module, datamodule=data)
-    return trainer
+    assert logged
+    return logged
 
 
 def make_encoder(pooling: str = "mean") -> SentenceEncoder:
@@ -157,12 +153,13 @@ def make(method: str) -> tuple[Any, Any]:
     return module, TextDataModule(module.encoder, examples, batch_size=2)
 
 
+ONCE = "once in a training"
 # Of each method, where a training step waits for the device, and why.
 WAITS: dict[str, dict[str, str]] = {
     "flow": {},
     "simcse": {},
     "simcse, whitening:shrinkage=0.3": {},
-    "sbert": {"encoders.pooling._weights_on": "once in a training"},
+    "sbert": {"encoders.pooling._weights_on": ONCE},
     "distillation": {},
     "mlm": {
         "methods.masking.predict_chosen": "their number is a size",
@@ -190,9 +187,10 @@ LOW = [True, pytest.param(False, marks=SLOW)]
 @pytest.mark.parametrize(("method", "precision"), STEPS)
 def test_steps(method: str, precision: str, device: Device, tmp_path: Path) -> None:
     module, data = make(method)
-    trainer = fit(tmp_path, module, data, precision, device)
+    steps = Steps(device)
+    options = trainer_options() | {"plugins": PRECISIONS[precision](NAME)}
+    found = fit(tmp_path, module, data, callbacks=[steps], **options)
     assert set(device.syncs) == set(WAITS[method])
-    (steps,) = (each for each in trainer.callbacks if isinstance(each, Steps))  # type: ignore[attr-defined]
     assert {x.device.type for x in steps.batches} == {NAME}
     # Not rounded to the precision of the Trainer, which is not that of a flow.
     floats = {x.dtype for x in steps.batches if x.is_floating_point()}
@@ -201,14 +199,11 @@ def test_steps(method: str, precision: str, device: Device, tmp_path: Path) -> N
     arrived = [how for where, *how in steps.arrived if where.endswith("batch_to")]
     assert arrived == [[True, True]]  # pinned, asynchronous
     expected, data = make(method)
-    on_cpu = fit(tmp_path, expected, data, precision, None)
-    # Sums in another order, as the CPU packs sentences; bfloat16 has 8 bits.
+    plugins = PRECISIONS[precision]("cpu")
+    logged = fit(tmp_path, expected, data, accelerator="cpu", plugins=plugins)
+    # Sums in another order, as the CPU cuts batches by length; bfloat16 has 8 bits.
     tolerance = 0.0 if method == "flow" else 0.02 if "bf16" in precision else 1e-4
-    for name, value in on_cpu.callback_metrics.items():
-        found = float(trainer.callback_metrics[name])
-        assert math.isclose(
-            found, float(value), rel_tol=tolerance, abs_tol=tolerance
-        ), name
+    assert found == pytest.approx(logged, rel=tolerance, abs=tolerance)
     if method == "flow":
         for one, two in zip(expected.parameters(), module.parameters(), strict=True):
             assert torch.equal(one, numbers_of(two))

@@ -176,13 +176,13 @@ class Device(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _arrives(self, value: Tensor, asynchronous: bool) -> None:
         if value.ndim:  # Lightning's metrics are single numbers
             pinned = hasattr(value, "is_pinned_here")
-            self.copies[_caller(), pinned, asynchronous] += 1
+            self.copies[caller(), pinned, asynchronous] += 1
         if not asynchronous:
             self._wait()
 
     def _wait(self) -> None:
         if self.counting:
-            self.syncs[_caller()] += 1
+            self.syncs[caller()] += 1
 
 
 def _reads(func: Any, leaves: list[Any]) -> bool:
@@ -210,7 +210,7 @@ def numbers_of(value: Any) -> Any:
     return value.numbers if isinstance(value, FakeTensor) else value  # type: ignore[attr-defined]
 
 
-def _caller() -> str:
+def caller() -> str:
     """The innermost function of this package or of Lightning on the stack, with a name."""
     frame: Any = sys._getframe(1)
     while frame is not None:

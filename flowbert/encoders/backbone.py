@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -242,7 +243,20 @@ class Backbone(nn.Module):
 
     def pad(self, rows: list[dict[str, list[int]]]) -> dict[str, Tensor]:
         """Token features of a batch, padded to its longest sentence: ``(B, T)`` on the CPU."""
-        return dict(self.tokenizer.pad(rows, return_tensors="pt"))
+        # tokenizer.pad does the same in 20 times the time, a third of an encoding on a GPU.
+        lengths = np.array([len(row["input_ids"]) for row in rows])
+        mask = np.arange(lengths.max()) < lengths[:, None]
+        padding = {
+            "input_ids": self.tokenizer.pad_token_id,
+            "token_type_ids": self.tokenizer.pad_token_type_id,
+            "special_tokens_mask": 1,
+        }
+        features = {"attention_mask": torch.from_numpy(mask.astype(np.int64))}
+        for name in [name for name in rows[0] if name not in features]:
+            padded = np.full(mask.shape, padding.get(name, 0), dtype=np.int64)
+            padded[mask] = np.concatenate([row[name] for row in rows])
+            features[name] = torch.from_numpy(padded)
+        return features
 
     def forward(self, features: Mapping[str, Any], top: int | None = None) -> Any:
         """Output of the network for token features, with its hidden states.

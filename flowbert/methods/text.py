@@ -28,11 +28,12 @@ _SENTENCES_AT_ONCE = 8192
 
 
 class TextDataModule(BatchDataModule):
-    """Batches of token features in chunks of similar length.
+    """Batches of token features, on the CPU in chunks of similar length.
 
     A batch is a dictionary with ``chunks``, token features ``(b, t)`` of some of its sentences
-    each; ``rows``, ``(G, B)``, where sentence b of column g is in the concatenated chunks; and
-    ``targets``, ``(B,)``, if the examples have any. B: examples, G: columns.
+    each, on a GPU of all; ``rows``, ``(G, B)``, where sentence b of column g is in the
+    concatenated chunks; and ``targets``, ``(B,)``, if the examples have any. B: examples, G:
+    columns.
 
     Args:
         encoder: The encoder that is trained, for its tokenizer.
@@ -127,7 +128,9 @@ class TextDataModule(BatchDataModule):
         """Token features of some examples, see the class."""
         columns = self.sentences(epoch, indices)
         sentences = [sentence for column in columns for sentence in column]
-        chunks, rows = cut_by_length(self.encoder.tokenize(sentences))
+        # A GPU waits for the calls of another pass, not for padding.
+        least = _LEAST if self.encoder.device.type == "cpu" else len(sentences)
+        chunks, rows = cut_by_length(self.encoder.tokenize(sentences), least)
         batch: TextBatch = {"chunks": chunks, "rows": rows.view(len(columns), -1)}
         if self.examples.targets is not None:
             batch["targets"] = torch.from_numpy(self.examples.targets[indices])
@@ -183,12 +186,13 @@ def split_held_out(
 
 
 def cut_by_length(
-    features: Mapping[str, Tensor],
+    features: Mapping[str, Tensor], least: int = _LEAST
 ) -> tuple[list[dict[str, Tensor]], Tensor]:
     """Sort sentences by length and cut them into chunks, each padded to its longest sentence.
 
     Args:
         features: Token features, each ``(N, T)``, with ``attention_mask``.
+        least: Sentences of a chunk.
 
     Returns:
         Chunks, longest sentences first, and the row of each sentence in their concatenation,
@@ -206,7 +210,7 @@ def cut_by_length(
     bounds = [0]
     for i, length in enumerate(ordered):
         is_shorter = length < _SHORTER * ordered[bounds[-1]]
-        if is_shorter and min(i - bounds[-1], len(ordered) - i) >= _LEAST:
+        if is_shorter and min(i - bounds[-1], len(ordered) - i) >= least:
             bounds.append(i)
     bounds.append(len(ordered))
     chunks = []
