@@ -65,8 +65,8 @@ def encode(
             other columns of a .parquet file of vectors). For .npy and .parquet only a block of
             vectors is in memory.
         device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
-        devices: Number of processes with a device each, started by Lightning; more than one require
-            a .npy output in float32.
+        devices: Number of processes with a device each, started by Lightning; more than one
+            requires a .npy output in float32.
         num_nodes: Number of machines with this many processes each, started by torchrun, with a
             shared disk.
 

@@ -93,7 +93,7 @@ def method_colours(methods: Iterable[str]) -> dict[str, str]:
 
     Example:
         >>> method_colours(["whitening", "whitening-128 (0, mean)"])
-        {'whitening': '#0072b2', 'whitening-128 (0, mean)': '#66aad1'}
+        {'whitening': '#0072b2', 'whitening-128 (0, mean)': '#4095c5'}
     """
     colours = {}
     variants: Counter[str] = Counter()
@@ -101,7 +101,7 @@ def method_colours(methods: Iterable[str]) -> dict[str, str]:
         last = re.split(r"[ ,*]", method)[0].split("+")[-1]
         colour = _FAMILIES.get(re.sub(r"(-\d+)?(:.*)?$", "", last), _OTHER)
         rest = [255 - part for part in bytes.fromhex(colour)]
-        lightness = 0.6 ** min(variants[colour], 2)
+        lightness = 0.75 ** min(variants[colour], 2)
         variants[colour] += 1
         mixed = bytes(255 - round(lightness * part) for part in rest)
         colours[method] = f"#{mixed.hex()}"

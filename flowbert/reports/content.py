@@ -51,6 +51,21 @@ class PageContent:
     command: str = ""
     next: Sequence[str] = ()
 
+    @property
+    def title(self) -> str:
+        """Methods and tasks of the results; without any, the name."""
+        if self.frame.empty or "run" in self.frame:
+            return self.name
+        tasks = self.frame["task"][self.frame["task"] != AVERAGE]
+        return f"{_first(self.frame['method'])} on {_first(tasks)}"
+
+
+def _first(values: pd.Series, most: int = 4) -> str:
+    """The first few of the distinct values, and how many are left out."""
+    names = [str(name) for name in values.unique()]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
 
 def attempt(part: str | Path, function: Callable[[], _T], default: _T) -> _T:
     """Call a function; an error becomes a warning, and the value the default."""

@@ -188,8 +188,10 @@ def _results(content: PageContent) -> Section:
         cells = published.set_index("row").round(2).astype(str)
         cells = cells.replace(["nan", "None"], "")
         tables.insert(0, Table("Published scores and ours, Spearman x 100", cells))
-    warned = [f"Warning: {warning}" for warning in content.record.get("warnings", [])]
-    return Section((), tables, [*warned, *notes(content.frame)])
+    lines = [f"Warning: {warning}" for warning in content.record.get("warnings", [])]
+    if any(table.bold is not None and table.bold.to_numpy().any() for table in tables):
+        lines.append("bold: best of its column, with no other score in its interval")
+    return Section((), tables, [*lines, *notes(content.frame)])
 
 
 def _measures(title: str, content: PageContent) -> Section:

@@ -154,11 +154,17 @@ def _cell(score: Any) -> str:
 
 
 def _best(scores: pd.DataFrame) -> pd.Series:
-    """Whether each score is the best of several in its column."""
-    signs = [_SIGNS.get(metric, 1.0) for metric in scores["metric"]]
-    rank = (scores["value"] * signs).round(2)
-    columns = rank.groupby(scores["column"])
-    return rank.eq(columns.transform("max")) & (columns.transform("count") > 1)
+    """Whether each score is the best of its column, and no other is in its interval."""
+    signs = np.array([_SIGNS.get(metric, 1.0) for metric in scores["metric"]])
+    ranks = (scores["value"] * signs).round(2)
+    worst = signs * scores["low"].where(signs > 0, scores["high"])
+    worst = worst.fillna(ranks)
+    best = pd.Series(False, scores.index)
+    for _, column in ranks.dropna().groupby(scores["column"]):
+        first = column.idxmax()
+        others = column.drop(first)
+        best[first] = len(others) > 0 and bool((others < worst[first]).all())
+    return best
 
 
 def notes(frame: pd.DataFrame) -> list[str]:
