@@ -1,0 +1,40 @@
+"""The scripts of examples/ on a few sentences."""
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowbert.data.sample import sample_corpus
+
+PLANTED = ("Whales sing under the northern ice.", "Whales sing below the northern ice.")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "sentences.txt"
+    lines = sorted(set(sample_corpus()))[::100]
+    path.write_text("\n".join([*lines, *PLANTED]), encoding="utf-8")
+    return str(path)
+
+
+def run(name: str, *words: str) -> Any:
+    return importlib.import_module(f"examples.{name}").main([*words])
+
+
+def test_search(file: str) -> None:
+    pytest.importorskip("faiss")
+    found = run("search", PLANTED[0], "--input", file, "--count", "2")
+    assert found == [*PLANTED]
+
+
+def test_duplicates(file: str) -> None:
+    (first, *_) = run("duplicates", "--input", file, "--count", "3")
+    assert set(first) == set(PLANTED)
+
+
+def test_clusters(file: str) -> None:
+    shown = run("clusters", "--input", file, "--clusters", "80")
+    assert len(shown) == 80
+    assert any(set(sentences) == set(PLANTED) for sentences in shown)
