@@ -35,6 +35,6 @@ def test_duplicates(file: str) -> None:
 
 
 def test_clusters(file: str) -> None:
-    shown = run("clusters", "--input", file, "--clusters", "80")
-    assert len(shown) == 80
-    assert any(set(sentences) == set(PLANTED) for sentences in shown)
+    shown = run("clusters", "--input", file, "--clusters", "40")
+    assert len(shown) == 40
+    assert any(set(PLANTED) <= set(sentences) for sentences in shown)
