@@ -17,7 +17,7 @@ from flowbert.errors import FlowbertWarning
 from flowbert.experiments.analyze import analyze
 from flowbert.reports import report
 from flowbert.tasks import load_scoring, load_task
-from helpers import refused
+from helpers import draw_nothing, refused
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = {path.stem: path for path in (ROOT / "examples" / "extend").glob("*.py")}
@@ -115,7 +115,10 @@ def test_a_task_in_results_is_scored_where_its_module_is_imported() -> None:
     refused(r"examples\.extend\.task.*imported before", load_scoring, state)
 
 
-def test_a_measure_is_on_the_page_where_its_module_is_imported() -> None:
+def test_a_measure_is_on_the_page_where_its_module_is_imported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    draw_nothing(monkeypatch)
     output, name = Path("own.analysis.json"), "first-directions"
     measures = "spectra,examples.extend.measure.FirstDirections:count=2"
     analyze(methods="raw", limit=50, measures=measures, output=output)
