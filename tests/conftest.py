@@ -10,22 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-
-from flowbert.analysis import MEASURES
-from flowbert.encoders.pooling import POOLINGS
-from flowbert.exports.format import EXPORT_FORMATS
-from flowbert.flows.coupling import COUPLINGS
-from flowbert.flows.mixing import MIXINGS
-from flowbert.maps import MAPS
-from flowbert.methods.losses import LOSSES
-from flowbert.registry import Registry
-from flowbert.tasks import TASKS
-
-REGISTRIES: list[Registry[Any]] = [
-    *(MEASURES, POOLINGS, EXPORT_FORMATS, COUPLINGS),
-    *(MIXINGS, MAPS, LOSSES, TASKS),
-]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -45,24 +29,48 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.filterwarnings(f"ignore:.*{message}"))
 
 
+def pytest_collectstart() -> None:
+    """What is imported stays: the garbage collector need not walk it again and again."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """What was imported stays: the garbage collector need not walk it again and again."""
+    """The rest is collected as ever."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     """Draws of torch do not depend on the tests that ran before."""
+    import torch
+
     torch.manual_seed(0)
 
 
+@pytest.fixture(scope="session")
+def registries() -> list[dict[str, Any]]:
+    """Imported by the workers alone, not by the process that waits for them."""
+    from flowbert.analysis import MEASURES
+    from flowbert.encoders.pooling import POOLINGS
+    from flowbert.exports.format import EXPORT_FORMATS
+    from flowbert.flows.coupling import COUPLINGS
+    from flowbert.flows.mixing import MIXINGS
+    from flowbert.maps import MAPS
+    from flowbert.methods.losses import LOSSES
+    from flowbert.tasks import TASKS
+
+    encoders: list[dict[str, Any]] = [POOLINGS, MEASURES, TASKS, LOSSES]
+    return [*encoders, MAPS, COUPLINGS, MIXINGS, EXPORT_FORMATS]
+
+
 @pytest.fixture(autouse=True)
-def _custom_parts() -> Iterator[None]:
+def _custom_parts(registries: list[dict[str, Any]]) -> Iterator[None]:
     """Remove what a test registers, and the examples that it imports."""
-    before = [dict(registry) for registry in REGISTRIES]
+    before = [dict(registry) for registry in registries]
     yield
-    for registry, registered in zip(REGISTRIES, before, strict=True):
+    for registry, registered in zip(registries, before, strict=True):
         registry.clear()
         registry.update(registered)
     for name in [name for name in sys.modules if name.startswith("examples")]:
@@ -81,6 +89,8 @@ def _wandb_run_of_test() -> Iterator[None]:
 @pytest.fixture
 def one_thread() -> Iterator[None]:
     """OpenMP's threads do not survive a fork."""
+    import torch
+
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

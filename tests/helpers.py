@@ -8,6 +8,7 @@ import huggingface_hub
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from flowbert.arrays import Floats
@@ -45,6 +46,16 @@ def refused(
     with pytest.raises(UserError, match=message) as caught:
         call(*given, **options)
     assert "\n" not in str(caught.value)
+
+
+def draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the files of pictures empty: to draw them takes most of the time of a page."""
+
+    def save(_: Figure, file: Any, **__: Any) -> None:
+        if isinstance(file, Path):
+            file.touch()
+
+    monkeypatch.setattr(Figure, "savefig", save)
 
 
 def use_hub_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

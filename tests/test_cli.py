@@ -353,7 +353,8 @@ def test_the_line_wins_over_configurations(folder: Path) -> None:
 
 SMALL = {
     "trained": [
-        "--max_sentences=128",
+        "--max_sentences=64",
+        "--data.batch_size=16",
         "--trainer.max_epochs=-1",
         "--trainer.max_steps=2",
         "--trainer.val_check_interval=1.0",
@@ -373,12 +374,12 @@ def test_configurations_run(
     first = config.read_text(encoding="utf-8").splitlines()[0]
     command = first.split()[3]
     assert first == f"# python train.py {command} --config configs/{config.name}"
-    write_pairs(Path("pairs.tsv"), count=100)
+    write_pairs(Path("pairs.tsv"), count=40)
     content = yaml.safe_load(config.read_text(encoding="utf-8"))
     kind = "trained" if content.get("method") in METHODS else command
     tasks = ["--tasks=pairs.tsv,lexical:pairs.tsv"]
     if "learned-removal" in str(content.get("methods")):  # from labels of a task
-        write_task(Path("data"), {"train": 100, "dev": 50, "test": 50})
+        write_task(Path("data"), {"train": 100, "dev": 20, "test": 40})
         tasks = ["--tasks=STS-B,lexical:STS-B", "--senteval=data"]
     options = ["--quiet", "--bootstrap=20", *SMALL[kind], *tasks]
     main([command, f"--config={config}", *options])
@@ -406,7 +407,9 @@ def test_text_of_a_user_gets_no_verdict_from_the_sample(
 def test_a_run_is_repeated_by_its_configuration(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    write_pairs(folder / "pairs.tsv", count=40)
     small = ["--quiet", "--baseline", "none", "--bootstrap", "20"]
+    small += ["--tasks", "pairs.tsv"]
     options = [*small, *SMALL["trained"], "--log_to", "tensorboard"]
     main(["fit", "--run_dir", "one", "--model.init", "whitening", *options])
     written = yaml.safe_load((folder / "one" / "config.yaml").read_text())
@@ -446,7 +449,9 @@ def test_a_full_disk_is_one_line(
 def test_ctrl_c_says_what_is_kept_and_how_to_go_on(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    write_pairs(folder / "pairs.tsv", count=40)
     small = ["--max_sentences", "200", "--corpus", "builtin-sample", "--quiet"]
+    small += ["--tasks", "pairs.tsv"]
     steps = ["--trainer.max_epochs", "3", "--checkpoint.every_n_steps", "2"]
     steps += ["--threads", "1"]
     last = Path("stopped-run/checkpoints/last.ckpt")

@@ -4,11 +4,12 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from experiments.small import write_pairs
+from experiments.small import write_corpus, write_pairs
 from flowbert import Model, SentenceEncoder, Whitening
 from flowbert.analysis import MEASURES, Analysis
 from flowbert.cli import main
@@ -17,7 +18,7 @@ from flowbert.errors import FlowbertWarning
 from flowbert.experiments.analyze import analyze
 from flowbert.reports import report
 from flowbert.tasks import load_scoring, load_task
-from helpers import refused
+from helpers import draw_nothing, refused
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = {path.stem: path for path in (ROOT / "examples" / "extend").glob("*.py")}
@@ -28,7 +29,8 @@ SMALL = {
     "fit": "--max_sentences 100 --trainer.max_epochs 1 --run_dir run --bootstrap 0 "
     "--tasks pairs.tsv",
     "compare": "--max_sentences 300 --bootstrap 20 --output run/results.json",
-    "analyze": "--limit 60 --methods raw,whitening:shrinkage=0.1 --output run/own.analysis.json",
+    "analyze": "--corpus corpus.txt --limit 60 --methods raw,whitening:shrinkage=0.1 "
+    "--output run/own.analysis.json",
 }
 
 
@@ -37,6 +39,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     write_pairs(tmp_path / "pairs.tsv")
+    write_corpus(tmp_path / "corpus.txt", 300)
 
 
 def run(kind: str) -> str:
@@ -44,7 +47,8 @@ def run(kind: str) -> str:
     text = EXAMPLES[kind].read_text(encoding="utf-8").split("\n\n")[1]
     words = shlex.split(text.partition('"""')[0].replace("\n", " "))
     assert words[:2] == ["python", "train.py"]
-    main([*words[2:], *shlex.split(SMALL.get(words[2], ""))])
+    line = [*words[2:], *shlex.split(SMALL.get(words[2], ""))]
+    main(line if "--tasks" in line else [*line, "--tasks", "pairs.tsv"])
     parts = [part for word in words for part in word.split(",")]
     return next(part for part in parts if part.startswith("examples.extend."))
 
@@ -115,10 +119,14 @@ def test_a_task_in_results_is_scored_where_its_module_is_imported() -> None:
     refused(r"examples\.extend\.task.*imported before", load_scoring, state)
 
 
-def test_a_measure_is_on_the_page_where_its_module_is_imported() -> None:
+def test_a_measure_is_on_the_page_where_its_module_is_imported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    draw_nothing(monkeypatch)
     output, name = Path("own.analysis.json"), "first-directions"
     measures = "spectra,examples.extend.measure.FirstDirections:count=2"
-    analyze(methods="raw", limit=50, measures=measures, output=output)
+    options: dict[str, Any] = {"corpus": "corpus.txt", "limit": 50, "methods": "raw"}
+    analyze(**options, measures=measures, output=output)
     frames = Analysis.from_json(output).frames
     assert list(frames) == ["spectra", name]
     share = frames["spectra"]["share"][:2].sum()

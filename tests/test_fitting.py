@@ -32,7 +32,7 @@ from flowbert.model import Model
 from flowbert.tasks import load_tasks
 from flowbert.training import read_checkpoint
 from flowbert.vectors import EmbeddingCache
-from helpers import refused
+from helpers import draw_nothing, refused
 
 BUILTIN = "builtin-sample"
 TRAINER: dict[str, Any] = {
@@ -77,6 +77,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "run"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FLOWBERT_REPORT", "1")
+        draw_nothing(patch)
         patch.setattr("flowbert.training.rows._LIKELIHOOD_SAMPLE", 140)
         fit("flow", **FLOW, run_dir=folder)
     return folder
@@ -230,6 +231,7 @@ def test_an_interrupted_run_goes_on(
     options = {**options, "run_dir": folder}
     trainer = {**options["trainer"], "callbacks": Interrupt(6)}
     monkeypatch.setenv("FLOWBERT_REPORT", "1")
+    draw_nothing(monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         fit(**{**options, "trainer": trainer}, config="method: flow\n")
     assert (folder / "config.yaml").read_text() == "method: flow\n"
@@ -526,7 +528,7 @@ def test_one_run_in_a_folder(tmp_path: Path) -> None:
         fit(**options)
 
 
-def test_nothing_outlives_a_fit(tmp_path: Path) -> None:
+def test_nothing_outlives_a_fit(pairs: str, tmp_path: Path) -> None:
     """Neither variables of the environment, nor a handler, nor a state of random numbers."""
 
     def state() -> list[Any]:
@@ -534,11 +536,12 @@ def test_nothing_outlives_a_fit(tmp_path: Path) -> None:
         handler = signal.getsignal(signal.SIGINT)
         return [dict(os.environ), handler, drawn, random.getstate()]
 
+    options = {**FLOW, "tasks": pairs}
     before, rng = state(), torch.get_rng_state()
-    fit(**FLOW, run_dir=tmp_path / "whole")
+    fit(**options, run_dir=tmp_path / "whole")
     trainer = {**TRAINER, "callbacks": Interrupt(6)}
     with pytest.raises(KeyboardInterrupt):
-        fit(**{**FLOW, "trainer": trainer}, run_dir=tmp_path / "stopped")
+        fit(**{**options, "trainer": trainer}, run_dir=tmp_path / "stopped")
     assert state() == before
     assert torch.equal(torch.get_rng_state(), rng)
     assert not run_test(tmp_path / "stopped").frame.empty  # of its last checkpoint
@@ -565,9 +568,9 @@ def test_a_checkpoint_that_cannot_be_written(tmp_path: Path) -> None:
     assert list((tmp_path / "checkpoints").iterdir()) == []
 
 
-def test_closed_form_needs_no_trainer(tmp_path: Path) -> None:
-    options = EncoderOptions(pooling="idf")
-    fit("raw", options, corpus=BUILTIN, max_sentences=99, run_dir=tmp_path / "raw")
+def test_closed_form_needs_no_trainer(pairs: str, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"corpus": BUILTIN, "max_sentences": 99, "tasks": pairs}
+    fit("raw", EncoderOptions(pooling="idf"), **given, run_dir=tmp_path / "raw")
     refused(r"ckpt_path: received 'last', .* method raw", predict, tmp_path / "raw")
     # Token weights are those of the corpus.
     sentences = load_corpus(BUILTIN).sample(99, 0).sentences

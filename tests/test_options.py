@@ -25,6 +25,7 @@ from flowbert.data.sample import (
     sample_pairs,
 )
 from flowbert.io import digest_tensors
+from helpers import draw_nothing
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -551,6 +552,7 @@ class Lines:
             patch.chdir(folder)
             patch.setattr("sys.stderr", errors)
             patch.delenv("LOCAL_RANK", raising=False)
+            draw_nothing(patch)
             with redirect_stdout(printed), suppress(SystemExit):
                 main([*line.split(), "--quiet"])
         last = ["", *errors.getvalue().splitlines()][-1]
@@ -600,8 +602,8 @@ BY_TIME = (
 OF_TRAINER = ("trainer.max_steps", "trainer.precision", "trainer.logger")
 """Options of Lightning's Trainer in the default run: all take the same way."""
 
-TRAINED = ("simcse", "mlm", "sbert", "distillation")
-"""Methods that train an encoder: effects of their options are left to the slow run."""
+SLOW = ("simcse", "mlm", "sbert", "distillation", "export")
+"""They train an encoder or check a folder: effects of their options are left to the slow run."""
 
 
 def is_slow(case: str, name: str) -> bool:
@@ -609,9 +611,8 @@ def is_slow(case: str, name: str) -> bool:
     if case == "flow" and name.startswith("trainer.") and name not in OF_TRAINER:
         return True
     kind = type(CASES[case][1][name])
-    if kind is Change and (
-        case in TRAINED or (case == "flow" and name.startswith("model."))
-    ):
+    slow = case in SLOW or (case == "flow" and name.startswith("model."))
+    if kind is Change and slow:
         return True
     return case != next(
         each for each in BY_TIME if isinstance(CASES[each][1].get(name), kind)

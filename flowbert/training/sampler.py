@@ -170,7 +170,8 @@ class BatchDataModule(LightningDataModule):
         self.batch_size = batch_size
         self.workers = workers
         self.seed = seed
-        self._loader: BatchLoader | None = None
+        # Not the loader, which has this module: its processes end when it is no longer used.
+        self._sampler: BatchSampler | None = None
         self._resumed: int | None = None
 
     def lengths(self) -> NDArray[np.int64]:
@@ -215,8 +216,8 @@ class BatchDataModule(LightningDataModule):
         sampler = BatchSampler(lengths, size, self.pool, self.seed, rank, world_size)
         sampler.start = self._batches_used()
         options = self.loader_options() | {"persistent_workers": self.workers > 0}
-        self._loader = BatchLoader(self.batch, sampler, **options)
-        return self._loader
+        self._sampler = sampler
+        return BatchLoader(self.batch, sampler, **options)
 
     def _batches_used(self) -> int:
         """Number of batches used by the run of a checkpoint, or by this one so far."""
@@ -224,16 +225,16 @@ class BatchDataModule(LightningDataModule):
             resumed, self._resumed = self._resumed, None
             return resumed
         # Lightning asks for another loader in a fit with reload_dataloaders_every_n_epochs.
-        if self._loader is None or self.trainer is None:
+        if self._sampler is None or self.trainer is None:
             return 0
         begun = self.trainer.fit_loop.total_batch_idx >= 0
-        return self._loader.sampler.start if begun else 0
+        return self._sampler.start if begun else 0
 
     def state_dict(self) -> dict[str, Any]:
         """Number of batches used, and what they are made of."""
-        if self._loader is None:
+        if self._sampler is None:
             return {}
-        return {**self._loader.state_dict(), "corpus": self.describe()}
+        return {"batches": self._sampler.start, "corpus": self.describe()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Let the fit resume there.

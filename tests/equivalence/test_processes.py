@@ -50,16 +50,8 @@ def test_a_flow(lab: Lab) -> None:
 
 # Lightning's all_gather with gradients, of which it is no parameter.
 @pytest.mark.filterwarnings("ignore:.*all_gather is deprecated:FutureWarning")
-@pytest.mark.parametrize(
-    "method",
-    [
-        "simcse",
-        *(
-            pytest.param(method, marks=pytest.mark.slow)
-            for method in ("sbert", "mlm", "distillation")
-        ),
-    ],
-)
+@pytest.mark.slow  # the default run has test_a_flow, and gradients in methods/test_trained.py
+@pytest.mark.parametrize("method", ["simcse", "sbert", "mlm", "distillation"])
 def test_an_encoder(method: str, lab: Lab) -> None:
     trainings = Trainings(lab)
     run = trainings.run(method, trainer=TWO)

@@ -1,6 +1,5 @@
 """One training of an encoder: every way gives the same figures, or refuses in one line."""
 
-import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,8 @@ from flowbert.training.trainer import quiet_lightning
 from flowbert.vectors import EmbeddingCache
 
 TRAINED = [name for name in METHODS if name != "flow"]
+SLOW = pytest.mark.slow
+FIRST_OR_SLOW = [TRAINED[0], *(pytest.param(each, marks=SLOW) for each in TRAINED[1:])]
 OPTIONS: dict[str, Any] = {"data": {"batch_size": 8}}
 SOURCES: dict[str, dict[str, Any]] = {
     "simcse": {"corpus": "target"},
@@ -166,18 +167,9 @@ FIGURES: list[Callable[[Trainings, str], pd.DataFrame]] = [
 ]
 
 
-def cells() -> list[Any]:
-    """Every method by every way; the default run has every way of the first method."""
-    made = []
-    for method, way in itertools.product(TRAINED, FIGURES):
-        slow = method != TRAINED[0]
-        marks = [pytest.mark.slow] if slow else []
-        name = f"{method}-{way.__name__}"
-        made.append(pytest.param(method, way, id=name, marks=marks))
-    return made
-
-
-@pytest.mark.parametrize(("method", "way"), cells())
+# The default run has every way of the first method.
+@pytest.mark.parametrize("way", FIGURES)
+@pytest.mark.parametrize("method", FIRST_OR_SLOW)
 def test_figures(
     method: str, way: Callable[[Trainings, str], pd.DataFrame], trainings: Trainings
 ) -> None:
@@ -201,8 +193,8 @@ def words(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Trainings:
 @pytest.mark.parametrize(
     "way",
     [
-        pytest.param(by_test, marks=pytest.mark.slow),
-        pytest.param(resumed, marks=pytest.mark.slow),
+        pytest.param(by_test, marks=SLOW),
+        pytest.param(resumed, marks=SLOW),
         saved_encoder,
         saved_model,
     ],
@@ -221,13 +213,7 @@ def test_figures_with_learned_token_weights(
     assert weights.std() > 0
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        TRAINED[0],
-        *(pytest.param(name, marks=pytest.mark.slow) for name in TRAINED[1:]),
-    ],
-)
+@pytest.mark.parametrize("method", FIRST_OR_SLOW)
 def test_figures_of_the_development_split(method: str, trainings: Trainings) -> None:
     """Those of ``validate`` are those of the saved encoder."""
     folder = trainings.fitted(method).folder
@@ -257,9 +243,9 @@ TOLERANCE = 2 * SentenceTransformers.tolerance
 
 
 @pytest.mark.parametrize(
-    "way", [encoded, pytest.param(sentence_transformers, marks=pytest.mark.slow)]
+    "way", [encoded, pytest.param(sentence_transformers, marks=SLOW)]
 )
-@pytest.mark.parametrize("method", TRAINED)
+@pytest.mark.parametrize("method", FIRST_OR_SLOW)
 def test_vectors(
     method: str, way: Callable[[Trainings, str], Any], trainings: Trainings
 ) -> None:

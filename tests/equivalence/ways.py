@@ -7,7 +7,7 @@ lab's.
 
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -323,6 +323,7 @@ def _in_chain(lab: Lab, method: str, chain: str) -> Any:
 # --------------------------------------------------------------------------- in Python
 
 
+@cache
 def by_hand(lab: Lab, method: str) -> Any:
     """The map fitted on the vectors of the corpus as users of scikit-learn do."""
     made: Any = make_map(method)

@@ -87,7 +87,7 @@ def test_a_folder_of_sentence_transformers_keeps_what_it_is(
 
 
 def test_a_folder_with_further_modules_is_used_as_it_is(
-    corpus: str, tmp_path: Path
+    corpus: str, pairs: list[str], tmp_path: Path
 ) -> None:
     pytest.importorskip("sentence_transformers")
     encoder = SentenceEncoder()
@@ -111,12 +111,12 @@ def test_a_folder_with_further_modules_is_used_as_it_is(
     assert advised["export"].method == RECIPE[-1]
     assert advised["plain"].method == "raw"
     assert "--encoder.layers" not in advised["plain"].text
-    results = compare(str(tmp_path / "plain"), "raw,advised", bootstrap=0)
-    raw, followed = (results.score(name, "SAMPLE") for name in ("raw", "advised: raw"))
+    given: dict[str, Any] = {"tasks": pairs[0], "bootstrap": 0}
+    results = compare(str(tmp_path / "plain"), "raw,advised", **given)
+    raw, followed = (results.score(name, "one") for name in ("raw", "advised: raw"))
     assert raw == followed
-    assert raw == pytest.approx(
-        compare(methods=[model], bootstrap=0).score("whitening", "SAMPLE")
-    )
+    expected = compare(methods=[model], **given)
+    assert raw == pytest.approx(expected.score("whitening", "one"))
 
 
 def test_any_other_encoder_gets_the_recipe(corpus: str, tmp_path: Path) -> None:
@@ -129,7 +129,9 @@ def test_any_other_encoder_gets_the_recipe(corpus: str, tmp_path: Path) -> None:
     assert "was not examined" in advice.text
 
 
-def test_a_decoder_gets_a_template(corpus: str, tmp_path: Path) -> None:
+def test_a_decoder_gets_a_template(
+    corpus: str, pairs: list[str], tmp_path: Path
+) -> None:
     encoder = str(write_tiny(tmp_path / "llama", "llama"))
     advice = advise(corpus, encoder)
     used = (advice.template, advice.layers, advice.pooling, advice.method)
@@ -138,14 +140,16 @@ def test_a_decoder_gets_a_template(corpus: str, tmp_path: Path) -> None:
     own = EncoderOptions(encoder, template="the {} in")
     assert advise(corpus, own).template == "the {} in"
     setting = EncoderOptions(encoder, layers="last", pooling=used[2], template=used[0])
-    options: dict[str, Any] = {"corpus": corpus, "bootstrap": 0}
+    options: dict[str, Any] = {"corpus": corpus, "tasks": pairs[0], "bootstrap": 0}
     followed = compare(encoder, "raw,advised", **options)
     given = compare(setting, used[-1], **options)
     name = f"advised: {used[-1]}"
-    assert followed.score(name, "SAMPLE") == given.score(used[-1], "SAMPLE")
+    assert followed.score(name, "one") == given.score(used[-1], "one")
 
 
-def test_learned_token_weights_are_kept(corpus: str, tmp_path: Path) -> None:
+def test_learned_token_weights_are_kept(
+    corpus: str, pairs: list[str], tmp_path: Path
+) -> None:
     encoder = SentenceEncoder(layers=0, pooling="learned_weights", frozen=False)
     factors = encoder.log_token_factors
     assert factors is not None
@@ -157,11 +161,11 @@ def test_learned_token_weights_are_kept(corpus: str, tmp_path: Path) -> None:
     assert used == ("0", "learned_weights", RECIPE[-1])
     # The weights are those of the folder, whatever else is compared.
     options = EncoderOptions(path, pooling=["mean", "learned_weights"])
-    given: dict[str, Any] = {"corpus": corpus, "bootstrap": 0}
+    given: dict[str, Any] = {"corpus": corpus, "tasks": pairs[0], "bootstrap": 0}
     with pytest.warns(FlowbertWarning, match="was trained with pooling"):
         results = compare(options, f"advised,{RECIPE[-1]}", **given)
     alone = compare(path, RECIPE[-1], **given)
-    expected = alone.score(RECIPE[-1], "SAMPLE")
+    expected = alone.score(RECIPE[-1], "one")
     frame = results.frame
     frame = frame[
         (frame["metric"] == "spearman") & (frame["pooling"] == "learned_weights")
@@ -172,29 +176,33 @@ def test_learned_token_weights_are_kept(corpus: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_compare_follows_the_advice(folder: bool, corpus: str, tmp_path: Path) -> None:
+def test_compare_follows_the_advice(
+    folder: bool, corpus: str, pairs: list[str], tmp_path: Path
+) -> None:
     encoder = "builtin-sample"
     if folder:
         encoder = write_sentence_transformer(tmp_path / "st", "cls")
     advice = advise(corpus, encoder)
     options = EncoderOptions(encoder, layers=["last", "first_last"], pooling="mean")
-    results = compare(options, "raw,advised", corpus=corpus, bootstrap=0)
+    given: dict[str, Any] = {"corpus": corpus, "tasks": pairs[0], "bootstrap": 0}
+    results = compare(options, "raw,advised", **given)
     followed = results.frame.query("method.str.startswith('advised')")
     assert set(followed["method"]) == {f"advised: {advice.method}"}
     assert set(followed["layers"]) == {advice.layers}
     assert set(followed["pooling"]) == {advice.pooling}
     plain = EncoderOptions(encoder, layers=advice.layers, pooling=advice.pooling)
-    direct = compare(plain, f"{advice.method},whitening-8", corpus=corpus, bootstrap=0)
-    score = direct.score(advice.method, "SAMPLE")
-    assert results.score(f"advised: {advice.method}", "SAMPLE") == score
+    direct = compare(plain, f"{advice.method},whitening-8", **given)
+    score = direct.score(advice.method, "one")
+    assert results.score(f"advised: {advice.method}", "one") == score
 
 
 def test_each_encoder_of_a_comparison_gets_its_own_advice(
-    corpus: str, tmp_path: Path
+    corpus: str, pairs: list[str], tmp_path: Path
 ) -> None:
     folder = write_sentence_transformer(tmp_path / "st")
     options = EncoderOptions(["builtin-sample", folder])
-    frame = compare(options, "advised", corpus=corpus, bootstrap=0).frame
+    given: dict[str, Any] = {"corpus": corpus, "tasks": pairs[0], "bootstrap": 0}
+    frame = compare(options, "advised", **given).frame
     rows = set(zip(frame["encoder"], frame["method"], strict=True))
     assert rows == {
         ("builtin-sample", f"advised: {RECIPE[2]}"),

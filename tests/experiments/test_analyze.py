@@ -16,13 +16,16 @@ from flowbert.maps import Whitening
 from flowbert.model import Model
 from flowbert.reports import report
 from flowbert.tasks import load_tasks
-from helpers import refused
+from helpers import draw_nothing, refused
 
 SENTENCES = list(dict.fromkeys(sample_corpus()))[:500]
 METHODS = ["raw", "whitening:shrinkage=0.1", "flow:epochs=1"]
 
 
-def test_everything_is_measured_written_and_drawn(corpus: str, tmp_path: Path) -> None:
+def test_everything_is_measured_written_and_drawn(
+    corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw_nothing(monkeypatch)
     output = tmp_path / "own.analysis.json"
     encoder = EncoderOptions(layers="first_last")
     options: dict[str, Any] = {"tasks": "SAMPLE", "split": "dev", "output": output}

@@ -112,7 +112,7 @@ def run(
 ) -> Callable[..., pd.DataFrame]:
     """``reproduce`` on small data, with one cache for all tests."""
     folder = tmp_path_factory.mktemp("run")
-    nli = write_nli(folder / "nli.jsonl", 600)
+    nli = write_nli(folder / "nli.jsonl", 300)
     options: dict[str, Any] = {
         "encoder": encoder,
         "senteval": senteval,

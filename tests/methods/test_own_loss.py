@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experiments.small import write_pairs
 from flowbert.data.corpus import load_corpus
 from flowbert.encoders import SentenceEncoder
 from flowbert.fitting import fit, predict
@@ -52,7 +53,8 @@ def test_own_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "margins.Margin:margin=0.2"
 
     folder = tmp_path / "first"
-    fit("simcse", **OPTIONS, model={"loss": text}, run_dir=folder)
+    pairs = write_pairs(tmp_path / "pairs.tsv")
+    fit("simcse", **OPTIONS, tasks=pairs, model={"loss": text}, run_dir=folder)
     record = json.loads((folder / "results.json").read_text())["record"]
     assert record["training"]["model.loss"] == text
     path = folder / "checkpoints" / "last.ckpt"

@@ -84,9 +84,9 @@ def test_resumed_runs_end_like_uninterrupted_ones(
     folder = tmp_path / "checkpoints"
     keep = ModelCheckpoint(folder, "{step}", every_n_train_steps=2, save_top_k=-1)
     whole = run(keep)
-    for steps in (2, 4) if pooling == "learned_weights" else (4,):
-        file = folder / f"step={steps}.ckpt"
-        assert differences(whole, run(ckpt_path=file)) == []
+    steps = 2 if pooling == "learned_weights" else 4  # in the first epoch or the second
+    file = folder / f"step={steps}.ckpt"
+    assert differences(whole, run(ckpt_path=file)) == []
     if pooling == "learned_weights":
         assert differences(whole, run(seed=1)) != []
 

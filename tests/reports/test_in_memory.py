@@ -8,6 +8,7 @@ from flowbert.experiments import Results, compare
 from flowbert.experiments.analyze import analyze
 from flowbert.fitting import fit
 from flowbert.reports import content_of, print_results, report, save_page
+from helpers import draw_nothing
 
 
 def written(page: Path) -> dict[str, bytes]:
@@ -16,7 +17,10 @@ def written(page: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in [page, *folder.iterdir()]}
 
 
-def test_a_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_comparison(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw_nothing(monkeypatch)
     file = tmp_path / "mine.json"
     results = compare(methods="raw,whitening", bootstrap=50, output=file)
     own = written(save_page(content_of(file, results), tmp_path / "a" / "report.html"))

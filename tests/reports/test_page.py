@@ -19,7 +19,7 @@ from flowbert.io import MANIFEST
 from flowbert.reports import page as page_module
 from flowbert.reports.page import report
 from flowbert.reports.plots import CONTENT_PLOTS
-from helpers import refused
+from helpers import draw_nothing, refused
 from reports.rows import row, sts_rows
 
 PLOTS = [
@@ -55,6 +55,12 @@ class Page(html.parser.HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.texts.append(data)
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page of ``written`` alone has pictures."""
+    draw_nothing(monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +104,7 @@ def save(
     return folder / name
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_pictures_of_an_earlier_page_are_removed(tmp_path: Path) -> None:
     path = save(tmp_path, sts_rows("raw", "STSB"), "mine.json")
     assert report(str(path)).name == "mine.html"
@@ -108,6 +115,7 @@ def test_pictures_of_an_earlier_page_are_removed(tmp_path: Path) -> None:
     assert {file.stem for file in figures.glob("*.*")} == {"intervals", MANIFEST}
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_files_of_the_user_stay(tmp_path: Path) -> None:
     path = save(tmp_path, sts_rows("raw", "STSB"))
     page = tmp_path / "paper" / "report.html"
@@ -134,6 +142,7 @@ def test_pages_of_nothing(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
     assert page.tags["img"] == 0
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_an_interrupted_run_has_a_page(folder: Path, tmp_path: Path) -> None:
     for name in ("config.yaml", "metrics.csv"):
         shutil.copy(folder / name, tmp_path)
@@ -159,6 +168,7 @@ def test_a_part_that_fails_costs_a_warning(
     assert page.tags["img"] == 1
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_everything_is_escaped(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"encoder": NASTY, "corpus": NASTY}
     rows = [
@@ -176,6 +186,7 @@ def test_everything_is_escaped(tmp_path: Path) -> None:
     assert page.tags["img"] == 2
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_warning_stands_beside_the_figures(tmp_path: Path) -> None:
     options: dict[str, Any] = {"max_sentences": 300, "bootstrap": 0}
     with pytest.warns(FlowbertWarning, match="sentences for 127 directions are few"):
@@ -188,6 +199,7 @@ def test_a_warning_stands_beside_the_figures(tmp_path: Path) -> None:
     assert f"Warning: b.json: {warning}" in several.texts
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_several_runs(folder: Path, tmp_path: Path) -> None:
     other = shutil.copytree(folder, tmp_path / "other")
     config = (other / "config.yaml").read_text()

@@ -66,7 +66,7 @@ def written(path: Path) -> int:
     return path.stat().st_mtime_ns if path.exists() else 0
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_sigkill_at_any_moment(seed: int, tmp_path: Path) -> None:
     expected = tensors(fit(tmp_path, max_epochs=EPOCHS, accumulate_grad_batches=2))
     rng, kills = random.Random(seed), 0
