@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +126,7 @@ def encode(
                 f"that {model} was fitted on",
                 argument="vectors",
             )
-        blocks = map(fitted.transform, _shown(rows.blocks(), len(rows)))
+        blocks = _mapped(fitted, rows)
     else:
         given = sentences is not None
         rows = texts = as_sentences(sentences) if given else _read(str(input), column)
@@ -136,9 +136,8 @@ def encode(
 
             kind = torch.device(device).type
             return predict_vectors(fitted, texts, str(output), kind, devices, num_nodes)
-        starts = range(0, len(texts), BLOCK_SENTENCES)
-        parts = (texts[start : start + BLOCK_SENTENCES] for start in starts)
-        blocks = map(fitted.embed, _shown(parts, len(texts)))
+        progress = bar(desc="Encoding", total=len(texts), unit="sentences")
+        blocks = fitted.embed_blocks(texts, BLOCK_SENTENCES, progress)
     finished = Output(precision=precision).finish(blocks, fitted.scale)
     if output is None:
         result = np.concatenate(list(finished))
@@ -206,9 +205,9 @@ def _check_not_given(
             )
 
 
-def _shown(blocks: Iterable[Any], total: int) -> Iterator[Any]:
-    """Blocks of sentences or vectors, with a progress bar over what was done with them."""
-    with bar(desc="Encoding", total=total, unit="rows") as progress:
-        for block in blocks:
-            yield block
+def _mapped(model: Model, vectors: Vectors) -> Iterator[Any]:
+    """Blocks of vectors after the map of a model, with a progress bar."""
+    with bar(desc="Mapping", total=len(vectors), unit="rows") as progress:
+        for block in vectors.blocks():
+            yield model.transform(block)
             progress.update(len(block))

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,6 +15,7 @@ from flowbert.encoders import (
     as_sentences,
     check_same_encoder,
     digests_reused,
+    encode_counted,
     load_encoder,
 )
 from flowbert.encoders.source import (
@@ -134,8 +135,10 @@ class Model:
             raise UserError(argument="batch_size", received=size, expected="1 or more")
         output = Output(truncate_dim, normalize_embeddings, precision)
         output.check(self.dim, self.scale)
-        starts = tqdm(range(0, len(texts), size), disable=not show_progress_bar)
-        blocks = (self.embed(texts[start : start + size]) for start in starts)
+        progress = tqdm(
+            total=len(texts), unit="sentences", disable=not show_progress_bar
+        )
+        blocks = self.embed_blocks(texts, size, progress)
         result: Any = np.concatenate(list(output.finish(blocks, self.scale)))
         if convert_to_tensor:
             result = torch.from_numpy(result).to(getattr(self.encoder, "device", "cpu"))
@@ -264,8 +267,19 @@ class Model:
         """Vectors of sentences, ``(N, k)``, float32, as they are before :class:`Output`."""
         return self.transform(self._encode(sentences))
 
-    def _encode(self, sentences: Sequence[str]) -> Any:
-        return self._with_encoder().encode(sentences)
+    def embed_blocks(
+        self, sentences: Sequence[str], size: int, progress: Any
+    ) -> Iterator[Any]:
+        """:meth:`embed` of blocks of ``size`` sentences; a tqdm bar counts every batch."""
+        with progress:
+            for start in range(0, len(sentences), size):
+                block = sentences[start : start + size]
+                yield self.transform(self._encode(block, progress.update))
+
+    def _encode(
+        self, sentences: Sequence[str], on_batch: Callable[[int], Any] | None = None
+    ) -> Any:
+        return encode_counted([self._with_encoder()], sentences, on_batch)[0]
 
     def _with_encoder(self) -> Any:
         """The encoder.

@@ -3,8 +3,9 @@
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -117,14 +118,16 @@ def test_an_interruption_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(encoding, "BLOCK_SENTENCES", 10)
-    whole = SentenceEncoder.encode
+    whole = SentenceEncoder.encode_variants
 
-    def interrupted(self: SentenceEncoder, texts: list[str], **options: Any) -> Any:
+    def interrupted(
+        self: SentenceEncoder, variants: Any, texts: list[str], **options: Any
+    ) -> Any:
         if TEXTS[20] in texts:
             raise KeyboardInterrupt
-        return whole(self, texts, **options)
+        return whole(self, variants, texts, **options)
 
-    monkeypatch.setattr(SentenceEncoder, "encode", interrupted)
+    monkeypatch.setattr(SentenceEncoder, "encode_variants", interrupted)
     for name in FORMATS:
         with pytest.raises(KeyboardInterrupt):
             encode(TEXTS, output=tmp_path / f"a.{name}")
@@ -236,3 +239,16 @@ def test_mistakes(
 )
 def test_what_a_model_refuses(options: dict[str, Any], message: str, run: str) -> None:
     refused(message, encode, **{"sentences": TEXTS, "model": run, **options})
+
+
+def test_progress_counts_every_batch(model: Model) -> None:
+    class Bar(nullcontext[None]):
+        counts: ClassVar[list[int]] = []
+
+        def update(self, count: int) -> None:
+            self.counts.append(count)
+
+    blocks = list(model.embed_blocks(TEXTS * 20, 400, Bar()))
+    assert [len(block) for block in blocks] == [400, 100]
+    assert sum(Bar.counts) == 500
+    assert max(Bar.counts) < 100

@@ -640,6 +640,27 @@ class SentenceEncoder(nn.Module):
             write_settings(temporary, self.describe())
 
 
+def encode_counted(
+    encoders: Sequence[Any],
+    sentences: Sequence[str],
+    on_batch: Callable[[int], Any] | None = None,
+) -> list[Floats]:
+    """Vectors of encoders that share a pass, ``(N, D)`` each.
+
+    Args:
+        encoders: Encoders with equal ``pass_key``.
+        sentences: N sentences.
+        on_batch: Called with the number of sentences after each batch.
+    """
+    first = encoders[0]
+    if isinstance(first, SentenceEncoder):
+        return first.encode_variants(encoders, sentences, on_batch=on_batch)
+    vectors = first.encode(sentences)  # no other encoder shares a pass
+    if on_batch is not None:
+        on_batch(len(sentences))
+    return [vectors]
+
+
 def _compute(
     variants: Sequence[SentenceEncoder],
     features: TokenFeatures,

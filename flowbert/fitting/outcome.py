@@ -24,6 +24,7 @@ from flowbert.maps import SAMPLED_ROWS, Cosines, Flow, Raw, Scale, make_map
 from flowbert.methods import FlowModule
 from flowbert.methods.heads import HEADS
 from flowbert.model import Model, save_models
+from flowbert.progress import tell
 from flowbert.reports import content_of, page_of, report, save_page
 from flowbert.seeding import Stream
 from flowbert.tasks import STS, Task
@@ -77,6 +78,7 @@ def _mapped(run: Run, trained: SentenceEncoder, text: str) -> list[Candidate]:
 
 def save(run: Run, candidates: Sequence[Candidate]) -> None:
     """Save the maps with int8 scales and cosines, or the trained encoder, into ``model/``."""
+    tell("saving the model")
     folder, rows = run.folder / "model", run.rows
     if rows is None:
         run.module.trained_encoder().save(folder / "encoder")
@@ -111,6 +113,7 @@ def measure(
     if not run.tasks and options.vectors is None:
         results.record["verdicts"] = [_NOT_MEASURED]
     if run.tasks:
+        tell(f"evaluating on {', '.join(task.name for task in run.tasks)}")
         measured = [each for each in candidates if each.name != "raw"]
         compared = [Candidate("raw", Raw()), *measured]
         corpora: dict[Task, Sequence[Corpus]] = dict.fromkeys(run.tasks, ())
@@ -153,6 +156,7 @@ def write_page(run: Run, results: Results | None = None) -> None:
     """Write the page; what goes wrong is a warning, as the results are on the disk."""
     if os.environ.get("FLOWBERT_REPORT") == "0":
         return
+    tell("writing the page")
     try:
         if results is None:
             report(run.folder)
