@@ -30,6 +30,7 @@ from flowbert.encoders.source import (
 from flowbert.errors import UserError, choices
 from flowbert.io import (
     digest,
+    folders_with,
     read_json,
     write_folder_atomically,
     write_json,
@@ -478,6 +479,8 @@ def _find(path: str) -> tuple[Path | None, dict[str, Any]]:
     encoder: dict[str, Any] = {}
     if folder is not None:
         encoder = {"path": str(folder.parent), "revision": None}
+    elif os.path.isdir(user_path(path)):
+        _check_not_runs(path)
     elif not os.path.exists(user_path(path)):
         files = locate(path, argument="model")
         folder = model_folder(files.folder)
@@ -507,10 +510,20 @@ def find_model(path: str | Path) -> Path:
     """
     folder = model_folder(path)
     if folder is None:
+        _check_not_runs(str(path))
         raise UserError(
             f"received {path}; expected the folder of a finished fit", argument="model"
         )
     return folder
+
+
+def _check_not_runs(path: str) -> None:
+    """Raise a UserError for a folder that holds run folders."""
+    runs = folders_with(user_path(path), f"model/{MODEL_FILE}")
+    if runs:
+        raise UserError(
+            argument="model", received=path, expected=f"a run: {', '.join(runs)}"
+        )
 
 
 def load_fitted(

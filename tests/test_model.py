@@ -338,6 +338,15 @@ def test_damaged_files(
     refused(file, Model.load, tmp_path / "run")
 
 
+def test_a_folder_of_runs_lists_them(folder: Path, tmp_path: Path) -> None:
+    for run in ("flow/second", "flow/first"):
+        shutil.copytree(folder / "run", tmp_path / run)
+    runs = f"a run: {tmp_path}/flow/first, {tmp_path}/flow/second"
+    for path in (tmp_path, tmp_path / "flow"):
+        for call in (Model.load, find_model):
+            refused(f"^model: received '{path}'; expected {runs}", call, path)
+
+
 MISTAKES: list[tuple[Callable[[Path], Any], str]] = [
     (lambda path: Model.load(path / "run", "zca"), "method: received 'zca'"),
     (lambda path: Model.load(path / "bert", "flow"), "method: received 'flow'"),

@@ -102,6 +102,8 @@ def _print_measurements(command: str, returned: Any, output: str | None) -> None
     if output is not None:
         drawn = os.environ.get("FLOWBERT_REPORT") != "0"
         print(f"written: {output}{f', {_page(returned, output)}' if drawn else ''}")
+    elif command != "advise":
+        print("nothing was written; --output FILE.json keeps this and writes its page")
     if isinstance(returned, Results) and returned.verdicts:
         print("\n".join(["", *returned.verdicts]))
 
