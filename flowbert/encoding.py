@@ -58,9 +58,9 @@ def encode(
         method: Map of the model: ``flow``, ``whitening``, ``raw``; None for the flow, or the only
             map.
         encoder: The encoder, if no model is given; with a model, its folder if it has moved.
-        precision: ``float32``; ``int8`` or ``uint8``, a byte per dimension, scaled by the ranges
-            saved with the model, or else by those of the encoded vectors; ``binary`` or
-            ``ubinary``, a bit per dimension.
+        precision: ``float32``; ``float16``; ``bfloat16`` in a .safetensors file; ``int8`` or
+            ``uint8``, a byte per dimension, scaled by the ranges saved with the model; ``binary``
+            or ``ubinary``, a bit per dimension.
         output: File to write, ending in .npy, .safetensors or .parquet (with the sentences, or the
             other columns of a .parquet file of vectors). For .npy and .parquet only a block of
             vectors is in memory.
@@ -82,9 +82,18 @@ def encode(
         >>> encode(["a dog runs", "the cat sleeps"]).shape
         (2, 128)
     """
-    check_precision(precision)
     if output is not None:
         check_output(output)
+    is_bfloat16 = precision == "bfloat16"
+    if is_bfloat16:
+        if Path(output or "").suffix != ".safetensors":
+            raise UserError(
+                argument="precision",
+                received=precision,
+                expected="float16, or an output ending in .safetensors",
+            )
+        precision = "float32"  # rounded when it is written
+    check_precision(precision)
     received = [value is not None for value in (sentences, input, vectors)]
     if sum(received) != 1:
         raise UserError(
@@ -150,9 +159,8 @@ def encode(
             columns = sentence_column(texts)
         elif isinstance(rows, VectorFile):
             columns = rows.other_columns()
-    write_vectors(
-        output, itertools.chain([first], finished), shape, first.dtype.name, columns
-    )
+    dtype = "bfloat16" if is_bfloat16 else first.dtype.name
+    write_vectors(output, itertools.chain([first], finished), shape, dtype, columns)
     return shape
 
 

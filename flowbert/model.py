@@ -120,7 +120,7 @@ class Model:
             convert_to_tensor: Return a tensor on the encoder's device.
             normalize_embeddings: Scale vectors to length 1.
             truncate_dim: Keep the first dimensions.
-            precision: ``float32``, ``int8``, ``uint8``, ``binary`` or ``ubinary``, see
+            precision: ``float32``, ``float16``, ``int8``, ``uint8``, ``binary`` or ``ubinary``, see
                 :func:`flowbert.maps.quantize`. Vectors are truncated, then normalized, then
                 quantized.
 
@@ -128,7 +128,8 @@ class Model:
             Vectors ``(N, k)``, or ``(k,)`` for a single sentence.
 
         Raises:
-            UserError: If there is no sentence, or an option does not fit the vectors.
+            UserError: If there is no sentence, an option does not fit the vectors, or bytes have no
+                ranges, see :meth:`calibrate`.
         """
         texts = as_sentences(sentences)
         size = _SENTENCES_IN_MEMORY if batch_size is None else batch_size
@@ -246,11 +247,30 @@ class Model:
         """
         output = Output(truncate_dim, precision=precision)
         output.check(self.dim)
-        texts = list(dict.fromkeys(as_sentences(sentences)))
-        order = Stream(seed, "cosines").rng().permutation(len(texts))[:SAMPLED_ROWS]
-        rows = self._encode([texts[place] for place in order])
+        rows = self._encode(_sample(sentences, seed))
         self.cosines = Cosines.of(rows, self.transform(rows), output, seed)
         return self.cosines
+
+    def calibrate(self, sentences: Sequence[str], *, seed: int = 0) -> Scale:
+        """Take the ranges that int8 and uint8 vectors are scaled by, and keep them with the model.
+
+        ``fit`` saves them; values outside of a range become its end.
+
+        Args:
+            sentences: Sentences of the kind that the model is used for; of more than 16,384 a
+                random sample.
+            seed: Seed of the sample.
+
+        Example:
+            >>> from flowbert.data.sample import sample_corpus
+            >>> from flowbert.encoders import SentenceEncoder
+            >>> model = Model(SentenceEncoder("builtin-sample"))
+            >>> _ = model.calibrate(sample_corpus()[:200])
+            >>> model.encode("A man rides a horse.", precision="int8").dtype
+            dtype('int8')
+        """
+        self.scale = Scale.of(self.embed(_sample(sentences, seed)))
+        return self.scale
 
     @property
     def dim(self) -> int:
@@ -360,6 +380,13 @@ class Model:
                 "encoder of encode and export",
                 argument="encoder",
             ) from error
+
+
+def _sample(sentences: Sequence[str], seed: int) -> list[str]:
+    """At most 16,384 distinct sentences in random order."""
+    texts = list(dict.fromkeys(as_sentences(sentences)))
+    order = Stream(seed, "cosines").rng().permutation(len(texts))[:SAMPLED_ROWS]
+    return [texts[place] for place in order]
 
 
 def save_models(

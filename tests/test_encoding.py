@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from safetensors.numpy import load_file
 
@@ -252,3 +253,15 @@ def test_progress_counts_every_batch(model: Model) -> None:
     assert [len(block) for block in blocks] == [400, 100]
     assert sum(Bar.counts) == 500
     assert max(Bar.counts) < 100
+
+
+def test_bfloat16_in_safetensors(raw: Any, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"encoder": EncoderOptions(layers="first_last")}
+    path = tmp_path / "a.safetensors"
+    encode(TEXTS, **options, precision="bfloat16", output=path)
+    assert path.stat().st_size < 2 * raw.size + 200
+    rounded = torch.from_numpy(raw).bfloat16().float().numpy()
+    assert_array_equal(encode(vectors=path), rounded)
+    message = "^precision: received 'bfloat16'; expected float16, or an output"
+    for output in (None, tmp_path / "a.npy"):
+        refused(message, encode, TEXTS, **options, precision="bfloat16", output=output)

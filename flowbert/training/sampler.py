@@ -213,7 +213,7 @@ class BatchDataModule(LightningDataModule):
             rank, world_size = self.trainer.global_rank, self.trainer.world_size
         lengths, size = self.lengths(), self.batch_size
         sampler = BatchSampler(lengths, size, self.pool, self.seed, rank, world_size)
-        if self.trainer is not None and self.trainer.overfit_batches > 0:
+        if getattr(self.trainer, "overfit_batches", 0) > 0:
             fixed: Any = Subset(_Batches(self.batch), list(sampler))
             return DataLoader(fixed, batch_size=None, **self.loader_options())
         sampler.start = self._batches_used()
