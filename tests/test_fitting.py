@@ -567,7 +567,11 @@ def test_a_checkpoint_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_closed_form_needs_no_trainer(tmp_path: Path) -> None:
     options = EncoderOptions(pooling="idf")
-    fit("raw", options, corpus=BUILTIN, max_sentences=99, run_dir=tmp_path / "raw")
+    given: dict[str, Any] = {"corpus": BUILTIN, "max_sentences": 99, "bootstrap": 0}
+    results = fit("raw", options, **given, run_dir=tmp_path / "raw")
+    (line,) = results.verdicts
+    saved = compare(methods="raw", bootstrap=0).score("raw", "SAMPLE")
+    assert line.endswith(f"layers last and pooling mean: SAMPLE {100 * saved:.2f}")
     refused(r"ckpt_path: received 'last', .* method raw", predict, tmp_path / "raw")
     # Token weights are those of the corpus.
     sentences = load_corpus(BUILTIN).sample(99, 0).sentences

@@ -155,8 +155,7 @@ class SentenceEncoder(nn.Module):
             self.backbone = Backbone.load(
                 str(path), files, dtype, pooler, settings.lowercase
             )
-            if settings.token_weights is not None:
-                self.backbone.saved_weights = settings.pooling, settings.token_weights
+            self.backbone.settings = settings
         self.path = self.backbone.path
         self.dim = self.backbone.dim
         self.num_layers = self.backbone.num_layers
@@ -174,10 +173,9 @@ class SentenceEncoder(nn.Module):
             self.wrapping.room(self.max_length)
         self.by_layer = by_layer
         self.pooling = make_pooling(pooling or settings.pooling)
-        if token_weights is None and self.backbone.saved_weights is not None:
-            saved_pooling, saved = self.backbone.saved_weights
-            if _same_weights(str(self.pooling), saved_pooling):
-                token_weights = saved
+        saved = self.backbone.settings
+        if token_weights is None and _same_weights(str(self.pooling), saved.pooling):
+            token_weights = saved.token_weights
         self.counted = self.pooling.counts and token_weights is None
         if skip_first is None and (layers, pooling, template) == (None, None, None):
             skip_first = settings.skip_first
@@ -243,6 +241,16 @@ class SentenceEncoder(nn.Module):
         )
         other.counted = self.counted if kept else other.counted
         return other
+
+    def as_saved(self) -> "SentenceEncoder":
+        """The same backbone with the layers, the pooling and the template of its folder."""
+        saved = self.backbone.settings
+        return self.variant(
+            layers=saved.layers,
+            pooling=saved.pooling,
+            template=saved.template,
+            skip_first=saved.skip_first,
+        )
 
     def _with(self, backbone: Backbone, **changed: Any) -> "SentenceEncoder":
         """This encoder on a backbone of its vocabulary, with changed arguments."""
