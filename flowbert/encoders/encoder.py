@@ -157,7 +157,6 @@ class SentenceEncoder(nn.Module):
             )
             self.backbone.settings = settings
         self.path = self.backbone.path
-        self.dim = self.backbone.dim
         self.num_layers = self.backbone.num_layers
         self.frozen = frozen
         self.layers = resolve_layers(
@@ -188,6 +187,7 @@ class SentenceEncoder(nn.Module):
             lambda: self._count_tokens(count_over),
             token_weights,
         )
+        self.dim = self.pooling.output_dim(self.backbone.dim)
         self.log_token_factors = None
         if isinstance(self.pooling, LearnedWeightsPooling):
             if not frozen:
@@ -444,7 +444,7 @@ class SentenceEncoder(nn.Module):
             *chunks: Features of :meth:`tokenize`.
         """
         with self.backbone.evaluating() if self.frozen else nullcontext():
-            return torch.cat([_compute([self], x)[0] for x in chunks])
+            return torch.cat([_compute([self], x) for x in chunks])
 
     def read(self, output: Any, features: TokenFeatures) -> Tensor:
         """Vectors of a batch, ``(B, D)``, float32.
@@ -460,7 +460,7 @@ class SentenceEncoder(nn.Module):
         return self.pool(tokens, features)
 
     def pool(self, tokens: Tensor, features: TokenFeatures) -> Tensor:
-        """Vectors of token vectors ``(B, T, D)``: ``(B, D)``."""
+        """Vectors of token vectors ``(B, T, D)``: ``(B, k)``."""
         mask = features["attention_mask"].bool()
         if self.pooling.over_tokens:
             if "special_tokens_mask" in features:  # tokens of a template
@@ -520,9 +520,11 @@ class SentenceEncoder(nn.Module):
             batch_tokens = BATCH_TOKENS_ACCELERATOR
             if device.type == "cpu":
                 batch_tokens = BATCH_TOKENS_CPU * 4 // backbone.dtype.itemsize
-        result = np.empty((len(variants), len(sentences), self.dim), dtype=np.float32)
+        shapes = [(len(sentences), variant.dim) for variant in variants]
+        results: list[Floats] = [np.empty(shape, dtype=np.float32) for shape in shapes]
         if not len(sentences):
-            return list(result)
+            return results
+        ends = np.cumsum([variant.dim for variant in variants])[:-1]
 
         def embed(batch: Sequence[int]) -> Tensor:
             features = backbone.pad([rows[i] for i in batch])
@@ -539,13 +541,16 @@ class SentenceEncoder(nn.Module):
             plan = plan_batches(lengths, sentences, batch_tokens, equal_lengths)
             with in_threads(embed, plan, workers(backbone.network)) as batches:
                 for batch, vectors in zip(plan, with_next_begun(batches), strict=True):
-                    result[:, batch] = vectors.cpu().numpy()
+                    columns = np.split(vectors.cpu().numpy(), ends, axis=1)
+                    for result, rows_of_batch in zip(results, columns, strict=True):
+                        result[batch] = rows_of_batch
                     if on_batch is not None:
                         on_batch(len(batch))
-        finite = np.isfinite(result).all(axis=(0, 2))
-        if not finite.all():
-            self._refuse_not_finite(sentences[int(finite.argmin())])
-        return list(result)
+        for result in results:
+            finite = np.isfinite(result).all(axis=1)
+            if not finite.all():
+                self._refuse_not_finite(sentences[int(finite.argmin())])
+        return results
 
     def _prefix(
         self, variants: Sequence["SentenceEncoder"], count: int
@@ -674,13 +679,14 @@ def _compute(
     features: TokenFeatures,
     prefix: Prefix | None = None,
 ) -> Tensor:
-    """Vectors of S variants from one pass: ``(S, B, D)``."""
+    """Vectors of all variants from one pass, side by side: ``(B, D_1 + D_2 + ...)``."""
     top = max(max(variant.layers) for variant in variants)
     inputs = features
     if prefix is not None:
         inputs, features = prefix.add_to(features), prefix.cut(features)
     output = variants[0].backbone(inputs, top)
-    return torch.stack([variant.read(output, features) for variant in variants])
+    columns = [variant.read(output, features) for variant in variants]
+    return torch.cat(columns, dim=1)
 
 
 def _same_weights(first_text: str, second_text: str) -> bool:
