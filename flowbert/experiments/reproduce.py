@@ -172,7 +172,8 @@ def reproduction_text(comparison: pd.DataFrame) -> str:
 
 
 def _text_of(table: pd.DataFrame) -> str:
-    return table.to_string(float_format="{:.2f}".format, na_rep="-")
+    text: str = table.to_string(float_format="{:.2f}".format, na_rep="-")
+    return text
 
 
 def _place_encoder(rows: pd.DataFrame, encoder: str | None) -> pd.DataFrame:
