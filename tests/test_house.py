@@ -119,7 +119,7 @@ def definitions() -> Iterator[tuple[str, str, ast.stmt, bool]]:
 HOOKS = re.compile(
     r"__\w+__|on_\w+|configure_\w+|\w+_step|\w+_dataloader|\w+_checkpoint|state_key|backward"
     r"|write_on_batch_end|inverse_transform|log_prob|_format_action_invocation"
-    r"|_get_help_string|main|calibrate|merge|setup"
+    r"|_get_help_string|_split_lines|main|calibrate|merge|setup"
 )
 
 
