@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +58,9 @@ def encode(
         method: Map of the model: ``flow``, ``whitening``, ``raw``; None for the flow, or the only
             map.
         encoder: The encoder, if no model is given; with a model, its folder if it has moved.
-        precision: ``float32``; ``int8`` or ``uint8``, a byte per dimension, scaled by the ranges
-            saved with the model, or else by those of the encoded vectors; ``binary`` or
-            ``ubinary``, a bit per dimension.
+        precision: ``float32``; ``float16``; ``bfloat16`` in a .safetensors file; ``int8`` or
+            ``uint8``, a byte per dimension, scaled by the ranges saved with the model; ``binary``
+            or ``ubinary``, a bit per dimension.
         output: File to write, ending in .npy, .safetensors or .parquet (with the sentences, or the
             other columns of a .parquet file of vectors). For .npy and .parquet only a block of
             vectors is in memory.
@@ -82,9 +82,18 @@ def encode(
         >>> encode(["a dog runs", "the cat sleeps"]).shape
         (2, 128)
     """
-    check_precision(precision)
     if output is not None:
         check_output(output)
+    is_bfloat16 = precision == "bfloat16"
+    if is_bfloat16:
+        if Path(output or "").suffix != ".safetensors":
+            raise UserError(
+                argument="precision",
+                received=precision,
+                expected="float16, or an output ending in .safetensors",
+            )
+        precision = "float32"  # rounded when it is written
+    check_precision(precision)
     received = [value is not None for value in (sentences, input, vectors)]
     if sum(received) != 1:
         raise UserError(
@@ -126,7 +135,7 @@ def encode(
                 f"that {model} was fitted on",
                 argument="vectors",
             )
-        blocks = map(fitted.transform, _shown(rows.blocks(), len(rows)))
+        blocks = _mapped(fitted, rows)
     else:
         given = sentences is not None
         rows = texts = as_sentences(sentences) if given else _read(str(input), column)
@@ -136,9 +145,8 @@ def encode(
 
             kind = torch.device(device).type
             return predict_vectors(fitted, texts, str(output), kind, devices, num_nodes)
-        starts = range(0, len(texts), BLOCK_SENTENCES)
-        parts = (texts[start : start + BLOCK_SENTENCES] for start in starts)
-        blocks = map(fitted.embed, _shown(parts, len(texts)))
+        progress = bar(desc="Encoding", total=len(texts), unit="sentences")
+        blocks = fitted.embed_blocks(texts, BLOCK_SENTENCES, progress)
     finished = Output(precision=precision).finish(blocks, fitted.scale)
     if output is None:
         result = np.concatenate(list(finished))
@@ -151,9 +159,8 @@ def encode(
             columns = sentence_column(texts)
         elif isinstance(rows, VectorFile):
             columns = rows.other_columns()
-    write_vectors(
-        output, itertools.chain([first], finished), shape, first.dtype.name, columns
-    )
+    dtype = "bfloat16" if is_bfloat16 else first.dtype.name
+    write_vectors(output, itertools.chain([first], finished), shape, dtype, columns)
     return shape
 
 
@@ -206,9 +213,9 @@ def _check_not_given(
             )
 
 
-def _shown(blocks: Iterable[Any], total: int) -> Iterator[Any]:
-    """Blocks of sentences or vectors, with a progress bar over what was done with them."""
-    with bar(desc="Encoding", total=total, unit="rows") as progress:
-        for block in blocks:
-            yield block
+def _mapped(model: Model, vectors: Vectors) -> Iterator[Any]:
+    """Blocks of vectors after the map of a model, with a progress bar."""
+    with bar(desc="Mapping", total=len(vectors), unit="rows") as progress:
+        for block in vectors.blocks():
+            yield model.transform(block)
             progress.update(len(block))

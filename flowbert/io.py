@@ -90,6 +90,12 @@ def inside(folder: str | Path, name: str) -> Path:
     return path
 
 
+def folders_with(root: str | Path, name: str) -> list[str]:
+    """Folders one or two levels below ``root`` that hold a file of this name, sorted."""
+    files = [*Path(root).glob(f"*/{name}"), *Path(root).glob(f"*/*/{name}")]
+    return sorted(str(file).removesuffix(f"/{name}") for file in files)
+
+
 def digest(*parts: bytes | str | object) -> str:
     """BLAKE2b digest (128 bits, hexadecimal) of bytes, text and JSON values, one after another."""
     return digest_stream(parts)

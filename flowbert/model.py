@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,6 +15,7 @@ from flowbert.encoders import (
     as_sentences,
     check_same_encoder,
     digests_reused,
+    encode_counted,
     load_encoder,
 )
 from flowbert.encoders.source import (
@@ -29,6 +30,7 @@ from flowbert.encoders.source import (
 from flowbert.errors import UserError, choices
 from flowbert.io import (
     digest,
+    folders_with,
     read_json,
     write_folder_atomically,
     write_json,
@@ -65,8 +67,8 @@ class Model:
 
     Args:
         encoder: The encoder; None for a map that was fitted on vectors.
-        map: The fitted map, or a pipeline of maps and transformers of scikit-learn; None for the
-            embeddings as they are.
+        map: The fitted map, a pipeline of maps and transformers of scikit-learn, or a trained
+            :class:`flowbert.FlowModule`; None for the embeddings as they are.
         scale: Ranges that int8 and uint8 vectors are scaled by.
         cosines: Cosines of random pairs of a corpus, see :meth:`percentile`.
 
@@ -118,7 +120,7 @@ class Model:
             convert_to_tensor: Return a tensor on the encoder's device.
             normalize_embeddings: Scale vectors to length 1.
             truncate_dim: Keep the first dimensions.
-            precision: ``float32``, ``int8``, ``uint8``, ``binary`` or ``ubinary``, see
+            precision: ``float32``, ``float16``, ``int8``, ``uint8``, ``binary`` or ``ubinary``, see
                 :func:`flowbert.maps.quantize`. Vectors are truncated, then normalized, then
                 quantized.
 
@@ -126,7 +128,8 @@ class Model:
             Vectors ``(N, k)``, or ``(k,)`` for a single sentence.
 
         Raises:
-            UserError: If there is no sentence, or an option does not fit the vectors.
+            UserError: If there is no sentence, an option does not fit the vectors, or bytes have no
+                ranges, see :meth:`calibrate`.
         """
         texts = as_sentences(sentences)
         size = _SENTENCES_IN_MEMORY if batch_size is None else batch_size
@@ -134,8 +137,10 @@ class Model:
             raise UserError(argument="batch_size", received=size, expected="1 or more")
         output = Output(truncate_dim, normalize_embeddings, precision)
         output.check(self.dim, self.scale)
-        starts = tqdm(range(0, len(texts), size), disable=not show_progress_bar)
-        blocks = (self.embed(texts[start : start + size]) for start in starts)
+        progress = tqdm(
+            total=len(texts), unit="sentences", disable=not show_progress_bar
+        )
+        blocks = self.embed_blocks(texts, size, progress)
         result: Any = np.concatenate(list(output.finish(blocks, self.scale)))
         if convert_to_tensor:
             result = torch.from_numpy(result).to(getattr(self.encoder, "device", "cpu"))
@@ -242,11 +247,30 @@ class Model:
         """
         output = Output(truncate_dim, precision=precision)
         output.check(self.dim)
-        texts = list(dict.fromkeys(as_sentences(sentences)))
-        order = Stream(seed, "cosines").rng().permutation(len(texts))[:SAMPLED_ROWS]
-        rows = self._encode([texts[place] for place in order])
+        rows = self._encode(_sample(sentences, seed))
         self.cosines = Cosines.of(rows, self.transform(rows), output, seed)
         return self.cosines
+
+    def calibrate(self, sentences: Sequence[str], *, seed: int = 0) -> Scale:
+        """Take the ranges that int8 and uint8 vectors are scaled by, and keep them with the model.
+
+        ``fit`` saves them; values outside of a range become its end.
+
+        Args:
+            sentences: Sentences of the kind that the model is used for; of more than 16,384 a
+                random sample.
+            seed: Seed of the sample.
+
+        Example:
+            >>> from flowbert.data.sample import sample_corpus
+            >>> from flowbert.encoders import SentenceEncoder
+            >>> model = Model(SentenceEncoder("builtin-sample"))
+            >>> _ = model.calibrate(sample_corpus()[:200])
+            >>> model.encode("A man rides a horse.", precision="int8").dtype
+            dtype('int8')
+        """
+        self.scale = Scale.of(self.embed(_sample(sentences, seed)))
+        return self.scale
 
     @property
     def dim(self) -> int:
@@ -264,8 +288,19 @@ class Model:
         """Vectors of sentences, ``(N, k)``, float32, as they are before :class:`Output`."""
         return self.transform(self._encode(sentences))
 
-    def _encode(self, sentences: Sequence[str]) -> Any:
-        return self._with_encoder().encode(sentences)
+    def embed_blocks(
+        self, sentences: Sequence[str], size: int, progress: Any
+    ) -> Iterator[Any]:
+        """:meth:`embed` of blocks of ``size`` sentences; a tqdm bar counts every batch."""
+        with progress:
+            for start in range(0, len(sentences), size):
+                block = sentences[start : start + size]
+                yield self.transform(self._encode(block, progress.update))
+
+    def _encode(
+        self, sentences: Sequence[str], on_batch: Callable[[int], Any] | None = None
+    ) -> Any:
+        return encode_counted([self._with_encoder()], sentences, on_batch)[0]
 
     def _with_encoder(self) -> Any:
         """The encoder.
@@ -345,6 +380,13 @@ class Model:
                 "encoder of encode and export",
                 argument="encoder",
             ) from error
+
+
+def _sample(sentences: Sequence[str], seed: int) -> list[str]:
+    """At most 16,384 distinct sentences in random order."""
+    texts = list(dict.fromkeys(as_sentences(sentences)))
+    order = Stream(seed, "cosines").rng().permutation(len(texts))[:SAMPLED_ROWS]
+    return [texts[place] for place in order]
 
 
 def save_models(
@@ -464,6 +506,8 @@ def _find(path: str) -> tuple[Path | None, dict[str, Any]]:
     encoder: dict[str, Any] = {}
     if folder is not None:
         encoder = {"path": str(folder.parent), "revision": None}
+    elif os.path.isdir(user_path(path)):
+        _check_not_runs(path)
     elif not os.path.exists(user_path(path)):
         files = locate(path, argument="model")
         folder = model_folder(files.folder)
@@ -493,10 +537,20 @@ def find_model(path: str | Path) -> Path:
     """
     folder = model_folder(path)
     if folder is None:
+        _check_not_runs(str(path))
         raise UserError(
             f"received {path}; expected the folder of a finished fit", argument="model"
         )
     return folder
+
+
+def _check_not_runs(path: str) -> None:
+    """Raise a UserError for a folder that holds run folders."""
+    runs = folders_with(user_path(path), f"model/{MODEL_FILE}")
+    if runs:
+        raise UserError(
+            argument="model", received=path, expected=f"a run: {', '.join(runs)}"
+        )
 
 
 def load_fitted(

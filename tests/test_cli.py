@@ -235,8 +235,9 @@ def test_null_unsets_what_a_configuration_sets(
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_describes_every_option(
-    command: str, capsys: pytest.CaptureFixture[str]
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     main([command, "--help"])
     text = capsys.readouterr().out
     assert len(text.splitlines()) <= 100  # two screens
@@ -515,6 +516,8 @@ def test_ctrl_c_promises_what_the_same_command_does(
         main([*words.split(), "--quiet"])
     error = capsys.readouterr().err
     main([*words.split(), "--quiet"])
+    told = "nothing was written; --output FILE.json" in capsys.readouterr().out
+    assert told == ("--output" not in words)
     is_repeated = bool((blocks[0] | blocks[1]) & set.union(*blocks[3:]))
     assert ("starts again" in error) == is_repeated
     assert ("20 of 80 sentences are in the cache" in error) != is_repeated
@@ -561,3 +564,14 @@ def test_the_device_of_a_comparison_is_recorded(
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setattr("torch.backends.mps.is_available", lambda: True)
     assert choose_device("auto") == torch.device("mps")
+
+
+def test_help_has_the_width_of_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for columns in (60, 100):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        main(["compare", "--help"])
+        lines = capsys.readouterr().out.splitlines()
+        assert columns - 10 < max(map(len, lines)) <= columns
+        assert not any(line.endswith("-") for line in lines), "a word is split"

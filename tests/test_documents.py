@@ -84,6 +84,7 @@ def test_python_blocks_run(
 ) -> None:
     """Each alone, in a new folder, with the first pairs of the sample."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [path.name])
     name = "flowbert.data.sts.sample_pairs"
     monkeypatch.setattr(name, lambda split: sample_pairs(split)[:400])
     # A folder here goes before the model of that name on the hub.

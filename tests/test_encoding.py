@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from safetensors.numpy import load_file
 
@@ -117,14 +119,16 @@ def test_an_interruption_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(encoding, "BLOCK_SENTENCES", 10)
-    whole = SentenceEncoder.encode
+    whole = SentenceEncoder.encode_variants
 
-    def interrupted(self: SentenceEncoder, texts: list[str], **options: Any) -> Any:
+    def interrupted(
+        self: SentenceEncoder, variants: Any, texts: list[str], **options: Any
+    ) -> Any:
         if TEXTS[20] in texts:
             raise KeyboardInterrupt
-        return whole(self, texts, **options)
+        return whole(self, variants, texts, **options)
 
-    monkeypatch.setattr(SentenceEncoder, "encode", interrupted)
+    monkeypatch.setattr(SentenceEncoder, "encode_variants", interrupted)
     for name in FORMATS:
         with pytest.raises(KeyboardInterrupt):
             encode(TEXTS, output=tmp_path / f"a.{name}")
@@ -236,3 +240,28 @@ def test_mistakes(
 )
 def test_what_a_model_refuses(options: dict[str, Any], message: str, run: str) -> None:
     refused(message, encode, **{"sentences": TEXTS, "model": run, **options})
+
+
+def test_progress_counts_every_batch(model: Model) -> None:
+    class Bar(nullcontext[None]):
+        counts: ClassVar[list[int]] = []
+
+        def update(self, count: int) -> None:
+            self.counts.append(count)
+
+    blocks = list(model.embed_blocks(TEXTS * 20, 400, Bar()))
+    assert [len(block) for block in blocks] == [400, 100]
+    assert sum(Bar.counts) == 500
+    assert max(Bar.counts) < 100
+
+
+def test_bfloat16_in_safetensors(raw: Any, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"encoder": EncoderOptions(layers="first_last")}
+    path = tmp_path / "a.safetensors"
+    encode(TEXTS, **options, precision="bfloat16", output=path)
+    assert path.stat().st_size < 2 * raw.size + 200
+    rounded = torch.from_numpy(raw).bfloat16().float().numpy()
+    assert_array_equal(encode(vectors=path), rounded)
+    message = "^precision: received 'bfloat16'; expected float16, or an output"
+    for output in (None, tmp_path / "a.npy"):
+        refused(message, encode, TEXTS, **options, precision="bfloat16", output=output)

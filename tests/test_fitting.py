@@ -570,7 +570,11 @@ def test_a_checkpoint_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_closed_form_needs_no_trainer(pairs: str, tmp_path: Path) -> None:
     given: dict[str, Any] = {"corpus": BUILTIN, "max_sentences": 99, "tasks": pairs}
-    fit("raw", EncoderOptions(pooling="idf"), **given, run_dir=tmp_path / "raw")
+    options = EncoderOptions(pooling="idf")
+    results = fit("raw", options, **given, bootstrap=0, run_dir=tmp_path / "raw")
+    (line,) = results.verdicts
+    saved = compare(methods="raw", tasks=pairs, bootstrap=0).score("raw", "pairs")
+    assert line.endswith(f"layers last and pooling mean: pairs {100 * saved:.2f}")
     refused(r"ckpt_path: received 'last', .* method raw", predict, tmp_path / "raw")
     # Token weights are those of the corpus.
     sentences = load_corpus(BUILTIN).sample(99, 0).sentences

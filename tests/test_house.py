@@ -115,11 +115,11 @@ def definitions() -> Iterator[tuple[str, str, ast.stmt, bool]]:
 
 
 # Called by Lightning, torch, scikit-learn, argparse, the console script and users (log_prob,
-# merge).
+# calibrate, merge).
 HOOKS = re.compile(
     r"__\w+__|on_\w+|configure_\w+|\w+_step|\w+_dataloader|\w+_checkpoint|state_key|backward"
     r"|write_on_batch_end|inverse_transform|log_prob|_format_action_invocation"
-    r"|_get_help_string|main|merge|setup"
+    r"|_get_help_string|_split_lines|main|calibrate|merge|setup"
 )
 
 

@@ -110,6 +110,9 @@ def test_fewer_bits_are_those_of_sentence_transformers(
             )
             continue
         codes = model.encode(TEXTS, **options, precision=precision)
+        if precision == "float16":
+            assert_array_equal(codes, vectors.astype(np.float16))
+            continue
         theirs = util.quantize_embeddings(vectors, precision, ranges=ranges)
         assert codes.dtype == theirs.dtype
         assert_array_equal(codes, theirs)
@@ -121,14 +124,20 @@ def test_fewer_bits_are_those_of_sentence_transformers(
             assert (np.abs(restored - vectors) <= bound).all()
 
 
-def test_bytes_without_a_scale_take_all_vectors(folder: Path) -> None:
-    encoder = Model(SentenceEncoder(folder / "bert"))
-    options: dict[str, Any] = {"truncate_dim": 5, "normalize_embeddings": True}
-    vectors = encoder.encode(TEXTS, **options)
-    together = quantize(vectors, "int8", Ranges.of([vectors]))
-    codes = encoder.encode(TEXTS, **options, precision="int8", batch_size=7)
+def test_bytes_of_two_calls_share_the_saved_ranges(
+    folder: Path, tmp_path: Path
+) -> None:
+    own = Model(SentenceEncoder(folder / "bert"))
+    message = "^precision: received int8 without saved ranges.*calibrate"
+    refused(message, own.encode, TEXTS, precision="int8")
+    own.calibrate(TEXTS[:3] * 2)
+    own.save(tmp_path)
+    again = Model.load(tmp_path, encoder=str(folder / "bert"))
+    ranges = Ranges.of([own.encode(TEXTS[:3])])
+    expected = quantize(again.encode(TEXTS), "int8", ranges)
+    codes = again.encode(TEXTS, precision="int8")
     # Vectors of batches of other sizes differ by rounding, which may cross a step.
-    assert np.abs(codes.astype(int) - together).max() <= 1
+    assert np.abs(codes.astype(int) - expected).max() <= 1
 
 
 NO_SENTENCES = [
@@ -336,6 +345,15 @@ def test_damaged_files(
     shutil.copytree(folder / "run", tmp_path / "run")
     damage(tmp_path / "run")
     refused(file, Model.load, tmp_path / "run")
+
+
+def test_a_folder_of_runs_lists_them(folder: Path, tmp_path: Path) -> None:
+    for run in ("flow/second", "flow/first"):
+        shutil.copytree(folder / "run", tmp_path / run)
+    runs = f"a run: {tmp_path}/flow/first, {tmp_path}/flow/second"
+    for path in (tmp_path, tmp_path / "flow"):
+        for call in (Model.load, find_model):
+            refused(f"^model: received '{path}'; expected {runs}", call, path)
 
 
 MISTAKES: list[tuple[Callable[[Path], Any], str]] = [

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from flowbert.progress import bar, show_progress
+from flowbert.progress import bar, show_progress, tell
 
 
 class Terminal(io.StringIO):
@@ -23,7 +23,9 @@ def test_bars_are_shown_in_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
         with bar(desc="Fitting", total=3) as progress:
             assert not progress.disable
             progress.update(3)
-        assert not terminal.getvalue()  # it took less than two seconds
+        assert not terminal.getvalue()  # it took less than a second
+        tell("evaluating")
+        assert terminal.getvalue() == "evaluating\n"
         monkeypatch.setattr("sys.stderr", io.StringIO())
         assert bar(total=3).disable
     finally:

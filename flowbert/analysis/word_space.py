@@ -164,9 +164,11 @@ class Buckets(Measure):
     }
 
     def frame(self, sample: Sample) -> pd.DataFrame:
-        """The tokens of the corpus by bucket."""
+        """The tokens of the corpus by bucket; empty with too few for their neighbours."""
         embeddings = sample.input_embeddings
-        return pd.DataFrame() if embeddings is None else word_buckets(embeddings)
+        if embeddings is None or len(embeddings) <= max(NEIGHBOURS):
+            return pd.DataFrame()
+        return word_buckets(embeddings)
 
 
 _ENCODED = 64  # sentences at once

@@ -20,7 +20,7 @@ from flowbert.errors import UserError
 from flowbert.experiments import Results
 from flowbert.experiments.published import explain
 from flowbert.experiments.reproduce import reproduction_text
-from flowbert.progress import show_progress
+from flowbert.progress import show_progress, tell
 from flowbert.registry import import_custom
 from flowbert.reports import (
     analysis_text,
@@ -102,6 +102,8 @@ def _print_measurements(command: str, returned: Any, output: str | None) -> None
     if output is not None:
         drawn = os.environ.get("FLOWBERT_REPORT") != "0"
         print(f"written: {output}{f', {_page(returned, output)}' if drawn else ''}")
+    elif command != "advise":
+        print("nothing was written; --output FILE.json keeps this and writes its page")
     if isinstance(returned, Results) and returned.verdicts:
         print("\n".join(["", *returned.verdicts]))
 
@@ -109,6 +111,7 @@ def _print_measurements(command: str, returned: Any, output: str | None) -> None
 def _page(returned: Any, output: str) -> Path:
     """Write the page of what a function returned, or of the file that it wrote."""
     path = Path(output).resolve()
+    tell("writing the page")
     if isinstance(returned, Results):
         return save_page(content_of(path, returned), page_of(path))
     if isinstance(returned, Analysis):

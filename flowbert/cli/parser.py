@@ -3,6 +3,8 @@
 import argparse
 import inspect
 import re
+import shutil
+import textwrap
 from collections.abc import Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -56,7 +58,11 @@ class HelpFormatter(jsonargparse.DefaultHelpFormatter):
     """Help without types; with the default, if there is one."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=30, width=100)  # type: ignore[no-untyped-call]
+        width = min(shutil.get_terminal_size().columns, 100)
+        super().__init__(prog, max_help_position=30, width=width)  # type: ignore[no-untyped-call]
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(text, width, break_on_hyphens=False)
 
     def _get_help_string(self, action: argparse.Action) -> str:
         default = action.default

@@ -7,7 +7,7 @@ from flowbert.encoders.base import (
     differing_keys,
     digests_reused,
 )
-from flowbert.encoders.encoder import SentenceEncoder
+from flowbert.encoders.encoder import SentenceEncoder, encode_counted
 from flowbert.encoders.opening import (
     EncoderOptions,
     choose_device,
@@ -37,6 +37,7 @@ __all__ = [
     "choose_device",
     "differing_keys",
     "digests_reused",
+    "encode_counted",
     "is_sentence_transformer",
     "load_encoder",
     "open_encoder",

@@ -28,6 +28,7 @@ from flowbert.encoders.settings import (
 )
 from flowbert.encoders.source import (
     EncoderFiles,
+    FolderSettings,
     check_digests,
     in_dtype,
     loading,
@@ -61,8 +62,7 @@ class Backbone(nn.Module):
         findings: What the sanity check found; None before the first sentences are encoded.
         reads_prefixes: Whether a :class:`~flowbert.encoders.prefix.Prefix` gives the same hidden
             states; None before one is computed.
-        saved_weights: Pooling of the folder, and the token weights ``(V,)`` that it was saved with;
-            None without them.
+        settings: Settings of its folder.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Backbone(nn.Module):
         self.num_layers: int = config.num_hidden_layers
         self.findings: Findings | None = None
         self.reads_prefixes: bool | None = None
-        self.saved_weights: tuple[str, Tensor] | None = None
+        self.settings = FolderSettings()
         self.first_position, self.longest = _positions(network)
         self.inputs = frozenset(inspect.signature(network.forward).parameters)
         choose_attention: Any = getattr(network, "set_attention_type", None)

@@ -155,10 +155,8 @@ class SentenceEncoder(nn.Module):
             self.backbone = Backbone.load(
                 str(path), files, dtype, pooler, settings.lowercase
             )
-            if settings.token_weights is not None:
-                self.backbone.saved_weights = settings.pooling, settings.token_weights
+            self.backbone.settings = settings
         self.path = self.backbone.path
-        self.dim = self.backbone.dim
         self.num_layers = self.backbone.num_layers
         self.frozen = frozen
         self.layers = resolve_layers(
@@ -174,10 +172,9 @@ class SentenceEncoder(nn.Module):
             self.wrapping.room(self.max_length)
         self.by_layer = by_layer
         self.pooling = make_pooling(pooling or settings.pooling)
-        if token_weights is None and self.backbone.saved_weights is not None:
-            saved_pooling, saved = self.backbone.saved_weights
-            if _same_weights(str(self.pooling), saved_pooling):
-                token_weights = saved
+        saved = self.backbone.settings
+        if token_weights is None and _same_weights(str(self.pooling), saved.pooling):
+            token_weights = saved.token_weights
         self.counted = self.pooling.counts and token_weights is None
         if skip_first is None and (layers, pooling, template) == (None, None, None):
             skip_first = settings.skip_first
@@ -190,6 +187,7 @@ class SentenceEncoder(nn.Module):
             lambda: self._count_tokens(count_over),
             token_weights,
         )
+        self.dim = self.pooling.output_dim(self.backbone.dim)
         self.log_token_factors = None
         if isinstance(self.pooling, LearnedWeightsPooling):
             if not frozen:
@@ -243,6 +241,16 @@ class SentenceEncoder(nn.Module):
         )
         other.counted = self.counted if kept else other.counted
         return other
+
+    def as_saved(self) -> "SentenceEncoder":
+        """The same backbone with the layers, the pooling and the template of its folder."""
+        saved = self.backbone.settings
+        return self.variant(
+            layers=saved.layers,
+            pooling=saved.pooling,
+            template=saved.template,
+            skip_first=saved.skip_first,
+        )
 
     def _with(self, backbone: Backbone, **changed: Any) -> "SentenceEncoder":
         """This encoder on a backbone of its vocabulary, with changed arguments."""
@@ -436,7 +444,7 @@ class SentenceEncoder(nn.Module):
             *chunks: Features of :meth:`tokenize`.
         """
         with self.backbone.evaluating() if self.frozen else nullcontext():
-            return torch.cat([_compute([self], x)[0] for x in chunks])
+            return torch.cat([_compute([self], x) for x in chunks])
 
     def read(self, output: Any, features: TokenFeatures) -> Tensor:
         """Vectors of a batch, ``(B, D)``, float32.
@@ -452,7 +460,7 @@ class SentenceEncoder(nn.Module):
         return self.pool(tokens, features)
 
     def pool(self, tokens: Tensor, features: TokenFeatures) -> Tensor:
-        """Vectors of token vectors ``(B, T, D)``: ``(B, D)``."""
+        """Vectors of token vectors ``(B, T, D)``: ``(B, k)``."""
         mask = features["attention_mask"].bool()
         if self.pooling.over_tokens:
             if "special_tokens_mask" in features:  # tokens of a template
@@ -512,9 +520,11 @@ class SentenceEncoder(nn.Module):
             batch_tokens = BATCH_TOKENS_ACCELERATOR
             if device.type == "cpu":
                 batch_tokens = BATCH_TOKENS_CPU * 4 // backbone.dtype.itemsize
-        result = np.empty((len(variants), len(sentences), self.dim), dtype=np.float32)
+        shapes = [(len(sentences), variant.dim) for variant in variants]
+        results: list[Floats] = [np.empty(shape, dtype=np.float32) for shape in shapes]
         if not len(sentences):
-            return list(result)
+            return results
+        ends = np.cumsum([variant.dim for variant in variants])[:-1]
 
         def embed(batch: Sequence[int]) -> Tensor:
             features = backbone.pad([rows[i] for i in batch])
@@ -531,13 +541,16 @@ class SentenceEncoder(nn.Module):
             plan = plan_batches(lengths, sentences, batch_tokens, equal_lengths)
             with in_threads(embed, plan, workers(backbone.network)) as batches:
                 for batch, vectors in zip(plan, with_next_begun(batches), strict=True):
-                    result[:, batch] = vectors.cpu().numpy()
+                    columns = np.split(vectors.cpu().numpy(), ends, axis=1)
+                    for result, rows_of_batch in zip(results, columns, strict=True):
+                        result[batch] = rows_of_batch
                     if on_batch is not None:
                         on_batch(len(batch))
-        finite = np.isfinite(result).all(axis=(0, 2))
-        if not finite.all():
-            self._refuse_not_finite(sentences[int(finite.argmin())])
-        return list(result)
+        for result in results:
+            finite = np.isfinite(result).all(axis=1)
+            if not finite.all():
+                self._refuse_not_finite(sentences[int(finite.argmin())])
+        return results
 
     def _prefix(
         self, variants: Sequence["SentenceEncoder"], count: int
@@ -640,18 +653,40 @@ class SentenceEncoder(nn.Module):
             write_settings(temporary, self.describe())
 
 
+def encode_counted(
+    encoders: Sequence[Any],
+    sentences: Sequence[str],
+    on_batch: Callable[[int], Any] | None = None,
+) -> list[Floats]:
+    """Vectors of encoders that share a pass, ``(N, D)`` each.
+
+    Args:
+        encoders: Encoders with equal ``pass_key``.
+        sentences: N sentences.
+        on_batch: Called with the number of sentences after each batch.
+    """
+    first = encoders[0]
+    if isinstance(first, SentenceEncoder):
+        return first.encode_variants(encoders, sentences, on_batch=on_batch)
+    vectors = first.encode(sentences)  # no other encoder shares a pass
+    if on_batch is not None:
+        on_batch(len(sentences))
+    return [vectors]
+
+
 def _compute(
     variants: Sequence[SentenceEncoder],
     features: TokenFeatures,
     prefix: Prefix | None = None,
 ) -> Tensor:
-    """Vectors of S variants from one pass: ``(S, B, D)``."""
+    """Vectors of all variants from one pass, side by side: ``(B, D_1 + D_2 + ...)``."""
     top = max(max(variant.layers) for variant in variants)
     inputs = features
     if prefix is not None:
         inputs, features = prefix.add_to(features), prefix.cut(features)
     output = variants[0].backbone(inputs, top)
-    return torch.stack([variant.read(output, features) for variant in variants])
+    columns = [variant.read(output, features) for variant in variants]
+    return torch.cat(columns, dim=1)
 
 
 def _same_weights(first_text: str, second_text: str) -> bool:

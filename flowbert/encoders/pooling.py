@@ -56,7 +56,7 @@ class Pooling(ABC):
 
     @abstractmethod
     def pool(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
-        """One vector per sentence, ``(B, D)``.
+        """One vector per sentence, ``(B, k)``; k is D in all poolings of the package.
 
         Args:
             tokens: Token vectors, ``(B, T, D)``, with any values in padding.
@@ -67,6 +67,12 @@ class Pooling(ABC):
     def __call__(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
         """:meth:`pool` with a mask of any numbers."""
         return self.pool(tokens, mask.bool(), ids)
+
+    def output_dim(self, dim: int) -> int:
+        """Size k of a vector of tokens of size ``dim``: that of a sentence of one token."""
+        ids = torch.zeros(1, 1, dtype=torch.long)
+        with torch.no_grad():
+            return self.pool(torch.ones(1, 1, dim), ids == 0, ids).shape[1]
 
     def bind(  # noqa: B027  most poolings need nothing
         self,
@@ -382,6 +388,10 @@ class NetworkPooling(Pooling):
     """The network's layer over position 0, which follows its last layer."""
 
     over_tokens = False
+
+    def output_dim(self, dim: int) -> int:
+        """That of the tokens."""
+        return dim
 
     def pool(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
         """Nothing: the network pools.

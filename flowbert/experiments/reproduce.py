@@ -1,8 +1,7 @@
 """Reproduction of published scores with the same settings."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -146,20 +145,35 @@ def reproduce(
 
 
 def reproduction_text(comparison: pd.DataFrame) -> str:
-    """A table for each published row.
+    """A table of all rows, the rows that were not run, and a table for each row.
 
     Args:
         comparison: What :func:`reproduce` returned.
     """
-    tables = []
-    for row, lines in comparison.groupby("row", sort=False):
+    # The average, or the only task.
+    last = comparison.drop_duplicates("row", keep="last")
+    was_run = last["row"].isin(comparison.loc[comparison["ours"].notna(), "row"])
+    run = last[was_run].set_index("row")
+    summary = run[["task", "aggregation", "published", "ours", "difference"]].assign(
+        score=np.where(run["difference"].notna(), "target", "context")
+    )
+    tables = [f"{_text_of(summary.rename_axis(None))}\n"]
+    for note, rows in last[~was_run].groupby("note", sort=False)["row"]:
+        tables.append(f"{', '.join(rows)}: {note}\n")
+    shown = comparison[comparison["row"].isin(run.index)]
+    for row, lines in shown.groupby("row", sort=False):
         numbers = lines.set_index("task").drop(columns=["row", "aggregation", "note"])
         numbers["inside"] = numbers["inside"].map({True: "yes", False: "no"})
         numbers = numbers.dropna(axis=1, how="all").rename_axis(None)
-        text = numbers.T.to_string(float_format="{:.2f}".format, na_rep="-")
+        text = _text_of(numbers.T)
         notes = "\n".join(lines["note"].str.split("; ").explode().unique())
         tables.append(f"{row}\n{notes}\n{text}\n")
     return "\n".join(tables)
+
+
+def _text_of(table: pd.DataFrame) -> str:
+    text: str = table.to_string(float_format="{:.2f}".format, na_rep="-")
+    return text
 
 
 def _place_encoder(rows: pd.DataFrame, encoder: str | None) -> pd.DataFrame:
@@ -202,21 +216,39 @@ class _Plan:
     nli: str
     seeds: Sequence[int]
     device: str | torch.device
-    networks: dict[tuple[str, str], SentenceEncoder] = field(default_factory=dict)
+    _loaded: dict[tuple[str, ...], Any] = field(default_factory=dict)
 
-    @cached_property
-    def nli_corpus(self) -> Corpus:
-        return load_corpus("nli", nli=self.nli)
+    def _once(self, key: tuple[str, ...], load: Callable[[], Any]) -> Any:
+        """What is loaded; an error is raised again, without asking the hub a second time."""
+        if key not in self._loaded:
+            try:
+                self._loaded[key] = load()
+            except UserError as error:
+                self._loaded[key] = error
+        if isinstance(self._loaded[key], UserError):
+            raise self._loaded[key]
+        return self._loaded[key]
+
+    def _load_nli(self) -> Corpus:
+        try:
+            return load_corpus("nli", nli=self.nli)
+        except UserError as error:
+            raise UserError(
+                f"received {self.nli} ({error}); expected files of NLI pairs",
+                argument="nli",
+            ) from error
 
     def experiments(self, row: Any) -> list[Experiment]:
         """Experiments of a row, on tasks with a score comparable to the published one."""
         encoder = self._encoder(row)
         fits_nli = row.map != "raw" and row.corpus == "nli"
-        corpora = {}
+        corpora: dict[Task, list[Corpus]] = {}
+        nli: Any = None
+        if fits_nli:
+            nli = self._once(("nli",), self._load_nli)
         for task in _tasks_of(row, self.tasks).values():
             if ("spearman", row.aggregation) in task.metrics:
-                corpus = self.nli_corpus if fits_nli else task.corpus("target")
-                corpora[task] = [corpus]
+                corpora[task] = [nli if fits_nli else task.corpus("target")]
         if not corpora:
             raise UserError(
                 f"received tasks without the aggregation {row.aggregation}; expected "
@@ -245,20 +277,17 @@ class _Plan:
             raise UserError(f"received {received}; expected {kind}", argument="encoder")
         if is_file:
             return WordVectors(row.opened)
-        key = (row.opened, row.pooling)
-        if key not in self.networks:
-            network = SentenceEncoder(
-                row.opened,
-                layers="last",
-                pooling=row.pooling,
-                template="",
-            )
-            self.networks[key] = network.to(self.device)
-        return self.networks[key].variant(
+        options = {"layers": "last", "pooling": row.pooling, "template": ""}
+        network = self._once(
+            (row.opened, row.pooling),
+            lambda: SentenceEncoder(row.opened, **options).to(self.device),
+        )
+        variant: SentenceEncoder = network.variant(
             layers=row.layers,
             max_length=row.max_length,
             template=row.template,
         )
+        return variant
 
 
 def _compare(

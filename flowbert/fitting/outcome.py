@@ -24,9 +24,10 @@ from flowbert.maps import SAMPLED_ROWS, Cosines, Flow, Raw, Scale, make_map
 from flowbert.methods import FlowModule
 from flowbert.methods.heads import HEADS
 from flowbert.model import Model, save_models
+from flowbert.progress import tell
 from flowbert.reports import content_of, page_of, report, save_page
 from flowbert.seeding import Stream
-from flowbert.tasks import STS, Task
+from flowbert.tasks import AVERAGE, STS, Task
 from flowbert.training import read_checkpoint
 from flowbert.vectors import EmbeddingCache
 
@@ -77,6 +78,7 @@ def _mapped(run: Run, trained: SentenceEncoder, text: str) -> list[Candidate]:
 
 def save(run: Run, candidates: Sequence[Candidate]) -> None:
     """Save the maps with int8 scales and cosines, or the trained encoder, into ``model/``."""
+    tell("saving the model")
     folder, rows = run.folder / "model", run.rows
     if rows is None:
         run.module.trained_encoder().save(folder / "encoder")
@@ -111,12 +113,14 @@ def measure(
     if not run.tasks and options.vectors is None:
         results.record["verdicts"] = [_NOT_MEASURED]
     if run.tasks:
+        tell(f"evaluating on {', '.join(task.name for task in run.tasks)}")
         measured = [each for each in candidates if each.name != "raw"]
         compared = [Candidate("raw", Raw()), *measured]
         corpora: dict[Task, Sequence[Corpus]] = dict.fromkeys(run.tasks, ())
         experiments = plan_experiments([run.encoder], compared, corpora, {}, [0])
         results = run_experiments(experiments, run.cache, device=run.device)
         results.add_intervals(options.bootstrap, options.bootstrap_seed)
+        results.record["verdicts"] += _as_saved(run)
         frozen = [each for each in measured if each.encoder is None]
         fits_first_task = options.corpus_name in OWN_NAMES
         others = run.tasks[1:] if fits_first_task else run.tasks
@@ -133,6 +137,30 @@ def measure(
     write_page(run, results)
     log_results(run.trainer.loggers, run.folder, results)
     return results
+
+
+def _as_saved(run: Run) -> list[str]:
+    """A line with scores of the encoder as it is saved, where the run reads other layers."""
+    tasks = [task for task in run.tasks if isinstance(task, STS)]
+    if not tasks or not isinstance(run.encoder, SentenceEncoder):
+        return []
+    try:
+        saved = run.encoder.as_saved()
+    except UserError:  # the network's pooler, which was not loaded
+        return []
+    columns = saved.columns()
+    if columns == run.encoder.columns():
+        return []
+    raw = [Candidate("raw", Raw())]
+    experiments = plan_experiments([saved], raw, dict.fromkeys(tasks, ()), {}, [0])
+    measured = run_experiments(experiments, run.cache, sample=False)
+    scores = {task.name: 100 * measured.score("raw", task.name) for task in tasks}
+    if len(scores) > 1:
+        scores[AVERAGE] = float(np.mean(list(scores.values())))
+    return [
+        f"raw with the encoder's own layers {columns['layers']} and pooling {columns['pooling']}: "
+        + ", ".join(f"{name} {score:.2f}" for name, score in scores.items())
+    ]
 
 
 def _training(run: Run) -> dict[str, Any]:
@@ -153,6 +181,7 @@ def write_page(run: Run, results: Results | None = None) -> None:
     """Write the page; what goes wrong is a warning, as the results are on the disk."""
     if os.environ.get("FLOWBERT_REPORT") == "0":
         return
+    tell("writing the page")
     try:
         if results is None:
             report(run.folder)

@@ -11,6 +11,7 @@ from flowbert.data.nli import BUILTIN
 from flowbert.data.text_files import read_yaml
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError, check_choice, check_unused, first_line
+from flowbert.io import folders_with
 from flowbert.tasks import POSITIVE_ABOVE
 from flowbert.training.checkpoints import RUN_CONFIG
 
@@ -191,6 +192,9 @@ def read_run(run: str | Path, given: RunOptions) -> FitOptions:
             option of the Trainer has no effect without training.
     """
     path = Path(run) / RUN_CONFIG
+    runs = folders_with(run, RUN_CONFIG)
+    if runs and not path.is_file():
+        raise UserError(f"received {run}; expected a run: {', '.join(runs)}")
     content = dict(read_yaml(path))
     trainer = dict(content.get("trainer") or {})
     for name in _OBJECTS:

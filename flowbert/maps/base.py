@@ -128,15 +128,20 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.require(name, valid, f"a whole number from 1 to {most}, or none")
         return most if value is None else int(value)
 
-    @abstractmethod
     def fit(self, X: Any, y: Any = None, pairs: LabelledPairs | None = None) -> Self:
         """Fit on rows ``(N, D)``; y is ignored. Returns self.
+
+        A map that learns overrides it, calls it, and sets the attributes that :attr:`state` lists.
 
         Args:
             X: Rows to fit on.
             y: Nothing.
             pairs: Vectors of labelled pairs and their scores; used where :attr:`supervised`.
         """
+        next(self._row_blocks(X))  # sets n_features_in_
+        self.output_dim(self.n_features_in_)
+        self.check_pairs(pairs)
+        return self
 
     def _apply(self, rows: Tensor) -> Tensor:
         """Map rows ``(n, D)``, float64."""

@@ -13,7 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from flowbert.errors import UserError
+from flowbert.flows import Glow
 from flowbert.maps.base import MAPS, LabelledPairs, Map, check_rows
+from flowbert.maps.flow import Flow
 from flowbert.maps.state import join_states, state_of_part
 from flowbert.registry import imports_refused, split_chain
 from flowbert.vectors import Vectors
@@ -275,7 +277,7 @@ def first_reason(parts: Sequence[Map]) -> str | None:
 
 
 def as_map(value: Any) -> Map:
-    """A map as it is; a pipeline as a chain of its steps, a scikit-learn transformer as a map.
+    """A map as it is; pipelines, transformers of scikit-learn and a trained FlowModule as maps.
 
     Raises:
         UserError: If it is something else.
@@ -286,14 +288,16 @@ def as_map(value: Any) -> Map:
         steps = [step for _, step in value.steps if step not in (None, "passthrough")]
         if steps:
             return Chain.of(*map(as_map, steps))
+    elif isinstance(getattr(value, "flow", None), Glow):
+        return Flow.from_module(value)
     elif not isinstance(value, type) and all(
         hasattr(value, method) for method in ("fit", "transform", "get_params")
     ):
         return SklearnTransformer(value)
     raise UserError(
         argument="methods",
-        received=value,
-        expected="maps, transformers of scikit-learn and models",
+        received=value if isinstance(value, type) else type(value).__name__,
+        expected="maps, transformers of scikit-learn, a trained FlowModule and models",
     )
 
 

@@ -122,7 +122,15 @@ class Flow(FlowOptions, Map):
 
         It has the parameters that the training has used: with them :meth:`fit` trains the same
         flow, if the options of the Trainer were the usual ones.
+
+        Raises:
+            UserError: If the module was not trained.
         """
+        if not module.flow.initialized:
+            raise UserError(
+                "received a FlowModule that was not trained; expected one after Trainer.fit",
+                argument="map",
+            )
         parameters = {name: module.hparams[name] for name in FlowOptions().training()}
         parameters |= module.fit_parameters
         made = cls(**parameters, random_state=module.hparams["seed"])

@@ -77,6 +77,7 @@ class FlowModule(FullPrecision, TrainingModule):
             "coupling": COUPLINGS.normalize(chosen.coupling, "coupling"),
         }
         super().__init__()
+        self.save_hyperparameters(options)  # LightningCLI's are those of its parser
         self.flow = Glow(dim, seed=seed, **chosen.glow())
         self.register_buffer("noise_std", torch.zeros(()))
         self.fit_parameters: dict[str, Any] = {}

@@ -10,7 +10,7 @@ from flowbert.arrays import Floats
 from flowbert.errors import UserError, check_choice, warn
 from flowbert.numbers import is_count
 
-PRECISIONS = ("float32", "int8", "uint8", "binary", "ubinary")
+PRECISIONS = ("float32", "float16", "int8", "uint8", "binary", "ubinary")
 _BYTES = ("int8", "uint8")
 _STEPS = 255
 _MIDDLE = 128
@@ -66,8 +66,7 @@ class Output(NamedTuple):
     Args:
         truncate_dim: First dimensions to keep; None for all.
         normalize: Scale vectors to length 1.
-        precision: ``float32``, ``int8``, ``uint8``, ``binary`` or ``ubinary``, see
-            :func:`quantize`.
+        precision: One of :data:`PRECISIONS`, see :func:`quantize`.
     """
 
     truncate_dim: int | None = None
@@ -95,20 +94,25 @@ class Output(NamedTuple):
     ) -> Iterator[NDArray[Any]]:
         """Blocks of vectors ``(n, k)`` as they are given out, one by one.
 
-        Without a saved scale, bytes take the ranges of all blocks together, which are in memory
-        then.
+        Raises:
+            UserError: If there is no scale for bytes; no block was read then.
         """
-        prepared: Iterable[Floats] = (b[:, : self.truncate_dim] for b in blocks)
-        if self.normalize:
-            prepared = map(normalize, prepared)
-        if self.precision not in _BYTES:
-            yield from (quantize(block, self.precision) for block in prepared)
-        elif scale is None:
-            yield quantize(np.concatenate(list(prepared)), self.precision)
-        else:
-            for block in prepared:
-                ranges = self._ranges(scale, block.shape[1])
-                yield quantize(block, self.precision, ranges)
+        is_bytes = self.precision in _BYTES
+        if is_bytes and scale is None:
+            raise UserError(
+                f"received {self.precision} without saved ranges, so that the bytes of two calls "
+                "could not be compared; expected a model of fit, or one after "
+                "Model.calibrate(sentences)",
+                argument="precision",
+            )
+        for block in blocks:
+            vectors = block[:, : self.truncate_dim]
+            if self.normalize:
+                vectors = normalize(vectors)
+            ranges = None
+            if is_bytes and scale is not None:
+                ranges = self._ranges(scale, vectors.shape[1])
+            yield quantize(vectors, self.precision, ranges)
 
     def _ranges(self, scale: Scale, size: int) -> Ranges:
         if not self.normalize:
@@ -142,16 +146,18 @@ def quantize(
 
     Args:
         vectors: Vectors ``(N, k)``, float32.
-        precision: ``float32``; ``int8`` or ``uint8``, the step of 1/255 of a dimension's range,
-            from -128 to 127 or 0 to 255 (0 or 128 for a dimension that does not vary); ``binary``
-            or ``ubinary``, a bit for each sign, eight to a byte, of which ``binary`` subtracts 128.
+        precision: ``float32``; ``float16``; ``int8`` or ``uint8``, the step of 1/255 of a
+            dimension's range, from -128 to 127 or 0 to 255 (0 or 128 for a dimension that does not
+            vary); ``binary`` or ``ubinary``, a bit for each sign, eight to a byte, of which
+            ``binary`` subtracts 128.
         ranges: Scale of the bytes; None for the ranges of these vectors, with a warning.
 
     Returns:
-        float32, int8 or uint8 ``(N, k)``, or int8 or uint8 ``(N, ceil(k / 8))`` of bits.
+        float32, float16, int8 or uint8 ``(N, k)``, or int8 or uint8 ``(N, ceil(k / 8))`` of bits.
 
     Raises:
-        UserError: If the precision is unknown, or a single vector has no scale.
+        UserError: If the precision is unknown, a value overflows in float16, or a single vector has
+            no scale.
 
     Example:
         >>> x = np.array([[-1.0, 254.0], [254.0, -1.0]], dtype=np.float32)
@@ -161,6 +167,8 @@ def quantize(
     check_precision(precision)
     if precision == "float32":
         return vectors
+    if precision == "float16":
+        return _as_float16(vectors)
     if precision not in _BYTES:
         bits = np.packbits(vectors > 0, axis=1)
         return bits if precision == "ubinary" else _centred(bits)
@@ -183,6 +191,18 @@ def quantize(
     )
     unsigned = codes.astype(np.uint8)
     return unsigned if precision == "uint8" else _centred(unsigned)
+
+
+def _as_float16(vectors: Floats) -> NDArray[np.float16]:
+    with np.errstate(over="ignore"):
+        half = vectors.astype(np.float16)
+    if not np.isfinite(half).all():
+        raise UserError(
+            f"received float16 for values up to {np.abs(vectors).max():.3g}; expected at most "
+            f"{np.finfo(np.float16).max:.0f}, or float32",
+            argument="precision",
+        )
+    return half
 
 
 def _centred(codes: NDArray[np.uint8]) -> NDArray[np.int8]:

@@ -52,13 +52,15 @@ class SpectralMap(AffineMap):
         if rank == 0:
             identity = torch.eye(moments.dim, dtype=torch.float64)
             return moments.mean, identity[:, :wanted], identity[:wanted]
-        if (
-            self._equalizes(moments)
-            and rank + 1 < moments.distinct < ROWS_PER_DIRECTION * rank
-        ):
+        if self._equalizes(moments):
+            few = rank + 1 < moments.distinct < ROWS_PER_DIRECTION * rank
+            advice = f"shrinkage ({self.name}:shrinkage=0.1)"
+        else:  # the shrinkage alone determines most of the directions
+            few, advice = ROWS_PER_DIRECTION * moments.distinct < rank, "more sentences"
+        if few:
             warn(
                 f"{self.name}: N={moments.distinct} distinct sentences for {rank} directions are "
-                f"few; use shrinkage ({self.name}:shrinkage=0.1)"
+                f"few; use {advice}"
             )
         return moments.mean, *self._weights(
             vectors[:, :rank], values[:rank].pow(self.exponent)

@@ -225,11 +225,25 @@ def table_text(table: Table, width: int | None = None) -> str:
 
     Args:
         table: The table.
-        width: Largest number of characters in a line; further columns follow below.
+        width: Largest number of characters in a line: the settings of a row then follow its name
+            in a second line, and further columns below.
     """
     first = table.text.map(lambda cell: cell.partition("\n")[0])
     second = table.text.map(lambda cell: cell.partition("\n")[2])
+    text = _interleave(first, second.rename(lambda _: ""))
+    if width is None or max(map(len, text.splitlines())) <= width:
+        return text
+    parts = [str(name).partition(" (") for name in first.index]
+    first.index = pd.Index([name for name, _, _ in parts])
+    rest = [f"  ({rest}" if rest else "" for _, _, rest in parts]
+    return _interleave(first, second.set_axis(rest), width)
+
+
+def _interleave(
+    first: pd.DataFrame, second: pd.DataFrame, width: int | None = None
+) -> str:
+    """Both lines of each row; a line without any text is left out."""
     order = np.arange(2 * len(first)).reshape(2, -1).T.ravel()
-    lines = pd.concat([first, second.rename(lambda _: "")]).iloc[order]
-    lines = lines[(lines != "").any(axis=1)]
-    return str(lines.to_string(line_width=width))
+    lines = pd.concat([first, second]).iloc[order]
+    shown = (lines != "").any(axis=1).to_numpy() | (lines.index.to_numpy() != "")
+    return str(lines[shown].to_string(line_width=width))

@@ -301,8 +301,13 @@ class STS(SimilarityTask):
                 expected="a whole number of at least 2",
             )
         low, high = data.score_range
+        self.positive_above = positive_above
         self.positive_score = low + positive_above * (high - low)
         self.uniformity_limit = uniformity_limit
+
+    def other_split(self, split: str) -> "STS":
+        """The task of another split, with the same options."""
+        return STS(self.data, split, self.positive_above, self.uniformity_limit)
 
     def settings(self) -> dict[str, Any]:
         """The settings of the measurement in words."""

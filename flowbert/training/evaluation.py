@@ -1,4 +1,4 @@
-"""Scores of every method on the development split during a training."""
+"""Scores of every method on the development split during a training, and on the test split."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,7 +24,8 @@ class TaskEvaluation(Callback):
 
     The names are ``METHOD/TASK/SPLIT/spearman_wmean``, ``.../alignment``, ``.../uniformity`` and
     ``.../mean_cosine``; after a head that is a map, the method is ``METHOD+head``. Every process
-    measures the whole split, so that nothing is gathered and all log the same.
+    measures the whole split, so that nothing is gathered and all log the same. ``Trainer.test``
+    measures the test split of the tasks.
 
     A fit ends with a warning if the score of a task fell by a point from its best while the
     likelihood kept rising, or if the baseline's score is a point higher.
@@ -65,7 +66,15 @@ class TaskEvaluation(Callback):
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: Any) -> None:
         """Measure and log."""
-        for task in self.tasks:
+        self._log(self.tasks, pl_module)
+
+    def on_test_epoch_end(self, trainer: Trainer, pl_module: Any) -> None:
+        """Measure the test split, where the data of a task has one, and log."""
+        tested = [task for task in self.tasks if "test" in task.data.splits]
+        self._log([task.other_split("test") for task in tested], pl_module)
+
+    def _log(self, tasks: Sequence[STS], pl_module: Any) -> None:
+        for task in tasks:
             start = torch.from_numpy(self.embed(task.sentences))
             if task not in self._fixed:
                 self._fixed[task] = _scores("raw", task, start)
@@ -126,7 +135,7 @@ def find_regressions(
         >>> scores = {1: 0.7, 2: 0.6}
         >>> steps = [{"step": step, "a": score, "b": 0.65} for step, score in scores.items()]
         >>> [message[:29] for message in find_regressions(steps, "a", "b")]
-        ['a: 60.00, below b: 65.00; use']
+        ['a: 0.6000, below b: 0.6500; u']
     """
     last, best = history[-1], max(history, key=lambda each: each[own])
     messages = []
@@ -134,7 +143,7 @@ def find_regressions(
         rose = name in last and last[name] < best[name]
         if rose and best[own] - last[own] > _CLEARLY:
             messages.append(
-                f"{own}: {100 * last[own]:.2f} at the end and {100 * best[own]:.2f} at step "
+                f"{own}: {last[own]:.4f} at the end and {best[own]:.4f} at step "
                 f"{best['step']}, while the likelihood rose from {best[name]:.3f} to "
                 f"{last[name]:.3f} bits per dimension; a better density is not a "
                 "better similarity: try fewer steps, or more noise"
@@ -142,7 +151,7 @@ def find_regressions(
             break
     if rival is not None and last[rival] - last[own] > _CLEARLY:
         messages.append(
-            f"{own}: {100 * last[own]:.2f}, below {rival}: {100 * last[rival]:.2f}; use that "
+            f"{own}: {last[own]:.4f}, below {rival}: {last[rival]:.4f}; use that "
             "map, train longer, or change the noise"
         )
     return messages

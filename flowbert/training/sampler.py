@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from pytorch_lightning import LightningDataModule
-from torch.utils.data import DataLoader, Dataset, DistributedSampler
+from torch.utils.data import DataLoader, Dataset, DistributedSampler, Subset
 
 from flowbert.arrays import is_pinned_for
 from flowbert.errors import UserError
@@ -207,13 +207,16 @@ class BatchDataModule(LightningDataModule):
             "multiprocessing_context": "fork" if self.workers else None,
         }
 
-    def train_dataloader(self) -> BatchLoader:
-        """Shuffled batches, see :class:`BatchSampler`."""
+    def train_dataloader(self) -> DataLoader[Any]:
+        """Shuffled batches, see :class:`BatchSampler`; with ``overfit_batches`` of epoch 0."""
         rank, world_size = 0, 1
         if self.trainer is not None:
             rank, world_size = self.trainer.global_rank, self.trainer.world_size
         lengths, size = self.lengths(), self.batch_size
         sampler = BatchSampler(lengths, size, self.pool, self.seed, rank, world_size)
+        if getattr(self.trainer, "overfit_batches", 0) > 0:
+            fixed: Any = Subset(_Batches(self.batch), list(sampler))
+            return DataLoader(fixed, batch_size=None, **self.loader_options())
         sampler.start = self._batches_used()
         options = self.loader_options() | {"persistent_workers": self.workers > 0}
         self._sampler = sampler

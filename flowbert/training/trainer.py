@@ -30,6 +30,7 @@ _HARMLESS = (
     ".*You defined a `validation_step` but have no `val_dataloader`.*",  # Flow only fits
     ".*treespec, LeafSpec.*is deprecated.*",  # Lightning 2.6 with torch 2.13
     ".*number of training batches .* is smaller than the logging interval.*",  # short runs
+    ".*enabled val dataloader shuffling.*",  # validation batches are in order anyway
     ".*The dirpath has changed from.*",  # a checkpoint of one run folder used in another
     ".*Experiment logs directory .* exists and is not empty.*",  # earlier metrics moved aside
     ".*Checkpoint directory .* exists and is not empty.*",  # a run that is resumed

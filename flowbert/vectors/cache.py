@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from flowbert.arrays import Floats, Indices
 from flowbert.data.text_files import user_path
 from flowbert.encoders.base import BLOCK_SENTENCES, Encoder, digests_reused
-from flowbert.encoders.encoder import SentenceEncoder
+from flowbert.encoders.encoder import encode_counted
 from flowbert.errors import UserError
 from flowbert.io import digest, release_pages
 from flowbert.progress import bar
@@ -220,14 +219,8 @@ def _encode_missing(
         for start in range(0, len(todo), BLOCK_SENTENCES):
             block = todo[start : start + BLOCK_SENTENCES].tolist()
             sentences = [texts[i] for i in block]
-            encoders: list[Any] = list(parts.values())
-            first = encoders[0]
-            if isinstance(first, SentenceEncoder):
-                count = progress.update
-                vectors = first.encode_variants(encoders, sentences, on_batch=count)
-            else:  # all others have a pass of their own
-                vectors = [first.encode(sentences)]
-                progress.update(len(sentences))
+            encoders = list(parts.values())
+            vectors = encode_counted(encoders, sentences, progress.update)
             for store, rows in zip(parts, vectors, strict=True):
                 store.add([keys[i] for i in block], rows)
 

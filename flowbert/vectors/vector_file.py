@@ -300,7 +300,7 @@ def write_vectors(
         path: File ending in .npy, .safetensors or .parquet.
         blocks: Rows ``(n, k)`` in order.
         shape: ``(N, k)``.
-        dtype: Their dtype.
+        dtype: Their dtype; ``bfloat16`` for .safetensors alone.
         columns: Further columns of a .parquet file, in front of ``embedding``.
 
     Raises:
@@ -313,9 +313,11 @@ def write_vectors(
             _write_parquet(temporary, blocks, shape[1], dtype, columns)
             return
         if path.suffix == ".safetensors":
-            from safetensors.numpy import save_file
+            import torch
+            from safetensors.torch import save_file
 
-            save_file({"embeddings": np.concatenate(list(blocks))}, temporary)
+            values = torch.from_numpy(np.concatenate(list(blocks)))
+            save_file({"embeddings": values.to(getattr(torch, dtype))}, temporary)
             return
         rows = np.lib.format.open_memmap(temporary, "w+", dtype, shape=shape)
         start = 0

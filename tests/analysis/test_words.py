@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,7 @@ def test_tokens_of_a_sample_are_ranked_by_frequency(encoder: SentenceEncoder) ->
     expected = [n - 2 for n in encoder.lengths(TEXTS[:2])]
     assert sample.lengths["length"].tolist() == expected
     pd.testing.assert_frame_equal(Buckets().frame(sample), word_buckets(ranked))
+    assert Buckets().frame(replace(sample, corpus=TEXTS[:2])).empty  # five tokens
     pd.testing.assert_frame_equal(Words().frame(sample), word_points(ranked))
     layers = LayerAnisotropy().frame(sample)
     assert layers["layer"].tolist() == ["input", "0", "1", "2", "3", "4"]

@@ -280,3 +280,28 @@ def test_saved_weights_are_those_of_all_variants(
 def test_cls_weighs_nothing_where_there_is_none() -> None:
     with pytest.raises(UserError, match="cls=2"):
         make_pooling("zipf:cls=2").bind(word_tokenizer(decoder=True), pytest.fail)
+
+
+class MeanAndMax(Pooling):
+    """Mean and maximum side by side: vectors of another size than the tokens."""
+
+    def pool(
+        self, tokens: torch.Tensor, mask: torch.Tensor, ids: torch.Tensor
+    ) -> torch.Tensor:
+        """One vector per sentence, ``(B, 2 D)``."""
+        parts = [make_pooling(name)(tokens, mask, ids) for name in ("mean", "max")]
+        return torch.cat(parts, dim=1)
+
+
+def test_vectors_of_another_size_than_the_tokens(bert: SentenceEncoder) -> None:
+    texts = [f"{__name__}.MeanAndMax", "mean", "max"]
+    variants = [bert.variant(pooling=text) for text in texts]
+    both = variants[0]
+    assert both.dim == 2 * bert.dim
+    together = both.encode_variants(variants, SENTENCES)
+    assert_array_equal(together[0], np.concatenate(together[1:], axis=1))
+    for variant, vectors in zip(variants, together, strict=True):
+        assert_array_equal(variant.encode(SENTENCES), vectors)
+    rows = EmbeddingCache(folder=False).rows(both, SENTENCES)
+    # Sentences in another order: sums of float32 in another order.
+    assert_allclose(rows[:], together[0], atol=TOLERANCE)

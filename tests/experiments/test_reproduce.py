@@ -14,6 +14,7 @@ from encoders.tiny import tiny_network
 from experiments.small import WordSums, write_nli
 from flowbert.data.sample import sample_encoder_path, sample_pairs
 from flowbert.encoders import EncoderOptions, SentenceEncoder
+from flowbert.errors import UserError
 from flowbert.experiments import compare
 from flowbert.experiments.published import (
     IS_COPY,
@@ -219,7 +220,11 @@ def test_another_encoder_makes_scores_context(
     assert own["inside"].to_list() == inside.to_list()
     text = reproduction_text(lines)
     assert text.count("STS13") == 2
-    assert text.count("difference") == 1
+    summary, *tables = text.split("\n\n")
+    assert [line.split()[-1] for line in summary.splitlines()] == [
+        *("score", "context", "target"),
+    ]
+    assert sum(table.count("difference") for table in tables) == 1
 
 
 def test_all_names_of_an_encoder_run_the_same_rows(tmp_path: Path) -> None:
@@ -397,3 +402,22 @@ def test_mistakes_are_named(
     options: dict[str, Any], message: str, run: Callable[..., pd.DataFrame]
 ) -> None:
     refused(message, run, **options)
+
+
+def test_nli_pairs_that_are_missing_are_asked_for_once(
+    run: Callable[..., pd.DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def load(*given: Any, **_: Any) -> Any:
+        calls.append(given)
+        raise UserError("no hub")
+
+    monkeypatch.setattr("flowbert.experiments.reproduce.load_corpus", load)
+    names = [
+        f"su2021-1-bert-{size}-uncased-whitening-nli" for size in ("base", "large")
+    ]
+    text = reproduction_text(run([RAW, *names], nli="hub"))
+    assert len(calls) == 1
+    (line,) = [line for line in text.splitlines() if "no hub" in line]
+    assert line.startswith(", ".join(names) + ": cannot be run: nli: received hub (no")

@@ -306,3 +306,9 @@ def test_affine_maps_join_to_one() -> None:
     chain = make_map("whitening-6:shrinkage=0.2+standardization+nulling-1")
     weight, bias = chain.fit(X).affine()
     assert_allclose(chain.transform(X), X @ weight.numpy() + bias.numpy(), atol=1e-9)
+
+
+def test_few_sentences_are_told_with_shrinkage_too() -> None:
+    with pytest.warns(FlowbertWarning, match="N=7 distinct .* few; use more sentences"):
+        Whitening(shrinkage=0.3).fit(rows(7, 40))
+    Whitening(shrinkage=0.3).fit(rows(8, 40))

@@ -9,6 +9,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import (
     check_estimator,
     check_get_feature_names_out_error,
@@ -353,3 +354,23 @@ def test_rows_of_no_number_are_refused_everywhere(
     if fitted.supervised:
         with pytest.raises(ValueError, match=r"NaN|infinity"):
             fitted.fit_pairs(wrong, make(rows(10, 6)), np.arange(10))
+
+
+class SignedRoot(Map):
+    """A map that is not affine and learns nothing."""
+
+    def _apply(self, rows: torch.Tensor) -> torch.Tensor:
+        return rows.sign() * rows.abs().sqrt()
+
+
+def test_a_map_needs_no_fit_of_its_own(tmp_path: Path) -> None:
+    x = rows(20, 6)
+    expected = np.sign(x) * np.sqrt(np.abs(x))
+    fitted = SignedRoot().fit(x)
+    assert_allclose(fitted.transform(x), expected)
+    centred = make_pipeline(SignedRoot(), Centering()).fit_transform(x)
+    assert_allclose(centred, expected - expected.mean(axis=0), atol=1e-12)
+    save_map(fitted, tmp_path / "map")
+    assert_allclose(load_map(tmp_path / "map").transform(x), expected)
+    with pytest.raises(ValueError, match="expecting 6 features"):
+        fitted.transform(rows(3, 5))

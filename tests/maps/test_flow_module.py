@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose
 from pytorch_lightning import Callback, Trainer
 from torch.utils.data import DataLoader, TensorDataset
 
 from fits import DIM, differences, fit, make_data, make_module, make_rows
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.flows import bits_per_dim
+from flowbert.maps import as_map
 from flowbert.methods import FlowModule
+from flowbert.model import Model
 from flowbert.training import RowsDataModule
 from flowbert.training.trainer import quiet_lightning
 from helpers import refused
@@ -204,3 +207,14 @@ BAD: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("arguments", "message"), BAD)
 def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
     refused(message, FlowModule, 8, **arguments)
+
+
+def test_a_trained_module_is_a_map(tmp_path: Path) -> None:
+    module, _ = fitted(tmp_path)
+    made = Model(None, module)
+    # The map computes in float64.
+    assert_allclose(
+        made.transform(ROWS), module.flow.latents(torch.from_numpy(ROWS)), atol=1e-5
+    )
+    refused("^map: received a FlowModule that was not trained", as_map, make_module())
+    refused("^methods: received 'Linear'; expected maps", as_map, torch.nn.Linear(2, 2))

@@ -169,6 +169,7 @@ def process(rank: int, folder: str, port: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:.*all_gather is deprecated:FutureWarning")
+@pytest.mark.filterwarnings("ignore:.* directions are few")
 def test_two_processes_have_the_gradients_of_one(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from flowbert.analysis import Table
 from flowbert.reports.result_tables import (
     labels,
     notes,
@@ -136,3 +137,13 @@ def test_text_continues_below_in_narrow_terminals() -> None:
         assert text.count("50.00") == text.count("[45.0, 55.0]") == 24
         assert all(task in text for task in tasks)
     assert len(wide.splitlines()) == 5
+
+
+def test_settings_go_below_the_name_in_narrow_terminals() -> None:
+    name = "advised: whitening:shrinkage=0.3 (embedding_last, zipf)"
+    cells = pd.DataFrame({"STSB": ["1.00\n[0, 2]"], "SICKR": ["3.00"]}, index=[name])
+    narrow = table_text(Table("", cells), 60).splitlines()
+    assert narrow[1].split()[-2:] == ["1.00", "3.00"]
+    assert narrow[2].startswith("  (embedding_last, zipf)")
+    assert max(map(len, narrow)) <= 60
+    assert name in table_text(Table("", cells), 90)

@@ -106,7 +106,7 @@ BITS = "held_out/bits_per_dim"
         ([0.50, 0.70, 0.60], [-1.0, -1.2, -1.1], 0.5, []),  # both fell
         ([0.50, 0.70, 0.695], [-1.0, -1.1, -1.2], 0.5, []),  # hardly
         ([0.50, 0.70, 0.60], [-1.0, -1.1, -1.2], 0.8, ["at the end", "below map"]),
-        ([0.50, 0.60, 0.70], [-1.0, -1.1, -1.2], 0.8, ["70.00, below map: 80.00"]),
+        ([0.50, 0.60, 0.70], [-1.0, -1.1, -1.2], 0.8, ["0.7000, below map: 0.8000"]),
         ([math.nan], [-1.0], 0.8, []),
     ],
 )
@@ -145,7 +145,7 @@ def test_a_fit_tells_it_and_a_resumed_one_too(tmp_path: Path) -> None:
         module = make_module(schedule="constant")
         fit(tmp_path, *callbacks, module=module, **options)
 
-    told = "70.00 at the end and 90.00 at step 5, while the likelihood rose"
+    told = "0.7000 at the end and 0.9000 at step 5, while the likelihood rose"
     with pytest.warns(FlowbertWarning, match=told):
         part(max_epochs=3)
     part(max_epochs=1)
@@ -256,3 +256,29 @@ def test_checkpoints_appear_whole_and_bring_no_code(
 def test_an_encoder_is_no_function_of_sentences() -> None:
     encoder: Any = SentenceEncoder("builtin-sample")
     refused(r"embed: .*such as encoder\.encode", TaskEvaluation, [], encoder)
+
+
+def test_a_test_measures_the_test_split(tmp_path: Path) -> None:
+    texts = tuple("abcdef")
+    splits = {
+        split: [Subset("STSB", texts, texts[::-1], gold)]
+        for split, gold in (("dev", np.arange(6.0)), ("test", np.arange(6.0)[::-1]))
+    }
+    task = STS(STSData("STSB", splits), "dev", positive_above=0.5, uniformity_limit=5)
+
+    def embed(sentences: Any) -> Any:
+        return make_rows(len(sentences))
+
+    module, data = make_module(), make_data()
+    trainer = fit(tmp_path, TaskEvaluation([task], embed), module=module, data=data)
+    with quiet_lightning():
+        (logged,) = trainer.test(module, datamodule=data, verbose=False)
+    tested = STS(task.data, "test", positive_above=0.5, uniformity_limit=5)
+    vectors = module.flow.latents(torch.from_numpy(embed(tested.sentences)))
+    scores = tested.measure(vectors).scores
+    assert logged["flow/STSB/test/spearman_all"] == scores["spearman", "all"]
+    # Logged in float32.
+    found = [logged[f"flow/STSB/test/{name}"] for name in ("alignment", "uniformity")]
+    expected = [scores[name, "all"] for name in ("alignment", "uniformity")]
+    assert found == pytest.approx(expected, rel=1e-6)
+    assert not any("/dev/" in name for name in logged)

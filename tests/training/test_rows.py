@@ -1,13 +1,15 @@
 """Batches and samples of vectors."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from pytorch_lightning import Callback
 
-from fits import make_rows
+from fits import fit, make_module, make_rows
 from flowbert.arrays import Floats, Indices
 from flowbert.errors import UserError
 from flowbert.training import RowsDataModule
@@ -89,3 +91,19 @@ def test_more_processes_than_rows() -> None:
     data = RowsDataModule(ROWS[:2])
     data.trainer = SimpleNamespace(global_rank=0, world_size=3)  # type: ignore[assignment]
     refused("devices: received 3 processes; expected at most 2", data.train_dataloader)
+
+
+def test_overfit_batches_are_the_same_in_every_epoch(tmp_path: Path) -> None:
+    batches = []
+
+    class Watch(Callback):
+        def on_train_batch_start(self, *given: Any) -> None:
+            batches.append(given[2])
+
+    data = RowsDataModule(ROWS, batch_size=16, seed=1)
+    expected = list(RowsDataModule(ROWS, batch_size=16, seed=1).train_dataloader())[:2]
+    module = make_module()
+    fit(tmp_path, Watch(), module=module, data=data, overfit_batches=2, max_epochs=2)
+    assert len(batches) == 4
+    for batch, same in zip(batches, expected * 2, strict=True):
+        assert np.array_equal(batch, same)

@@ -258,6 +258,7 @@ def test_a_dimension_that_does_not_vary_is_zero_in_int8() -> None:
 def test_precisions_that_there_are_not() -> None:
     refused("int4", quantize, X, "int4")
     refused("one vector", quantize, X[:1], "int8")
+    refused("up to 7e[+]04; expected at most 65504", quantize, X * 0 - 7e4, "float16")
 
 
 @pytest.mark.parametrize(
