@@ -2,6 +2,7 @@
 
 import math
 
+import pandas as pd
 import pytest
 
 from flowbert.analysis import Table
