@@ -178,7 +178,8 @@ def rows_of(results: Results, method: str, unknown: tuple[str, ...] = ()) -> Any
     assert len(frame), f"no row of {method!r}, but {set(results.frame['method'])}"
     says = [name for name in SAYS if name not in unknown]
     # A fit names the task of its corpus; here it is the only one.
-    own_names = {OWN_NAMES[name].format("STS-B"): name for name in OWN_NAMES}
+    (task,) = frame["task"].unique()
+    own_names = {text.format(task): name for name, text in OWN_NAMES.items()}
     frame = frame.replace({"corpus": own_names})
     return frame.set_index(INDEX)[[*says, "value"]]
 
