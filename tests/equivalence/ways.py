@@ -414,10 +414,12 @@ VECTORS: list[Callable[[Lab, str], Floats]] = [encoded, sentence_transformers]
 
 def may_refuse(way: Callable[..., Any], method: str) -> bool:
     """Whether a way is closed to a method: a run to one that learns from labels, a checkpoint to
-    one that no Trainer fits.
+    one that no Trainer fits, sentence-transformers to maps of views.
     """
     compares = (with_others, kept_cells, command_line, after_nothing, before_nothing)
     if way in (*compares, python, given, saved_map):
         return False
     closed = (by_test, by_validate, baseline, resumed, resumed_from_fewer_steps)
+    if method == "views":
+        closed = (*closed, exported_model, sentence_transformers)
     return way in closed or make_map(method).supervised
