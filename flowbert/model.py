@@ -68,7 +68,7 @@ class Model:
     Args:
         encoder: The encoder; None for a map that was fitted on vectors.
         map: The fitted map, a pipeline of maps and transformers of scikit-learn, or a trained
-            :class:`flowbert.FlowModule`; None for the embeddings as they are.
+            :class:`flowbert.methods.FlowModule`; None for the embeddings as they are.
         scale: Ranges that int8 and uint8 vectors are scaled by.
         cosines: Cosines of random pairs of a corpus, see :meth:`percentile`.
 

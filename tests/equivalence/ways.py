@@ -420,6 +420,6 @@ def may_refuse(way: Callable[..., Any], method: str) -> bool:
     if way in (*compares, python, given, saved_map):
         return False
     closed = (by_test, by_validate, baseline, resumed, resumed_from_fewer_steps)
-    if method == "views":
-        closed = (*closed, exported_model, sentence_transformers)
+    if method == "views" and way in (exported_model, sentence_transformers):
+        return True
     return way in closed or make_map(method).supervised
