@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -447,6 +447,15 @@ def test_a_full_disk_is_one_line(
     assert error == "error: v.npy: No space left on device"
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Python's handler of Ctrl-C, which a shell's background jobs do not have."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, handler)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_says_what_is_kept_and_how_to_go_on(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -523,6 +532,7 @@ def test_ctrl_c_promises_what_the_same_command_does(
     assert ("20 of 80 sentences are in the cache" in error) != is_repeated
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("words", ["fit", "compare --methods flow --output r.json"])
 @pytest.mark.usefixtures("folder")
 def test_ctrl_c_in_a_training_leaves_its_handler(

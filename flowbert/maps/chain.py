@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
+from torch import Tensor, nn
 
 from flowbert.errors import UserError
 from flowbert.flows import Glow
@@ -296,7 +296,7 @@ def as_map(value: Any) -> Map:
         return SklearnTransformer(value)
     raise UserError(
         argument="methods",
-        received=value if isinstance(value, type) else type(value).__name__,
+        received=type(value).__name__ if isinstance(value, nn.Module) else value,
         expected="maps, transformers of scikit-learn, a trained FlowModule and models",
     )
 
