@@ -79,11 +79,13 @@ def _custom_parts(registries: list[dict[str, Any]]) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _wandb_run_of_test() -> Iterator[None]:
-    """A run that a test leaves open would be that of the next one in the process."""
+    """A run that a test leaves open, or its settings, would be those of the next one."""
     yield
     wandb: Any = sys.modules.get("wandb")
-    if wandb is not None and wandb.run is not None:
-        wandb.finish()
+    if wandb is not None:
+        if wandb.run is not None:
+            wandb.finish()
+        wandb.teardown()
 
 
 @pytest.fixture

@@ -35,7 +35,6 @@ def test_wandb_without_a_key_is_offline(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    wandb.teardown()  # its settings are read again, as in a new process
     monkeypatch.setenv("WANDB_MODE", "")  # what is written into it is undone
     if mode is None:
         monkeypatch.delenv("WANDB_MODE")
