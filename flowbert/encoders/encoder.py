@@ -692,5 +692,4 @@ def _compute(
 def _same_weights(first_text: str, second_text: str) -> bool:
     """Whether two poolings have the same token weights."""
     first, second = make_pooling(first_text), make_pooling(second_text)
-    same = {**first.options, "half": None} == {**second.options, "half": None}
-    return first.name == second.name and same
+    return (first.name, first.options) == (second.name, second.options)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -19,9 +19,6 @@ from flowbert.io import write_atomically, write_folder_atomically
 from flowbert.reports.content import PageContent, attempt, join_contents, read_content
 from flowbert.reports.plots import CONTENT_PLOTS
 from flowbert.reports.result_tables import notes, result_tables, short_names
-
-if TYPE_CHECKING:
-    pass
 
 _GENERATOR = b'<meta name="generator" content="flowbert '
 
