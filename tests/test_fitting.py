@@ -105,7 +105,6 @@ def test_a_run_folder_holds_everything(run: Path) -> None:
     files = ("metrics.csv", "results.json", "results.csv", "analysis.json")
     assert names >= {*files, "report.html", "figures", "checkpoints", "model"}
     assert {path.name for path in (run / "model").iterdir()} == {
-        ".flowbert",
         "encoder.json",
         *(f"{name}.safetensors" for name in ("raw", "whitening", "flow")),
     }

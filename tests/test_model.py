@@ -20,7 +20,7 @@ from flowbert.encoders import SentenceEncoder, load_encoder
 from flowbert.encoding import encode
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.maps import PRECISIONS, Ranges, Scale, Whitening, log_density, quantize
-from flowbert.model import Model, find_model, load_fitted, save_models
+from flowbert.model import Model, find_model, load_fitted
 from helpers import refused
 
 pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
@@ -264,21 +264,8 @@ def test_a_folder_holds_models_of_one_encoder(folder: Path, tmp_path: Path) -> N
     assert_array_equal(Model.load(run, "whitening").encode(TEXTS), expected)
     whitening_of(first).save(run / "model")
     assert Model.load(run, "whitening").scale is None
-    # What is written as a whole leaves nothing of before.
-    save_models([Model(second), whitening_of(second)], run / "model")
-    assert [path.name for path in sorted((run / "model").glob("*.*"))] == [
-        ".flowbert",
-        "encoder.json",
-        "raw.safetensors",
-        "whitening.safetensors",
-    ]
-    check_close(Model.load(run).encode(TEXTS), whitening_of(second).encode(TEXTS))
     (run / "model" / "notes.txt").write_text("mine")
-    for save in (
-        lambda: whitening_of(second).save(run / "model"),
-        lambda: save_models([whitening_of(second)], run / "model"),
-    ):
-        refused("notes.txt", save)
+    whitening_of(first).save(run / "model")
     assert (run / "model" / "notes.txt").read_text() == "mine"
 
 
@@ -304,7 +291,8 @@ def test_the_only_map_is_not_a_choice_among_several(
     encoder = SentenceEncoder(folder / "bert")
     rows = encoder.encode(TEXTS)
     maps = [fit_map(text, rows) for text in ("whitening-3", "standardization")]
-    save_models([Model(encoder, each) for each in maps], tmp_path / "model")
+    for each in maps:
+        Model(encoder, each).save(tmp_path / "model")
     refused(
         "^method: received none; expected one of standardization, whitening",
         Model.load,
