@@ -27,8 +27,6 @@ _DTYPES = {  # of numpy, by the name that safetensors has
     for size in (2, 4, 8)
 }
 _DTYPES["BF16"] = "<u2"
-_MOST_RECALLED = 64
-_recalled: dict[str, str] = {}  # digests by fingerprint
 _METADATA = "flowbert"  # one key: safetensors writes several in random order
 
 
@@ -118,49 +116,16 @@ def sentences_digest(sentences: Iterable[str]) -> str:
 
 
 def digest_tensors(tensors: "Mapping[str, torch.Tensor]") -> str:
-    """Digest of names, dtypes, shapes and values."""
-    return _hash_tensors(tensors, hashlib.blake2b(digest_size=16))
-
-
-def fingerprint_tensors(tensors: "Mapping[str, torch.Tensor]") -> str:
-    """A digest that stays in this process (XXH3, 128 bits): at the speed of memory."""
+    """Digest of names, dtypes, shapes and values (XXH3, 128 bits: at the speed of memory)."""
+    import torch
     import xxhash
 
-    return _hash_tensors(tensors, xxhash.xxh3_128())
-
-
-def _hash_tensors(tensors: "Mapping[str, torch.Tensor]", state: Any) -> str:
-    import torch
-
+    state = xxhash.xxh3_128()
     for name in sorted(tensors):
         tensor = tensors[name].detach().cpu().contiguous()
         state.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         state.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
-    return str(state.hexdigest())
-
-
-def recall_digest(tensors: "Mapping[str, torch.Tensor]") -> str:
-    """:func:`digest_tensors` of tensors that are asked for often and change rarely.
-
-    The values are read every time, and the slow digest is computed when they are new.
-    """
-    return recall(fingerprint_tensors(tensors), lambda: digest_tensors(tensors))
-
-
-def recall(fingerprint: str, compute: Callable[[], str]) -> str:
-    """The digest that belongs to a fingerprint, computed once in this process."""
-    if fingerprint not in _recalled:
-        _recalled[fingerprint] = compute()
-        if len(_recalled) > _MOST_RECALLED:
-            _recalled.pop(next(iter(_recalled)))
-    return _recalled[fingerprint]
-
-
-def fingerprint_text(text: str) -> str:
-    """:func:`fingerprint_tensors` of text."""
-    import xxhash
-
-    return str(xxhash.xxh3_128(text.encode("utf-8", "surrogatepass")).hexdigest())
+    return state.hexdigest()
 
 
 def digest_file(path: str | Path) -> str:
