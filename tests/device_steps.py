@@ -1,8 +1,6 @@
 """A device that is not the CPU, simulated: devices do not mix, numbers are equal, nothing waits."""
 
 import math
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,22 +36,22 @@ pytestmark = pytest.mark.filterwarnings(
 
 
 @pytest.fixture(autouse=True)
-def _seed() -> None:
+def _seed():
     torch.manual_seed(0)
 
 
 @pytest.fixture
-def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
+def device(monkeypatch):
     with simulated(monkeypatch) as device:
         yield device
 
 
-def test_the_device_tells_two_devices_and_waiting(device: Device) -> None:
+def test_the_device_tells_two_devices_and_waiting(device):
     x = torch.arange(3.0, device=NAME)
     with pytest.raises(RuntimeError, match="found at least two devices"):
         x + torch.ones(3)
     assert not device.syncs
-    waits: tuple[Callable[[], Any], ...] = (
+    waits = (
         lambda: x[x > 0],
         lambda: float(x.sum()),
         lambda: x.cpu(),
@@ -74,31 +72,31 @@ def test_the_device_tells_two_devices_and_waiting(device: Device) -> None:
 class Steps(Callback):
     """Count in training steps alone, and look at their batches."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device):
         self.device = device
         self.batches: list[Any] = []
         device.counting = False
 
-    def on_train_epoch_start(self, *_: Any) -> None:
+    def on_train_epoch_start(self, *_):
         self.device.counting = True
         self.device.copies.clear()
 
-    def on_validation_start(self, *_: Any) -> None:
+    def on_validation_start(self, *_):
         self.arrived = dict(self.device.copies)
         self.device.counting = False
 
-    def on_train_batch_start(self, _t: Any, _m: Any, batch: Any, *_: Any) -> None:
+    def on_train_batch_start(self, _t, _m, batch, *_):
         self.batches += [x for x in tree_leaves(batch) if isinstance(x, Tensor)]
 
 
-PRECISIONS: dict[str, Callable[[Any], Any]] = {
+PRECISIONS = {
     "32-true": lambda _device: [],
     "bf16-mixed": lambda device: [MixedPrecision("bf16-mixed", device)],
     "bf16-true": lambda _device: [HalfPrecision("bf16-true")],
 }
 
 
-def fit(folder: Path, module: Any, data: Any, **options: Any) -> dict[str, float]:
+def fit(folder, module, data, **options):
     """What two steps and their validation log; a prediction follows."""
     with quiet_lightning():
         trainer = Trainer(
@@ -121,12 +119,12 @@ def fit(folder: Path, module: Any, data: Any, **options: Any) -> dict[str, float
     return logged
 
 
-def make_encoder(pooling: str = "mean") -> SentenceEncoder:
+def make_encoder(pooling="mean"):
     backbone = Backbone(tiny_network("bert", num_hidden_layers=1), word_tokenizer())
     return SentenceEncoder(backbone, pooling=pooling, frozen=False)
 
 
-def make(method: str) -> tuple[Any, Any]:
+def make(method):
     """Module and data of a method."""
     if method == "flow":
         rows = RowsDataModule(make_rows(60), batch_size=8, held_out=0.2)
@@ -136,7 +134,7 @@ def make(method: str) -> tuple[Any, Any]:
     module: Any
     if method.startswith("simcse"):
         _, _, head = method.rpartition(", ")
-        heads: dict[str, Any] = {} if head == method else {"head": head}
+        heads = {} if head == method else {"head": head}
         module = SimCSEModule(make_encoder(), dropout=0.0, **heads)
         module.check_examples = lambda _examples: None  # positives without dropout
     elif method == "sbert":
@@ -155,7 +153,7 @@ def make(method: str) -> tuple[Any, Any]:
 
 ONCE = "once in a training"
 # Of each method, where a training step waits for the device, and why.
-WAITS: dict[str, dict[str, str]] = {
+WAITS = {
     "flow": {},
     "simcse": {},
     "simcse, whitening:shrinkage=0.3": {},
@@ -185,7 +183,7 @@ LOW = [True, pytest.param(False, marks=SLOW)]
 
 
 @pytest.mark.parametrize(("method", "precision"), STEPS)
-def test_steps(method: str, precision: str, device: Device, tmp_path: Path) -> None:
+def test_steps(method, precision, device, tmp_path):
     module, data = make(method)
     steps = Steps(device)
     options = trainer_options() | {"plugins": PRECISIONS[precision](NAME)}
@@ -211,12 +209,11 @@ def test_steps(method: str, precision: str, device: Device, tmp_path: Path) -> N
 
 @pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("low", LOW)
-def test_maps(low: bool) -> None:
+def test_maps(low):
     x = torch.from_numpy(make_rows(200))
     pairs = x[:40], x[40:80], np.arange(40.0)
     for name in list(MAPS):
         made: Any
-        expected: Any
         options = {"flow": "flow:levels=1:depth=1:width=4:steps=2"}
         made, expected = (make_map(options.get(name, name)) for _ in range(2))
         for each in (made, expected):
@@ -241,7 +238,7 @@ def test_maps(low: bool) -> None:
 @pytest.mark.filterwarnings("ignore:encoder. .* has no learned token weights")
 @pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("low", LOW)
-def test_variants(low: bool) -> None:
+def test_variants(low):
     backbone = Backbone(tiny_network("bert"), word_tokenizer())
     every = SentenceEncoder(backbone)
     names = [*POOLINGS, "mean:unit=true", "zipf:cls=2"]
@@ -262,10 +259,10 @@ def test_variants(low: bool) -> None:
 
 @pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("low", LOW)
-def test_metrics(low: bool) -> None:
+def test_metrics(low):
     x, y = torch.from_numpy(make_rows(50)).chunk(2)
     gold = torch.arange(25.0)
-    metrics: list[tuple[Any, tuple[Tensor, ...]]] = [
+    metrics = [
         (lambda: Alignment(), (x, y)),
         (lambda: Uniformity(dim=4, limit=20), (x,)),
         (lambda: MeanCosine(dim=4), (x,)),

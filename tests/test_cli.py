@@ -9,9 +9,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -31,7 +30,7 @@ from flowbert.cli.options import (
     list_sources,
     option_names,
 )
-from flowbert.cli.parser import Parser, make_parser
+from flowbert.cli.parser import make_parser
 from flowbert.cli.signatures import read_signature
 from flowbert.data.sample import sample_encoder_path
 from flowbert.encoders import SentenceEncoder, choose_device
@@ -116,7 +115,7 @@ MISTAKES = [
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """A working folder with a few files to mistake for others."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "missing.txt").write_text("A sentence.\n")
@@ -141,13 +140,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("words", "parts"), MISTAKES, ids=[case[0] for case in MISTAKES]
 )
 def test_mistakes_are_one_line_before_an_encoder_is_loaded(
-    words: str,
-    parts: list[str],
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def load_network(*_: Any, **__: Any) -> None:
+    words,
+    parts,
+    folder,
+    capsys,
+    monkeypatch,
+):
+    def load_network(*_, **__):
         pytest.fail("an encoder is loaded")
 
     monkeypatch.setattr("flowbert.encoders.encoder.Backbone.load", load_network)
@@ -180,7 +179,7 @@ GIVEN = {
 }
 
 
-def text_options(parser: Parser, names: list[str]) -> list[str]:
+def text_options(parser, names):
     kinds = {
         action.dest: getattr(action, "_typehint", action.type)
         for action in parser._actions
@@ -189,7 +188,7 @@ def text_options(parser: Parser, names: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize(("command", "method"), [*TRAININGS, *OTHERS])
-def test_texts_are_taken_as_they_are(command: str, method: str, tmp_path: Path) -> None:
+def test_texts_are_taken_as_they_are(command, method, tmp_path):
     """On the line, in the configuration of a run, and None where that says null."""
     parser = make_parser(command, method)
     names = text_options(parser, option_names(command, method))
@@ -211,9 +210,7 @@ def test_texts_are_taken_as_they_are(command: str, method: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("command", "method"), [*TRAININGS, *OTHERS])
-def test_null_unsets_what_a_configuration_sets(
-    command: str, method: str, tmp_path: Path
-) -> None:
+def test_null_unsets_what_a_configuration_sets(command, method, tmp_path):
     parser = make_parser(command, method)
     needed = GIVEN.get(command, [])
     positional = {POSITIONAL.get(command)}
@@ -234,9 +231,7 @@ def test_null_unsets_what_a_configuration_sets(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_describes_every_option(
-    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_help_describes_every_option(command, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     main([command, "--help"])
     text = capsys.readouterr().out
@@ -253,9 +248,7 @@ def test_help_describes_every_option(
 
 
 @pytest.mark.parametrize("name", ["a,b/c.d", "[x]y", "x:y"])
-def test_folders_of_any_name_open(
-    name: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_folders_of_any_name_open(name, folder, capsys):
     shutil.copytree(sample_encoder_path(), folder / name)
     words = ["encode", "--input", "missing.txt", "--encoder", name]
     main([*words, "--output", "vectors.npy"])
@@ -276,9 +269,7 @@ def test_folders_of_any_name_open(
     ],
 )
 @pytest.mark.usefixtures("folder")
-def test_the_trace_behind_any_error_is_shown_on_request(
-    words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_trace_behind_any_error_is_shown_on_request(words, capsys, monkeypatch):
     for debug in ("0", "1"):
         monkeypatch.setenv("FLOWBERT_DEBUG", debug)
         with pytest.raises(SystemExit) as stopped:
@@ -290,8 +281,8 @@ def test_the_trace_behind_any_error_is_shown_on_request(
 
 
 def test_the_trainers_options_are_behind_a_word(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    capsys,
+):
     main(["fit", "--help", "trainer"])
     text = capsys.readouterr().out
     assert "--trainer.accelerator" in text
@@ -311,7 +302,7 @@ for words in sys.argv[1:]:
 
 
 @pytest.mark.usefixtures("folder")
-def test_help_and_misspelled_options_do_not_wait_for_torch() -> None:
+def test_help_and_misspelled_options_do_not_wait_for_torch():
     lines = ["--help", *(f"{command} --help" for command in COMMANDS)]
     lines += ["fit --help trainer", "fit --model.levls 3", "fit --config typo.yaml"]
     lines += ["fit --trainer.max_epoch 3", "fit --seed x", "compare --config no.yaml"]
@@ -322,7 +313,7 @@ def test_help_and_misspelled_options_do_not_wait_for_torch() -> None:
     assert done.stderr.count("error: ") == 5
 
 
-def arguments(source: Callable[..., Any]) -> dict[str, Any]:
+def arguments(source):
     """Parameters of a function or class with their defaults, without ``**options``."""
     parameters = inspect.signature(source).parameters.values()
     kept = [each for each in parameters if each.kind is not each.VAR_KEYWORD]
@@ -330,9 +321,7 @@ def arguments(source: Callable[..., Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("command", "method"), [*TRAININGS, *OTHERS])
-def test_signatures_read_from_source_are_those_of_python(
-    command: str, method: str
-) -> None:
+def test_signatures_read_from_source_are_those_of_python(command, method):
     for _, source in list_sources(command, method):
         read = {each.name: each.default for each in read_signature(source).parameters}
         known = arguments(load(source))
@@ -342,7 +331,7 @@ def test_signatures_read_from_source_are_those_of_python(
         assert list(read.items()) == list(known.items()), source
 
 
-def test_the_line_wins_over_configurations(folder: Path) -> None:
+def test_the_line_wins_over_configurations(folder):
     (folder / "one.yaml").write_text("method: mlm\nseed: 1\n")
     (folder / "two.yaml").write_text("seed: 2\n")
     words = ["--seed", "3", "--config", "one.yaml", "--config=two.yaml"]
@@ -368,10 +357,10 @@ SMALL = {
 
 @pytest.mark.parametrize("config", CONFIGS, ids=[config.stem for config in CONFIGS])
 def test_configurations_run(
-    config: Path,
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    config,
+    folder,
+    capsys,
+):
     first = config.read_text(encoding="utf-8").splitlines()[0]
     command = first.split()[3]
     assert first == f"# python train.py {command} --config configs/{config.name}"
@@ -389,9 +378,7 @@ def test_configurations_run(
 
 
 @pytest.mark.usefixtures("folder")
-def test_text_of_a_user_gets_no_verdict_from_the_sample(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_text_of_a_user_gets_no_verdict_from_the_sample(capsys, monkeypatch):
     """Neither printed nor on the page; a line says how to measure."""
     monkeypatch.setenv("FLOWBERT_REPORT", "1")
     sentences = [f"Sentence {i} of {i % 7} words." for i in range(60)]
@@ -405,9 +392,7 @@ def test_text_of_a_user_gets_no_verdict_from_the_sample(
     assert json.loads(Path("run/results.json").read_text())["rows"] == []
 
 
-def test_a_run_is_repeated_by_its_configuration(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_is_repeated_by_its_configuration(folder, capsys):
     write_pairs(folder / "pairs.tsv", count=40)
     small = ["--quiet", "--baseline", "none", "--bootstrap", "20"]
     small += ["--tasks", "pairs.tsv"]
@@ -434,10 +419,8 @@ def test_a_run_is_repeated_by_its_configuration(
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_full_disk_is_one_line(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> None:
+def test_a_full_disk_is_one_line(capsys, monkeypatch):
+    def fail(*_):
         raise OSError(errno.ENOSPC, "No space left on device", "v.npy")
 
     monkeypatch.setattr("flowbert.io.os.replace", fail)
@@ -448,7 +431,7 @@ def test_a_full_disk_is_one_line(
 
 
 @pytest.fixture
-def interruptible() -> Iterator[None]:
+def interruptible():
     """Python's handler of Ctrl-C, which a shell's background jobs do not have."""
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
@@ -456,9 +439,7 @@ def interruptible() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_says_what_is_kept_and_how_to_go_on(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_says_what_is_kept_and_how_to_go_on(folder, capsys, monkeypatch):
     write_pairs(folder / "pairs.tsv", count=40)
     small = ["--max_sentences", "200", "--corpus", "builtin-sample", "--quiet"]
     small += ["--tasks", "pairs.tsv"]
@@ -467,7 +448,7 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(
     last = Path("stopped-run/checkpoints/last.ckpt")
     step = FlowModule.training_step
 
-    def press(module: FlowModule, *batch: Any) -> Any:
+    def press(module, *batch):
         if last.exists():
             signal.raise_signal(signal.SIGINT)
         return step(module, *batch)
@@ -501,9 +482,7 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(
     ["encode --input a.txt --output v.npy", "compare --tasks p.csv --methods raw"],
 )
 @pytest.mark.usefixtures("folder")
-def test_ctrl_c_promises_what_the_same_command_does(
-    words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_promises_what_the_same_command_does(words, capsys, monkeypatch):
     """After two blocks of sentences it resumes, or says that it starts again."""
     for module in ("encoding", "vectors.cache"):
         monkeypatch.setattr(f"flowbert.{module}.BLOCK_SENTENCES", 10)
@@ -514,7 +493,7 @@ def test_ctrl_c_promises_what_the_same_command_does(
     Path("p.csv").write_text("\n".join(["sentence1,sentence2,score", *rows]))
     read, blocks = SentenceEncoder.encode_variants, []
 
-    def press(self: Any, variants: Any, sentences: Any, **options: Any) -> Any:
+    def press(self, variants, sentences, **options):
         blocks.append(set(sentences))
         if len(blocks) == 3:
             raise KeyboardInterrupt
@@ -536,11 +515,11 @@ def test_ctrl_c_promises_what_the_same_command_does(
 @pytest.mark.parametrize("words", ["fit", "compare --methods flow --output r.json"])
 @pytest.mark.usefixtures("folder")
 def test_ctrl_c_in_a_training_leaves_its_handler(
-    words: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def press(*_: object) -> None:
+    words,
+    capsys,
+    monkeypatch,
+):
+    def press(*_):
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(FlowModule, "training_step", press)
@@ -552,7 +531,7 @@ def test_ctrl_c_in_a_training_leaves_its_handler(
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-def test_whole_numbers_come_first_in_every_option() -> None:
+def test_whole_numbers_come_first_in_every_option():
     parser = make_parser("fit", "flow", Trainer)
     hints = [get_args(getattr(action, "_typehint", None)) for action in parser._actions]
     unions = [parts for parts in hints if {int, float} <= set(parts)]
@@ -561,8 +540,8 @@ def test_whole_numbers_come_first_in_every_option() -> None:
 
 
 def test_the_device_of_a_comparison_is_recorded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     trainer = Trainer(
         logger=False, enable_checkpointing=False, enable_progress_bar=False
     )
@@ -576,9 +555,7 @@ def test_the_device_of_a_comparison_is_recorded(
     assert choose_device("auto") == torch.device("mps")
 
 
-def test_help_has_the_width_of_the_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_help_has_the_width_of_the_terminal(monkeypatch, capsys):
     for columns in (60, 100):
         monkeypatch.setenv("COLUMNS", str(columns))
         main(["compare", "--help"])

@@ -5,7 +5,6 @@ import os
 import random
 import resource
 import signal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,7 +48,7 @@ FLOW: dict[str, Any] = {
     "data": {"held_out": 0.1},
     "trainer": TRAINER,
 }
-TEXT: dict[str, Any] = {
+TEXT = {
     "max_sentences": 48,
     "data": {"batch_size": 8},
     "bootstrap": 20,
@@ -58,13 +57,13 @@ TEXT: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def pairs(tmp_path_factory: pytest.TempPathFactory) -> str:
+def pairs(tmp_path_factory):
     """A task of 40 pairs."""
     return write_pairs(tmp_path_factory.mktemp("task") / "pairs.tsv", count=40)
 
 
 @pytest.fixture(scope="module")
-def splits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def splits(tmp_path_factory):
     """Options of a small task with three splits."""
     sizes = {"train": 40, "dev": 20, "test": 30}
     folder = write_task(tmp_path_factory.mktemp("splits"), sizes)
@@ -72,7 +71,7 @@ def splits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(tmp_path_factory):
     """The folder of a finished fit of a flow."""
     folder = tmp_path_factory.mktemp("runs") / "run"
     with pytest.MonkeyPatch.context() as patch:
@@ -83,24 +82,24 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def last(folder: Path) -> Path:
+def last(folder):
     return folder / "checkpoints" / "last.ckpt"
 
 
-def figures(results: Results) -> pd.DataFrame:
+def figures(results):
     """What does not name the run: figures and intervals of every method."""
     index = ["method", "task", "split", "metric", "aggregation"]
     return results.frame.set_index(index)[["value", "low", "high"]].sort_index()
 
 
-def assert_equal(results: Results, expected: Results) -> None:
+def assert_equal(results, expected):
     """The figures are equal to the last digit."""
     pd.testing.assert_frame_equal(
         figures(results), figures(expected), check_exact=True, check_index_type=False
     )
 
 
-def test_a_run_folder_holds_everything(run: Path) -> None:
+def test_a_run_folder_holds_everything(run):
     names = {path.name for path in run.iterdir()}
     files = ("metrics.csv", "results.json", "results.csv", "analysis.json")
     assert names >= {*files, "report.html", "figures", "checkpoints", "model"}
@@ -118,7 +117,7 @@ def test_a_run_folder_holds_everything(run: Path) -> None:
     read_checkpoint(last(run))
 
 
-def test_a_run_knows_what_a_cosine_is_worth(run: Path, tmp_path: Path) -> None:
+def test_a_run_knows_what_a_cosine_is_worth(run, tmp_path):
     models = {name: Model.load(run, name) for name in ("raw", "whitening", "flow")}
     known: Any = {name: model.cosines for name, model in models.items()}
     for name, cosines in known.items():
@@ -137,12 +136,12 @@ def test_a_run_knows_what_a_cosine_is_worth(run: Path, tmp_path: Path) -> None:
         assert " | ".join([*shown, f"{space.effective_dim:.1f}"]) in card
 
 
-def test_a_baseline_stands_as_in_a_comparison(pairs: str, tmp_path: Path) -> None:
+def test_a_baseline_stands_as_in_a_comparison(pairs, tmp_path):
     name = "whitening:shrinkage=0.5"
     options = {**FLOW, "tasks": pairs, "trainer": {**TRAINER, "max_steps": 1}}
     options |= {"baseline": name, "data": {}, "bootstrap": 1000}
     results = fit(**options, run_dir=tmp_path)
-    given: dict[str, Any] = {"corpus": BUILTIN, "max_sentences": 300, "tasks": pairs}
+    given = {"corpus": BUILTIN, "max_sentences": 300, "tasks": pairs}
     expected = compare(methods=["raw", name], **given)
     kept = results.frame["method"] != "flow"
     results.frame = results.frame[kept]
@@ -153,22 +152,20 @@ def test_a_baseline_stands_as_in_a_comparison(pairs: str, tmp_path: Path) -> Non
     assert_equal(saved, expected)
 
 
-OTHER: list[dict[str, Any]] = [{"corpus": "a.txt"}, {"corpus": ["a"]}]
+OTHER = [{"corpus": "a.txt"}, {"corpus": ["a"]}]
 OTHER += [{"corpus": "nli"}, {"nli": "nli.tsv"}, {"corpus": "nli", "nli": "nli.tsv"}]
-OWN: list[dict[str, Any]] = [{}, {"corpus": "train_only"}, {"corpus": BUILTIN}]
+OWN = [{}, {"corpus": "train_only"}, {"corpus": BUILTIN}]
 OWN += [{"corpus": "nli", "nli": BUILTIN}]
 
 
 @pytest.mark.parametrize("options", [*OTHER, *OWN])
-def test_the_sample_measures_only_itself(options: dict[str, Any]) -> None:
+def test_the_sample_measures_only_itself(options):
     """Other text is measured on the generated task only if that is asked for."""
     assert bool(_load_tasks(FitOptions(**options), "test")) == (options in OWN)
     assert _load_tasks(FitOptions(**options, tasks="SAMPLE"), "test")
 
 
-def test_an_encoder_trained_through_a_map_is_compared_with_it(
-    splits: dict[str, Any], tmp_path: Path
-) -> None:
+def test_an_encoder_trained_through_a_map_is_compared_with_it(splits, tmp_path):
     head = "whitening:shrinkage=0.30"
     trainer = {**TRAINER, "max_epochs": 1}
     options = {**TEXT, **splits, "corpus": BUILTIN, "trainer": trainer}
@@ -197,7 +194,7 @@ def test_an_encoder_trained_through_a_map_is_compared_with_it(
         assert results.score(name, "STS-B") == pytest.approx(expected, abs=1e-3)
 
 
-def test_the_best_weights_are_compared(splits: dict[str, Any], tmp_path: Path) -> None:
+def test_the_best_weights_are_compared(splits, tmp_path):
     """Those of the best score on the development split, not the last ones."""
     trainer = {**TRAINER, "callbacks": Spoil()}
     options = {**TEXT, **splits, "corpus": BUILTIN, "trainer": trainer}
@@ -212,16 +209,14 @@ def test_the_best_weights_are_compared(splits: dict[str, Any], tmp_path: Path) -
 class Spoil(Callback):
     """Weights of noise before the last validation."""
 
-    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+    def on_validation_start(self, trainer, pl_module):
         if trainer.current_epoch == 1:
             for parameter in pl_module.parameters():
                 torch.nn.init.normal_(parameter)
 
 
-def test_an_interrupted_run_goes_on(
-    pairs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    options: dict[str, Any] = {
+def test_an_interrupted_run_goes_on(pairs, tmp_path, monkeypatch):
+    options = {
         **FLOW,
         "tasks": pairs,
         "checkpoint": {"every_n_steps": 2},
@@ -244,7 +239,7 @@ def test_an_interrupted_run_goes_on(
     refused(r"run_dir: .* finished run", fit, **options)
 
 
-def test_test_validate_and_predict(run: Path, tmp_path: Path) -> None:
+def test_test_validate_and_predict(run, tmp_path):
     tested = run_test(run)
     assert_equal(tested, Results.load(run / "results.json"))
     assert (run / "test" / "results.json").is_file()
@@ -268,10 +263,8 @@ def test_test_validate_and_predict(run: Path, tmp_path: Path) -> None:
     refused(r"config\.yaml: no such file", predict, tmp_path)
 
 
-def test_a_missing_split_is_told_before_any_pass(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> None:
+def test_a_missing_split_is_told_before_any_pass(run, tmp_path, monkeypatch):
+    def fail(*_):
         raise AssertionError("encoded")
 
     pairs = tmp_path / "pairs.csv"
@@ -288,7 +281,7 @@ def test_a_missing_split_is_told_before_any_pass(
     assert not folder.exists()
 
 
-def test_vectors_in_place_of_sentences(tmp_path: Path) -> None:
+def test_vectors_in_place_of_sentences(tmp_path):
     rows = np.random.default_rng(0).normal(size=(100, 6))
     file = tmp_path / "rows.npy"
     np.save(file, rows)
@@ -320,7 +313,7 @@ def test_vectors_in_place_of_sentences(tmp_path: Path) -> None:
     )
 
 
-def test_what_is_fitted_on(tmp_path: Path) -> None:
+def test_what_is_fitted_on(tmp_path):
     (task,) = load_tasks("SAMPLE")
     expected = task.corpus("train_only").sample(300, 2)
     options = {**FLOW, "corpus": "train_only", "seed": 2, "run_dir": tmp_path}
@@ -335,14 +328,12 @@ def test_what_is_fitted_on(tmp_path: Path) -> None:
         assert run.sentences == sample_corpus()[:99]
 
 
-def test_target_means_the_sentences_of_each_task(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_target_means_the_sentences_of_each_task(tmp_path, monkeypatch):
     starts = {"one": 0, "two": 60}
     tasks = [write_pairs(tmp_path / f"{x}.tsv", starts[x]) for x in starts]
-    asked: list[str] = []
+    asked = []
 
-    def ask(corpus: str, others: Any, *_: Any) -> None:
+    def ask(corpus, others, *_):
         asked.extend([corpus, *(task.name for task in others)])
 
     monkeypatch.setattr("flowbert.fitting.outcome.warn_of_transfer", ask)
@@ -369,8 +360,8 @@ def test_target_means_the_sentences_of_each_task(
     assert same.score("standardization", "two") == pytest.approx(scores[1][0])
 
 
-def test_a_flow_is_recorded_as_it_was_trained(pairs: str, tmp_path: Path) -> None:
-    options: dict[str, Any] = {
+def test_a_flow_is_recorded_as_it_was_trained(pairs, tmp_path):
+    options = {
         **FLOW,
         "tasks": pairs,
         "model": {"levels": 1},
@@ -397,9 +388,7 @@ def test_a_flow_is_recorded_as_it_was_trained(pairs: str, tmp_path: Path) -> Non
     assert Flow.from_module(module).text == saved.text
 
 
-def test_gaussians_beside_the_flow_are_fitted_on_all_its_rows(
-    run: Path, tmp_path: Path
-) -> None:
+def test_gaussians_beside_the_flow_are_fitted_on_all_its_rows(run, tmp_path):
     with prepare_run("test", FitOptions(**FLOW), tmp_path / "again") as again:
         rows = torch.from_numpy(again.data.rows[:])
         held = torch.from_numpy(again.data.held_out_rows[:])
@@ -411,7 +400,7 @@ def test_gaussians_beside_the_flow_are_fitted_on_all_its_rows(
     assert dict(bits.itertuples(index=False)) == pytest.approx(expected)
 
 
-MISTAKES: list[tuple[dict[str, Any], str]] = [
+MISTAKES = [
     ({"method": "flw"}, "flw"),
     ({"method": "simces"}, "did you mean 'simcse'"),
     ({"method": "whitening-999"}, "999"),
@@ -437,16 +426,14 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("options", "message"), MISTAKES)
-def test_mistakes_are_seen_before_anything_is_written(
-    options: dict[str, Any], message: str, tmp_path: Path
-) -> None:
+def test_mistakes_are_seen_before_anything_is_written(options, message, tmp_path):
     folder = tmp_path / "run"
     refused(message, fit, **{"max_sentences": 300, "run_dir": folder, **options})
     assert not folder.exists()
 
 
-def test_refused_checkpoints(run: Path, tmp_path: Path) -> None:
-    def resume(**options: Any) -> None:
+def test_refused_checkpoints(run, tmp_path):
+    def resume(**options):
         path = {"ckpt_path": last(run), "run_dir": tmp_path / "run"}
         fit(**{**FLOW, **path, **options})
 
@@ -478,9 +465,7 @@ OTHER_ENCODERS: dict[str, Any] = {
 }
 
 
-def test_a_checkpoint_is_bound_to_its_encoder_and_corpus(
-    run: Path, tmp_path: Path
-) -> None:
+def test_a_checkpoint_is_bound_to_its_encoder_and_corpus(run, tmp_path):
     options = {**FLOW, "ckpt_path": last(run)}
     options["run_dir"] = tmp_path / "run"
     for name, value in OTHER_ENCODERS.items():
@@ -501,12 +486,12 @@ def test_a_checkpoint_is_bound_to_its_encoder_and_corpus(
     assert not (tmp_path / "run").exists()
 
 
-def test_two_parts_are_the_whole(pairs: str, tmp_path: Path) -> None:
+def test_two_parts_are_the_whole(pairs, tmp_path):
     """Ended by steps within an epoch of 4, and resumed."""
-    options: dict[str, Any] = {**FLOW, "tasks": pairs}
+    options = {**FLOW, "tasks": pairs}
     options["model"] = {"schedule": "constant", "warmup": 0.0}
 
-    def part(folder: str, steps: int, **given: Any) -> Any:
+    def part(folder, steps, **given):
         trainer = {**options["trainer"], "max_steps": steps}
         given |= {**options, "trainer": trainer, "run_dir": tmp_path / folder}
         fit(**given)
@@ -519,7 +504,7 @@ def test_two_parts_are_the_whole(pairs: str, tmp_path: Path) -> None:
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
 
 
-def test_one_run_in_a_folder(tmp_path: Path) -> None:
+def test_one_run_in_a_folder(tmp_path):
     options = {**FLOW, "run_dir": tmp_path / "run"}
     with (
         prepare_run("fit", FitOptions(**options), options["run_dir"]),
@@ -528,10 +513,10 @@ def test_one_run_in_a_folder(tmp_path: Path) -> None:
         fit(**options)
 
 
-def test_nothing_outlives_a_fit(pairs: str, tmp_path: Path) -> None:
+def test_nothing_outlives_a_fit(pairs, tmp_path):
     """Neither variables of the environment, nor a handler, nor a state of random numbers."""
 
-    def state() -> list[Any]:
+    def state():
         drawn = np.random.get_state(legacy=False)["state"]["key"].tolist()  # noqa: NPY002
         handler = signal.getsignal(signal.SIGINT)
         return [dict(os.environ), handler, drawn, random.getstate()]
@@ -550,12 +535,12 @@ def test_nothing_outlives_a_fit(pairs: str, tmp_path: Path) -> None:
 class Full(Callback):
     """No file grows beyond 1,000 bytes from the first checkpoint on."""
 
-    def on_save_checkpoint(self, *_: Any) -> None:
+    def on_save_checkpoint(self, *_):
         hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
 
 
-def test_a_checkpoint_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_checkpoint_that_cannot_be_written(tmp_path):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         with pytest.raises(UserError, match=r"last\.ckpt: cannot be written \(.*large"):
@@ -568,8 +553,8 @@ def test_a_checkpoint_that_cannot_be_written(tmp_path: Path) -> None:
     assert list((tmp_path / "checkpoints").iterdir()) == []
 
 
-def test_closed_form_needs_no_trainer(pairs: str, tmp_path: Path) -> None:
-    given: dict[str, Any] = {"corpus": BUILTIN, "max_sentences": 99, "tasks": pairs}
+def test_closed_form_needs_no_trainer(pairs, tmp_path):
+    given = {"corpus": BUILTIN, "max_sentences": 99, "tasks": pairs}
     options = EncoderOptions(pooling="idf")
     results = fit("raw", options, **given, bootstrap=0, run_dir=tmp_path / "raw")
     (line,) = results.verdicts

@@ -2,10 +2,7 @@
 
 import os
 import signal
-from collections.abc import Callable
 from multiprocessing import get_context
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,18 +10,18 @@ from flowbert.io import write_folder_atomically
 from helpers import refused
 
 
-def write(path: Path, texts: dict[str, str]) -> None:
+def write(path, texts):
     with write_folder_atomically(path) as temporary:
         fill(temporary, texts)
 
 
-def fill(folder: Path, texts: dict[str, str]) -> None:
+def fill(folder, texts):
     for name, text in texts.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
 
 
-def texts_of(folder: Path) -> dict[str, str]:
+def texts_of(folder):
     """All files of a folder but the list of them, and what a kill left of it."""
     files = [path for path in folder.rglob("*.txt") if path.is_file()]
     return {path.relative_to(folder).as_posix(): path.read_text() for path in files}
@@ -34,7 +31,7 @@ OLDER = {"a.txt": "older", "within/b.txt": "older", "gone.txt": "older"}
 NEWER = {"a.txt": "newer", "within/b.txt": "newer", "more.txt": "newer"}
 
 
-def test_what_was_written_is_replaced(tmp_path: Path) -> None:
+def test_what_was_written_is_replaced(tmp_path):
     path = tmp_path / "new" / "target"
     for texts in (OLDER, NEWER, NEWER):
         write(path, texts)
@@ -42,24 +39,22 @@ def test_what_was_written_is_replaced(tmp_path: Path) -> None:
         assert [each.name for each in path.parent.iterdir()] == ["target"]
 
 
-def nothing_written_here(path: Path) -> None:
+def nothing_written_here(path):
     fill(path, {"a.txt": "own"})
 
 
-def changed_since(path: Path) -> None:
+def changed_since(path):
     write(path, OLDER)
     fill(path, {"a.txt": "own"})
 
 
-def linked(path: Path) -> None:
+def linked(path):
     path.mkdir()
     (path / "a.txt").symlink_to("elsewhere")
 
 
 @pytest.mark.parametrize("make", [nothing_written_here, changed_since, linked])
-def test_a_file_of_another_is_not_replaced(
-    make: Callable[[Path], None], tmp_path: Path
-) -> None:
+def test_a_file_of_another_is_not_replaced(make, tmp_path):
     path = tmp_path / "target"
     make(path)
     before = texts_of(path)
@@ -69,7 +64,7 @@ def test_a_file_of_another_is_not_replaced(
     assert [each.name for each in tmp_path.iterdir()] == ["target"]
 
 
-def test_a_whole_folder_takes_no_files_of_others(tmp_path: Path) -> None:
+def test_a_whole_folder_takes_no_files_of_others(tmp_path):
     path = tmp_path / "target"
     write(path, OLDER)
     fill(path, {"own.txt": "own"})
@@ -79,7 +74,7 @@ def test_a_whole_folder_takes_no_files_of_others(tmp_path: Path) -> None:
     refused("file: is a file", write, tmp_path / "file", NEWER)
 
 
-def test_a_link_to_a_folder_stays(tmp_path: Path) -> None:
+def test_a_link_to_a_folder_stays(tmp_path):
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "target")
     for texts in (OLDER, NEWER):
@@ -89,10 +84,8 @@ def test_a_link_to_a_folder_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
-def test_an_error_leaves_the_older_one(
-    call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: Any) -> None:
+def test_an_error_leaves_the_older_one(call, tmp_path, monkeypatch):
+    def fail(*_):
         raise OSError(28, "No space left on device")
 
     write(tmp_path / "target", OLDER)
@@ -103,12 +96,12 @@ def test_an_error_leaves_the_older_one(
     assert [path.name for path in tmp_path.iterdir()] == ["target"]
 
 
-def kill_after(count: int, path: Path) -> None:
+def kill_after(count, path):
     """Write, and be killed at the call of this number that changes names."""
     left = [count]
 
-    def limited(call: Callable[..., Any]) -> Callable[..., Any]:
-        def counting(*given: Any, **options: Any) -> Any:
+    def limited(call):
+        def counting(*given, **options):
             if left[0] == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
             left[0] -= 1
@@ -122,7 +115,7 @@ def kill_after(count: int, path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_kill_leaves_a_whole_folder(tmp_path: Path) -> None:
+def test_a_kill_leaves_a_whole_folder(tmp_path):
     for count in range(100):
         path = tmp_path / str(count) / "target"
         write(path, OLDER)

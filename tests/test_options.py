@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import redirect_stdout, suppress
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -435,7 +434,7 @@ CASES: dict[str, tuple[str, Table]] = {
 
 
 @pytest.fixture(scope="session")
-def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def given(tmp_path_factory):
     """A folder beside which runs are made, with all the files that lines name."""
     root = tmp_path_factory.mktemp("options")
     folder = write_task(root / "given", {"train": 40, "dev": 20, "test": 30})
@@ -499,11 +498,11 @@ class Outcome(NamedTuple):
     printed: str
     files: dict[str, Any]
 
-    def differs(self, other: "Outcome") -> bool:
+    def differs(self, other):
         return self[1:] != other[1:]
 
 
-def read_checkpoint(path: Path) -> Any:
+def read_checkpoint(path):
     """Weights, step and number of states: no options, which say themselves that they changed."""
     content = torch.load(path, weights_only=True)
     return digest_tensors(content["state_dict"]), content["global_step"]
@@ -516,7 +515,7 @@ READERS: dict[str, Any] = {
 }
 
 
-def read(path: Path) -> Any:
+def read(path):
     """What a file says of a result; nothing of the options that made it."""
     if ".records" in str(path) or ".cache" in str(path):
         return ""
@@ -534,17 +533,17 @@ def read(path: Path) -> Any:
 class Lines:
     """Runs lines, each in a folder of its own; equal lines once."""
 
-    def __init__(self, given: Path) -> None:
+    def __init__(self, given):
         self.root = given.parent
         self._outcomes: dict[str, Outcome] = {}
         self._numbers = itertools.count()
 
-    def outcome(self, line: str) -> Outcome:
+    def outcome(self, line):
         if line not in self._outcomes:
             self._outcomes[line] = self._run(line)
         return self._outcomes[line]
 
-    def _run(self, line: str) -> Outcome:
+    def _run(self, line):
         folder = self.root / f"line-{next(self._numbers)}"
         folder.mkdir()
         printed, errors = io.StringIO(), io.StringIO()
@@ -571,11 +570,11 @@ class Lines:
 
 
 @pytest.fixture(scope="session")
-def lines(given: Path) -> Lines:
+def lines(given):
     return Lines(given)
 
 
-def with_option(line: str, name: str, value: str) -> str:
+def with_option(line, name, value):
     """A line with another value of an option."""
     words = line.split()
     if f"--{name}" in words:
@@ -584,7 +583,7 @@ def with_option(line: str, name: str, value: str) -> str:
     return " ".join([*words, f"--{name}", value])
 
 
-def with_options(line: str, options: str) -> str:
+def with_options(line, options):
     words = options.split()
     for name, value in zip(words[::2], words[1::2], strict=True):
         line = with_option(line, name.removeprefix("--"), value)
@@ -606,7 +605,7 @@ SLOW = ("simcse", "mlm", "sbert", "distillation", "export")
 """They train an encoder or check a folder: effects of their options are left to the slow run."""
 
 
-def is_slow(case: str, name: str) -> bool:
+def is_slow(case, name):
     """Whether a pair is left to the slow run, as a rule because a faster case has the option."""
     if case == "flow" and name.startswith("trainer.") and name not in OF_TRAINER:
         return True
@@ -620,7 +619,7 @@ def is_slow(case: str, name: str) -> bool:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_option_is_in_the_table(case: str) -> None:
+def test_every_option_is_in_the_table(case):
     line, table = CASES[case]
     method = case if case in METHODS else "flow"
     names = set(option_names(line.split()[0], method))
@@ -628,7 +627,7 @@ def test_every_option_is_in_the_table(case: str) -> None:
     assert all(name.startswith("trainer.") for name in names - set(table))
 
 
-def fault(line: str, name: str, effect: Any, lines: Lines) -> str:
+def fault(line, name, effect, lines):
     """What is wrong with an option; nothing if its value has an effect or is refused."""
     if isinstance(effect, Exempt):
         return ""
@@ -651,9 +650,7 @@ def fault(line: str, name: str, effect: Any, lines: Lines) -> str:
 
 @pytest.mark.parametrize("slow", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("case", CASES)
-def test_another_value_changes_something_or_is_refused(
-    case: str, slow: bool, lines: Lines
-) -> None:
+def test_another_value_changes_something_or_is_refused(case, slow, lines):
     line, table = CASES[case]
     names = [name for name in table if is_slow(case, name) == slow]
     faults = {name: fault(line, name, table[name], lines) for name in names}

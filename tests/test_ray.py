@@ -32,7 +32,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 FILES, ROWS, BLOCK = 5, 3000, 4096
 
 
-def kill_an_actor() -> None:
+def kill_an_actor():
     """Kill the first actor that encodes."""
     for _ in range(600):
         time.sleep(0.1)
@@ -47,7 +47,7 @@ def kill_an_actor() -> None:
     raise AssertionError("no actor encoded")
 
 
-def test_the_document_shows_the_file() -> None:
+def test_the_document_shows_the_file():
     page = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
     example = (ROOT / "examples" / "ray_encode.py").read_text(encoding="utf-8")
     assert f"```python\n{example}```\n" in page
@@ -55,7 +55,7 @@ def test_the_document_shows_the_file() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("killed", [False, True])
-def test_the_vectors_are_those_of_one_process(killed: bool, tmp_path: Path) -> None:
+def test_the_vectors_are_those_of_one_process(killed, tmp_path):
     pytest.importorskip("ray.data", reason="ray[data] is not installed")
     known = load_corpus("builtin-sample").sentences
     texts = [f"{known[i % len(known)]} {i}" for i in range(FILES * ROWS)]

@@ -3,13 +3,11 @@
 import math
 import os
 import threading
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from pytorch_lightning import Callback, LightningModule, Trainer
+from pytorch_lightning import Callback
 
 from fits import fit, make_data, make_rows
 from flowbert import threads
@@ -25,7 +23,7 @@ from flowbert.threads import (
 
 
 @pytest.fixture(autouse=True)
-def _four_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _four_threads(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(threads, "available_processors", lambda: 8)
     before = torch.get_num_threads()
@@ -37,12 +35,12 @@ def _four_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 SMALL, LARGE = NUMBERS_PER_THREAD - 1, 100 * NUMBERS_PER_THREAD
 
 
-def test_threads_by_size_of_the_work() -> None:
+def test_threads_by_size_of_the_work():
     sizes = [0, SMALL, 2 * NUMBERS_PER_THREAD, LARGE, math.inf]
     assert [choose_threads(size) for size in sizes] == [1, 1, 2, 4, 4]
 
 
-def test_threads_by_quota(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_by_quota(monkeypatch):
     monkeypatch.setattr(threads, "available_processors", lambda: 2)
     assert [choose_threads(size) for size in (SMALL, LARGE)] == [1, 2]
     with in_threads(lambda _: torch.get_num_threads(), range(4)) as results:
@@ -52,7 +50,7 @@ def test_threads_by_quota(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.get_num_threads() == 4
 
 
-def test_a_given_number_is_that_of_every_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_given_number_is_that_of_every_size(monkeypatch):
     monkeypatch.setattr(threads, "available_processors", lambda: 2)
     monkeypatch.setenv("OMP_NUM_THREADS", "4")  # torch read it when it was imported
     assert [choose_threads(size) for size in (SMALL, LARGE)] == [4, 4]
@@ -69,27 +67,27 @@ def test_a_given_number_is_that_of_every_size(monkeypatch: pytest.MonkeyPatch) -
 class Seen(Callback):
     """Threads in a training step, in a validation and before the training."""
 
-    def __init__(self) -> None:
-        self.seen: dict[str, int] = {}
+    def __init__(self):
+        self.seen = {}
 
-    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+    def on_fit_start(self, trainer, pl_module):
         self.seen["before"] = torch.get_num_threads()
 
-    def on_train_batch_start(self, *_: Any) -> None:
+    def on_train_batch_start(self, *_):
         self.seen["step"] = torch.get_num_threads()
 
 
 @pytest.mark.parametrize(("batch_size", "expected"), [(4, 1), (LARGE, 4)])
-def test_training_steps(tmp_path: Path, batch_size: int, expected: int) -> None:
+def test_training_steps(tmp_path, batch_size, expected):
     seen = Seen()
     fit(tmp_path, seen, data=make_data(batch_size=batch_size))
     assert seen.seen == {"before": 4, "step": expected}
     assert torch.get_num_threads() == 4
 
 
-def test_a_failed_training_restores_them(tmp_path: Path) -> None:
+def test_a_failed_training_restores_them(tmp_path):
     class Fails(Callback):
-        def on_train_batch_end(self, *_: Any) -> None:
+        def on_train_batch_end(self, *_):
             raise KeyError
 
     with pytest.raises(KeyError):
@@ -97,7 +95,7 @@ def test_a_failed_training_restores_them(tmp_path: Path) -> None:
     assert torch.get_num_threads() == choose_threads() == 4
 
 
-def test_results_differ_by_rounding_alone() -> None:
+def test_results_differ_by_rounding_alone():
     x = torch.from_numpy(make_rows(5000, 400))
     with use_threads(1):
         one = Moments(400).update(x).covariance()
@@ -126,11 +124,11 @@ def test_results_differ_by_rounding_alone() -> None:
     ],
 )
 def test_what_libraries_are_told(
-    threads: int | None,
-    given: dict[str, str],
-    expected: dict[str, str | None],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    threads,
+    given,
+    expected,
+    monkeypatch,
+):
     monkeypatch.setattr("flowbert.cli.available_processors", lambda: 2)
     for name, value in given.items():
         monkeypatch.setenv(name, value)
@@ -152,13 +150,11 @@ COMMANDS = {
 }
 
 
-def test_the_option_reaches_every_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_option_reaches_every_command(tmp_path, monkeypatch):
     """Each computes on the threads that are given, whether in a file or on the line."""
-    seen: list[int] = []
+    seen = []
 
-    def compute(**_: Any) -> None:
+    def compute(**_):
         seen.append(choose_threads(0))
         raise KeyboardInterrupt
 
@@ -177,16 +173,16 @@ def test_the_option_reaches_every_command(
     assert torch.get_num_threads() == 4
 
 
-def workers() -> int:
+def workers():
     return sum("ThreadPool" in thread.name for thread in threading.enumerate())
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_an_error_ends_the_others(error: Any) -> None:
-    begun: list[int] = []
+def test_an_error_ends_the_others(error):
+    begun = []
     wait = threading.Event()
 
-    def compute(item: int) -> int:
+    def compute(item):
         begun.append(item)
         if item == 3:
             raise error("item 3")

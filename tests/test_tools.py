@@ -1,7 +1,6 @@
 """The scripts in tools/: the sample's text, what a wheel lacks, the tables of research notes."""
 
 import zipfile
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,14 +19,14 @@ from tools.check_wheel import missing_files
 from tools.sample import make
 
 
-def test_the_sample_is_reproduced() -> None:
+def test_the_sample_is_reproduced():
     assert make.sample_corpus() == sample.sample_corpus()
     assert make.sample_nli() == sample.sample_nli()
     for split in sample.SPLITS:
         assert make.sample_pairs(split) == sample.sample_pairs(split)
 
 
-def test_an_incomplete_wheel(tmp_path: Path) -> None:
+def test_an_incomplete_wheel(tmp_path):
     files = ["flowbert/__init__.py", "flowbert/data/words.txt", "configs/a.yaml"]
     for name in files:
         path = tmp_path / name
@@ -41,7 +40,7 @@ def test_an_incomplete_wheel(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:whitening.* few")  # sentences
-def test_the_table_of_words_and_encoders(tmp_path: Path) -> None:
+def test_the_table_of_words_and_encoders(tmp_path):
     pairs = write_pairs(tmp_path / "pairs.tsv", count=80)
     output, picture = tmp_path / "table.csv", tmp_path / "picture.svg"
     options = ["--encoders", "builtin-sample", "--tasks", pairs]
@@ -67,8 +66,8 @@ def test_the_table_of_words_and_encoders(tmp_path: Path) -> None:
 )
 @pytest.mark.filterwarnings("ignore")  # of few sentences
 def test_a_space_shares_much_with_its_rotation_and_nothing_with_noise(
-    density: str,
-) -> None:
+    density,
+):
     rng = np.random.default_rng(0)
     rows, noise, change = (rng.normal(size=(500, 4)) for _ in range(3))
     near = rows @ np.linalg.qr(rng.normal(size=(4, 4)))[0] + 0.1 * change
@@ -83,8 +82,8 @@ def test_a_space_shares_much_with_its_rotation_and_nothing_with_noise(
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of few sentences
 def test_the_choice_of_encoders_has_the_scores_of_compare(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setattr(encoder_choice, "READOUTS", (("0", "mean"), ("last", "mean")))
     sentences = sample.sample_corpus()[:100]
     tasks = [load_task("SAMPLE")]
@@ -97,7 +96,7 @@ def test_the_choice_of_encoders_has_the_scores_of_compare(
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:whitening")  # constant last tokens of layer 0
-def test_the_table_of_decoders(tmp_path: Path) -> None:
+def test_the_table_of_decoders(tmp_path):
     encoder = str(write_tiny(tmp_path / "llama", "llama"))
     table, picture = tmp_path / "table.csv", tmp_path / "picture.svg"
     options = ["--encoder", encoder, "--dtype", "float32", "--tasks", "SAMPLE"]

@@ -14,7 +14,7 @@ from flowbert.analysis.gaussianity import (
 from helpers import normal
 
 
-def test_a_standard_normal() -> None:
+def test_a_standard_normal():
     expected = {
         "mean": 0,
         "std": 1,
@@ -29,7 +29,7 @@ def test_a_standard_normal() -> None:
 
 
 @pytest.mark.parametrize("rounding", [0.0, 1e-9, 1e-8])
-def test_a_dead_dimension_has_no_moments(rounding: float) -> None:
+def test_a_dead_dimension_has_no_moments(rounding):
     alive = normal(400, 4) ** 3
     dead = 0.3 + rounding * normal(400, 2, seed=1) ** 3
     latents = torch.cat([alive[:, :1], dead, alive[:, 1:]], dim=1)
@@ -43,7 +43,7 @@ def test_a_dead_dimension_has_no_moments(rounding: float) -> None:
     assert gaussianity(latents)["skewness"] == gaussianity(alive)["skewness"]
 
 
-def test_histogram_of_norms() -> None:
+def test_histogram_of_norms():
     z = normal(500, 16)
     histogram = norm_histogram(z)
     counts, edges = np.histogram(z.norm(dim=1) / 4, 40)

@@ -3,10 +3,7 @@
 import random
 import time
 import warnings
-from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +35,7 @@ TABLE = pa.table(
         "atext": list("abcdefghijkl"),
     }
 )
-READERS: list[Callable[[str], object]] = [
+READERS = [
     lambda path: load_corpus(
         path, column=None if path.endswith(".txt") else "sentence1"
     ),
@@ -57,7 +54,7 @@ EDITS = st.lists(
 
 
 @pytest.fixture(scope="module")
-def intact(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def intact(tmp_path_factory):
     folder = tmp_path_factory.mktemp("intact")
     pq.write_table(TABLE, folder / "a.parquet")
     frame = TABLE.to_pandas()
@@ -81,13 +78,13 @@ def intact(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     ["a.csv", "a.csv.gz", "a.tsv", "a.jsonl", "a.parquet", "words.txt", "rows.npy"],
 )
 def test_only_user_errors(
-    tmp_path_factory: pytest.TempPathFactory,
-    intact: dict[str, bytes],
-    name: str,
-    edits: list[tuple[int, int, bytes]],
-    reader: Callable[[str], object],
-    noise: bytes | None,
-) -> None:
+    tmp_path_factory,
+    intact,
+    name,
+    edits,
+    reader,
+    noise,
+):
     content = bytearray(intact[name])
     for place, length, piece in edits:
         place %= len(content) + 1
@@ -100,7 +97,7 @@ def test_only_user_errors(
             reader(str(path))
 
 
-def damage(content: bytes, rng: random.Random) -> bytes:
+def damage(content, rng):
     """A file that is cut, or has bytes changed, lost or added."""
     start, length = rng.randrange(len(content)), rng.choice([0, 1, 2, 8, 100])
     noise = rng.choice([*SPECIAL, rng.randbytes(length), b""])
@@ -114,14 +111,14 @@ TEXTS = ["A man rides a horse.", "Two dogs run."]
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_files_of_a_run(tmp_path: Path) -> None:
+def test_files_of_a_run(tmp_path):
     """The same vectors or a UserError, in as many trials as the time allows."""
     trainer = {"max_epochs": 1, "accelerator": "cpu", "enable_progress_bar": False}
     run = tmp_path / "run"
     fit("flow", max_sentences=128, trainer=trainer, run_dir=run)
     files = [*(run / "model").iterdir(), run / "checkpoints" / "last.ckpt"]
 
-    def read() -> Any:
+    def read():
         read_checkpoint(files[-1])
         models = [Model.load(run, name) for name in ("flow", "whitening", "raw")]
         return [(m.encode(TEXTS), m.encode(TEXTS, precision="int8")) for m in models]

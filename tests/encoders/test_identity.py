@@ -3,8 +3,6 @@
 import copy
 import json
 import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,126 +37,125 @@ pytestmark = pytest.mark.filterwarnings("ignore:sentences. some are longer")
 TEXTS = [*SENTENCES, "The CAT sleeps", "big " * 30]
 
 
-def weight(encoder: Any) -> nn.Parameter:
+def weight(encoder):
     """A matrix that decides all vectors."""
-    parameters: Any = dict(encoder.backbone.network.named_parameters())
-    matrix: nn.Parameter = parameters["encoder.layer.0.output.dense.weight"]
-    return matrix
+    parameters = dict(encoder.backbone.network.named_parameters())
+    return parameters["encoder.layer.0.output.dense.weight"]
 
 
-def block(encoder: Any) -> Any:
+def block(encoder):
     return encoder.backbone.network.encoder.layer[0]
 
 
-def in_place(encoder: Any) -> None:
+def in_place(encoder):
     weight(encoder).data.mul_(1.5)
 
 
-def other_data(encoder: Any) -> None:
+def other_data(encoder):
     weight(encoder).data = weight(encoder).data * 1.5
 
 
-def assigned(encoder: Any) -> None:
+def assigned(encoder):
     other = tiny_network("bert", seed=1)
-    other.pooler = None  # type: ignore[assignment]
+    other.pooler = None
     encoder.backbone.network.load_state_dict(other.state_dict(), assign=True)
 
 
-def other_network(encoder: Any) -> None:
+def other_network(encoder):
     encoder.backbone.network = tiny_network("bert", seed=2)
 
 
-def other_configuration(encoder: Any) -> None:
+def other_configuration(encoder):
     network = tiny_network("bert", hidden_act="relu")
     network.load_state_dict(encoder.backbone.network.state_dict(), strict=False)
     encoder.backbone.network = network
 
 
-def numpy_view(encoder: Any) -> None:
+def numpy_view(encoder):
     weight(encoder).detach().numpy()[:] *= 1.5
 
 
-def other_normalizer(encoder: Any) -> None:
+def other_normalizer(encoder):
     backend = encoder.backbone.tokenizer.backend_tokenizer
     backend.normalizer = normalizers.Lowercase()
 
 
-def new_word(encoder: Any) -> None:
+def new_word(encoder):
     encoder.backbone.tokenizer.add_tokens(["CAT"])
 
 
-def other_epsilon(encoder: Any) -> None:
+def other_epsilon(encoder):
     block(encoder).output.LayerNorm.eps = 0.5
 
 
-def other_activation(encoder: Any) -> None:
+def other_activation(encoder):
     block(encoder).intermediate.intermediate_act_fn = nn.ReLU()
 
 
-def activation_of_ones_own(encoder: Any) -> None:
+def activation_of_ones_own(encoder):
     block(encoder).intermediate.intermediate_act_fn.forward = lambda rows: rows.relu()
 
 
-def second_activation_of_ones_own(encoder: Any) -> None:
+def second_activation_of_ones_own(encoder):
     block(encoder).intermediate.intermediate_act_fn.forward = lambda rows: -rows.relu()
 
 
-def other_scaling(encoder: Any) -> None:
+def other_scaling(encoder):
     attention = block(encoder).attention.self
     if not hasattr(attention, "scaling"):
         pytest.skip("before transformers 5, the size of a head gives the scale")
     attention.scaling = 3.0
 
 
-def constant_of_ones_own(encoder: Any) -> None:
+def constant_of_ones_own(encoder):
     output = block(encoder).output
     output.factor = torch.tensor(3.0)
     dense = type(output.dense).forward
     output.dense.forward = lambda rows: dense(output.dense, rows) * output.factor
 
 
-def other_positions(encoder: Any) -> None:
+def other_positions(encoder):
     encoder.backbone.network.embeddings.position_ids.add_(7)
 
 
-def hook(encoder: Any) -> None:
-    def double(_: nn.Module, __: Any, output: Any) -> Any:
+def hook(encoder):
+    def double(_, __, output):
         return output * 2
 
     block(encoder).output.register_forward_hook(double)
 
 
-def own_forward(encoder: Any) -> None:
+def own_forward(encoder):
     block(encoder).output.forward = lambda _, skipped: -skipped
 
 
-def added_module(encoder: Any) -> None:
+def added_module(encoder):
     dense = block(encoder).output.dense
     block(encoder).output.dense = nn.Sequential(dense, nn.ReLU())
 
 
-def other_length(encoder: Any) -> None:
+def other_length(encoder):
     encoder.max_length = 9
 
 
-def other_prompt(encoder: Any) -> None:
+def other_prompt(encoder):
     encoder.template = "the {}"
 
 
-def other_layers(encoder: Any) -> None:
+def other_layers(encoder):
     encoder.layers = (1,)
 
 
-def other_pooling(encoder: Any) -> None:
+def other_pooling(encoder):
     encoder.pooling = encoder.variant(pooling="max").pooling
 
 
-def other_side(encoder: Any) -> None:
+def other_side(encoder):
     encoder.backbone.tokenizer.truncation_side = "left"
     encoder.max_length = 9
 
 
-CHANGES: list[Callable[[Any], None]] = [
+CHANGES = [
     in_place,
     other_data,
     assigned,
@@ -185,14 +182,12 @@ CHANGES: list[Callable[[Any], None]] = [
 ]
 
 
-def far(first: Any, second: Any) -> bool:
+def far(first, second):
     return bool(np.abs(first - second).max() > 10 * TOLERANCE)
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_cached_vectors_are_those_of_the_changed_encoder(
-    change: Callable[[Any], None], folder: Path, tmp_path: Path
-) -> None:
+def test_cached_vectors_are_those_of_the_changed_encoder(change, folder, tmp_path):
     store, memory = tmp_path / "store", EmbeddingCache(folder=False)
     encoder = SentenceEncoder(folder)
     plain = encoder.encode(TEXTS)
@@ -218,7 +213,7 @@ def test_cached_vectors_are_those_of_the_changed_encoder(
         assert_allclose(cache.rows(fresh, TEXTS)[:], plain, rtol=0, atol=TOLERANCE)
 
 
-def test_no_two_changes_share_vectors(folder: Path, tmp_path: Path) -> None:
+def test_no_two_changes_share_vectors(folder, tmp_path):
     """Each change in an encoder of its own, all with one store."""
     for change in CHANGES:
         if change is other_scaling:
@@ -229,7 +224,7 @@ def test_no_two_changes_share_vectors(folder: Path, tmp_path: Path) -> None:
         assert_allclose(vectors, encoder.encode(TEXTS), rtol=0, atol=TOLERANCE)
 
 
-def test_averaged_layers_follow_their_network(folder: Path, tmp_path: Path) -> None:
+def test_averaged_layers_follow_their_network(folder, tmp_path):
     for change in (numpy_view, other_epsilon, other_network, other_prompt):
         averaged = SentenceEncoder(folder).variant(layers=(1, 3), by_layer=True)
         EmbeddingCache(tmp_path).fill([averaged], TEXTS)
@@ -238,29 +233,29 @@ def test_averaged_layers_follow_their_network(folder: Path, tmp_path: Path) -> N
         assert_allclose(vectors, averaged.encode(TEXTS), rtol=0, atol=TOLERANCE)
 
 
-def words_in_place(encoder: Any) -> None:
+def words_in_place(encoder):
     encoder.vectors[:] *= np.arange(1, 4)
 
 
-def other_rows(encoder: Any) -> None:
+def other_rows(encoder):
     encoder.words["cat"], encoder.words["dog"] = (
         encoder.words["dog"],
         encoder.words["cat"],
     )
 
 
-def other_words(encoder: Any) -> None:
+def other_words(encoder):
     encoder.words["bird"] = encoder.words.pop("cat")
 
 
-def other_weights(encoder: Any) -> None:
+def other_weights(encoder):
     encoder.token_weights = torch.tensor([1.0, 3.0], dtype=torch.float64)
 
 
 @pytest.mark.parametrize(
     "change", [words_in_place, other_rows, other_words, other_weights]
 )
-def test_changed_word_vectors(change: Callable[[Any], None], tmp_path: Path) -> None:
+def test_changed_word_vectors(change, tmp_path):
     path = tmp_path / "words.txt"
     path.write_text("cat 1 2 3\ndog 3 1 1\n")
     texts = ["cat dog dog", "cat", "dog"]
@@ -276,15 +271,15 @@ def test_changed_word_vectors(change: Callable[[Any], None], tmp_path: Path) -> 
     assert_array_equal(cache.rows(fresh, texts)[:], plain)
 
 
-def dense_in_place(encoder: Any) -> None:
+def dense_in_place(encoder):
     next(encoder.model[2].parameters()).data.mul_(2)
 
 
-def other_dense_activation(encoder: Any) -> None:
+def other_dense_activation(encoder):
     encoder.model[2].activation_function = nn.Sigmoid()
 
 
-def default_prompt(encoder: Any) -> None:
+def default_prompt(encoder):
     encoder.model.prompts = {"query": "the big "}
     encoder.model.default_prompt_name = "query"
 
@@ -292,9 +287,7 @@ def default_prompt(encoder: Any) -> None:
 @pytest.mark.parametrize(
     "change", [dense_in_place, other_dense_activation, default_prompt]
 )
-def test_a_changed_folder_of_sentence_transformers(
-    change: Callable[[Any], None], folder: Path, tmp_path: Path
-) -> None:
+def test_a_changed_folder_of_sentence_transformers(change, folder, tmp_path):
     pytest.importorskip("sentence_transformers")
     pooling = ("Pooling", {"pooling_mode_mean_tokens": True})
     dense = ("Dense", {"in_features": 16, "out_features": 6, "bias": False})
@@ -312,8 +305,8 @@ def test_a_changed_folder_of_sentence_transformers(
 
 
 def test_files_that_change_after_loading_are_not_those_of_the_model(
-    folder: Path,
-) -> None:
+    folder,
+):
     pytest.importorskip("sentence_transformers")
     dense = ("Dense", {"in_features": 16, "out_features": 6, "bias": False})
     add_modules(folder, ("Pooling", {}), dense)
@@ -328,9 +321,7 @@ def test_files_that_change_after_loading_are_not_those_of_the_model(
 @pytest.mark.parametrize(
     "kind", [*[kind for kind in CONFIGS if kind != "qwen2"], "big_bird", "starcoder2"]
 )
-def test_a_network_as_it_was_loaded_has_no_changed_settings(
-    kind: str, tiny: Callable[[str], Path]
-) -> None:
+def test_a_network_as_it_was_loaded_has_no_changed_settings(kind, tiny):
     """Identities hold weights, configuration and tokenizer alone, before and after a pass."""
     encoder = SentenceEncoder(tiny(kind))
     state = torch.get_rng_state()
@@ -342,8 +333,8 @@ def test_a_network_as_it_was_loaded_has_no_changed_settings(
 
 
 def test_a_network_of_ones_own_class_names_its_settings(
-    tiny: Callable[[str], Path],
-) -> None:
+    tiny,
+):
     network: Any = SentenceEncoder(tiny("bert")).backbone.network
     tokenizer = SentenceEncoder(tiny("bert")).backbone.tokenizer
     altered = copy.deepcopy(network)
@@ -355,7 +346,7 @@ def test_a_network_of_ones_own_class_names_its_settings(
 
 @pytest.mark.slow
 @pytest.mark.real
-def test_an_identity_is_cheap_beside_a_pass(real: Path) -> None:
+def test_an_identity_is_cheap_beside_a_pass(real):
     """Measured: 48 ms beside 4.9 s for 600 sentences on one busy core (medians)."""
     encoder = SentenceEncoder(real / "models" / "minilm-mlm")
     texts = [f"{text} {number}" for number, text in enumerate(SENTENCES * 120)]
@@ -363,7 +354,7 @@ def test_an_identity_is_cheap_beside_a_pass(real: Path) -> None:
         encoder.backbone.network.state_dict()
     )
 
-    def seconds(call: Callable[[], Any]) -> float:
+    def seconds(call):
         start = time.perf_counter()
         call()
         return time.perf_counter() - start

@@ -1,7 +1,6 @@
 """One map, one corpus, one task: every way gives the same figures, or refuses in one line."""
 
 import itertools
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 from equivalence.ways import (
     FIGURES,
     VECTORS,
-    Lab,
     by_validate,
     differences,
     exported_model,
@@ -54,7 +52,7 @@ EVERY_WAY = ("flow",)
 pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
 
 
-def cells(ways: Sequence[Callable[..., Any]]) -> list[Any]:
+def cells(ways):
     """Every method by every way."""
     made = []
     for (row, method), (column, way) in itertools.product(
@@ -70,7 +68,7 @@ def cells(ways: Sequence[Callable[..., Any]]) -> list[Any]:
     return made
 
 
-def check_figures(lab: Lab, method: str, way: Callable[..., Any]) -> None:
+def check_figures(lab, method, way):
     rows = unless_refused(way, lab, method)
     if rows is None:
         assert may_refuse(way, method)
@@ -79,7 +77,7 @@ def check_figures(lab: Lab, method: str, way: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize(("method", "way"), cells(FIGURES))
-def test_figures(method: str, way: Callable[..., Any], lab: Lab) -> None:
+def test_figures(method, way, lab):
     check_figures(lab, method, way)
 
 
@@ -90,7 +88,7 @@ def test_figures(method: str, way: Callable[..., Any], lab: Lab) -> None:
         for name in METHODS
     ],
 )
-def test_figures_of_the_development_split(method: str, lab: Lab) -> None:
+def test_figures_of_the_development_split(method, lab):
     rows = unless_refused(by_validate, lab, method)
     if rows is None:
         assert may_refuse(by_validate, method)
@@ -99,7 +97,7 @@ def test_figures_of_the_development_split(method: str, lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("init", ["actnorm", "whitening"])
-def test_noise_that_is_not_given(init: str, lab: Lab) -> None:
+def test_noise_that_is_not_given(init, lab):
     noise = {"actnorm": 0.05, "whitening": 0.0001}[init]
     text, given = f"flow:init={init}:steps=2", f"flow:init={init}:noise={noise}:steps=2"
     results = lab.compare([text, given])
@@ -121,7 +119,7 @@ def test_noise_that_is_not_given(init: str, lab: Lab) -> None:
 TOLERANCE = 2 * SentenceTransformers.tolerance
 
 
-def check_vectors(lab: Lab, method: str, way: Callable[..., Any]) -> None:
+def check_vectors(lab, method, way):
     vectors = unless_refused(way, lab, method)
     if vectors is None:
         assert may_refuse(way, method)
@@ -134,5 +132,5 @@ def check_vectors(lab: Lab, method: str, way: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize(("method", "way"), cells(VECTORS))
-def test_vectors(method: str, way: Callable[..., Any], lab: Lab) -> None:
+def test_vectors(method, way, lab):
     check_vectors(lab, method, way)

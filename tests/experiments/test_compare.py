@@ -1,7 +1,6 @@
 """Comparisons: scores, what is computed once, what is kept, and mistakes."""
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import datasets
@@ -32,13 +31,13 @@ COMPARING = sys.modules["flowbert.experiments.run"]
 FLOW = "flow:levels=1:depth=1:width=4:steps=3"
 
 
-def run(encoder: Any, methods: Any = "raw,whitening", **options: Any) -> Results:
+def run(encoder, methods="raw,whitening", **options):
     """A comparison without intervals and without files of embeddings."""
     small: dict[str, Any] = {"bootstrap": 0, "cache": EmbeddingCache(False)}
     return compare(encoder, methods, **small | options)
 
 
-def test_scores_are_those_of_a_direct_computation(tmp_path: Path) -> None:
+def test_scores_are_those_of_a_direct_computation(tmp_path):
     cache, encoder = EmbeddingCache(), SentenceEncoder()
     file = write_corpus(tmp_path / "corpus.txt", 700)
     results = run(encoder, cache=cache, corpus=file)
@@ -60,9 +59,7 @@ def test_scores_are_those_of_a_direct_computation(tmp_path: Path) -> None:
         assert results.score(method, "SAMPLE") == pytest.approx(expected, abs=1e-4)
 
 
-def test_each_sentence_is_encoded_once(
-    encoder: WordSums, pairs: list[str], tmp_path: Path
-) -> None:
+def test_each_sentence_is_encoded_once(encoder, pairs, tmp_path):
     methods = "raw,whitening,zca,whitening-3+standardization"
     corpora = ["target", write_corpus(tmp_path / "corpus.txt", 100)]
     results = run(encoder, methods, tasks=pairs, corpus=corpora)
@@ -77,12 +74,12 @@ class StoppedError(Exception):
     """Raised in the middle of a comparison."""
 
 
-def stop_at(count: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def stop_at(count, monkeypatch):
     """Raise before a fit; the fits so far."""
     fits: list[str] = []
     fit = COMPARING.fit_experiment
 
-    def counted(experiment: Experiment, *others: Any) -> Any:
+    def counted(experiment, *others):
         if len(fits) == count:
             raise StoppedError
         fits.append(f"{experiment.candidate.name} {experiment.task.name}")
@@ -92,9 +89,7 @@ def stop_at(count: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return fits
 
 
-def test_finished_cells_are_not_computed_again(
-    output: Path, pairs: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_finished_cells_are_not_computed_again(output, pairs, monkeypatch):
     finished = 2
     methods = f"raw,whitening,{FLOW}"
     whole = run(WordSums(), methods, tasks=pairs, output=output.with_name("whole.json"))
@@ -117,9 +112,7 @@ def test_finished_cells_are_not_computed_again(
     assert len(fits) == 5 - finished
 
 
-def test_another_method_leaves_the_kept_cells(
-    output: Path, pairs: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_method_leaves_the_kept_cells(output, pairs, monkeypatch):
     run(WordSums(), "raw,whitening", tasks=pairs[0], output=output)
     fits = stop_at(99, monkeypatch)
     results = run(WordSums(), "raw,zca,whitening", tasks=pairs, output=output)
@@ -134,7 +127,7 @@ class Weighted(Raw):
 
     power = 1
 
-    def _apply(self, rows: torch.Tensor) -> torch.Tensor:
+    def _apply(self, rows):
         return rows * torch.arange(rows.shape[1]) ** self.power
 
 
@@ -143,17 +136,15 @@ class OwnTask(STS):
 
     power = 1
 
-    def items(self, vectors: torch.Tensor) -> Any:
+    def items(self, vectors):
         return super().items(vectors * torch.arange(vectors.shape[1]) ** self.power)
 
 
 @pytest.mark.parametrize("kind", ["map", "task"])
-def test_what_custom_code_computes_is_computed_again(
-    kind: str, output: Path, pairs: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_custom_code_computes_is_computed_again(kind, output, pairs, monkeypatch):
     (task,) = load_tasks(pairs[0])
     assert isinstance(task, STS)
-    own: Any = "zca"
+    own = "zca"
     if kind == "map":
         own = Chain.of(Weighted(), make_map("zca:shrinkage=0.5"))
     tasks = [OwnTask(task.data)] if kind == "task" else [task]
@@ -166,9 +157,7 @@ def test_what_custom_code_computes_is_computed_again(
     assert len([*records_folder(output).iterdir()]) == 1
 
 
-def test_a_kept_record_without_a_sample_that_is_needed_is_not_taken(
-    output: Path, pairs: list[str]
-) -> None:
+def test_a_kept_record_without_a_sample_that_is_needed_is_not_taken(output, pairs):
     both = run(WordSums(), "raw,zca", tasks=pairs, output=output)
     swapped = run(WordSums(), "raw,zca", tasks=pairs[::-1], output=output)
     alone = run(WordSums(), "raw,zca", tasks=pairs[::-1])
@@ -178,7 +167,7 @@ def test_a_kept_record_without_a_sample_that_is_needed_is_not_taken(
         assert torch.equal(swapped.vectors[name], vectors)
 
 
-def test_what_equal_settings_are() -> None:
+def test_what_equal_settings_are():
     task = load_task("SAMPLE")
     labels = tuple(task.labels())
     flow = Candidate("flow", make_map("flow"))
@@ -216,12 +205,12 @@ def test_what_equal_settings_are() -> None:
     ],
 )
 def test_cells_of_other_code_or_environment_are_computed_again(
-    changed: str,
-    value: Any,
-    output: Path,
-    pairs: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    changed,
+    value,
+    output,
+    pairs,
+    monkeypatch,
+):
     first = run(WordSums(), tasks=pairs, output=output)
     here = COMPARING.environment("cpu")
     if changed == "missing":
@@ -242,9 +231,7 @@ def test_cells_of_other_code_or_environment_are_computed_again(
     assert fits == []
 
 
-def test_every_setting_stands_in_the_results_in_words(
-    output: Path, pairs: list[str], tmp_path: Path
-) -> None:
+def test_every_setting_stands_in_the_results_in_words(output, pairs, tmp_path):
     corpus = write_corpus(tmp_path / "own.txt", 300)
     run(
         WordSums(),
@@ -286,7 +273,7 @@ def test_every_setting_stands_in_the_results_in_words(
     assert {each.settings["seed"] for each in results.records} == {None, 3, 4}
 
 
-def test_seeds(encoder: WordSums, pairs: list[str]) -> None:
+def test_seeds(encoder, pairs):
     results = run(encoder, f"raw,{FLOW}", tasks=pairs[0], seeds=[0, 1])
     spearman = results.frame.query("metric == 'spearman' and aggregation == 'wmean'")
     flows = spearman[spearman["method"] == FLOW]
@@ -298,9 +285,7 @@ def test_seeds(encoder: WordSums, pairs: list[str]) -> None:
     assert one.score(FLOW, "one") == flows["value"].iloc[1]
 
 
-def test_maps_learn_from_what_they_are_given(
-    encoder: WordSums, pairs: list[str]
-) -> None:
+def test_maps_learn_from_what_they_are_given(encoder, pairs):
     removal = "learned-removal-2"
     options: dict[str, Any] = {"tasks": pairs[0], "labels": pairs[1]}
     results = run(encoder, f"raw,{removal}", **options)
@@ -308,7 +293,7 @@ def test_maps_learn_from_what_they_are_given(
     assert isinstance(other, STS)
     left, right = (encoder.encode(side) for side in other.pairs())
     rows = encoder.encode(task.corpus("target").sentences)
-    fitted: Any = make_map(removal).fit(rows, pairs=(left, right, other.gold))
+    fitted = make_map(removal).fit(rows, pairs=(left, right, other.gold))
     vectors = torch.from_numpy(fitted.transform(encoder.encode(task.sentences)))
     expected = task.measure(vectors).scores["spearman", "wmean"]
     assert results.score(removal, "one") == expected
@@ -317,9 +302,7 @@ def test_maps_learn_from_what_they_are_given(
     assert not frame["raw"].any()
 
 
-def test_the_analysis_is_of_a_sample_of_the_sentences(
-    encoder: WordSums, output: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_analysis_is_of_a_sample_of_the_sentences(encoder, output, monkeypatch):
     monkeypatch.setattr(COMPARING, "SAMPLE_SIZE", 40)
     task = load_task("SAMPLE")
     results = run(encoder, "raw,whitening", output=output)
@@ -337,9 +320,7 @@ def test_the_analysis_is_of_a_sample_of_the_sentences(
     assert set(analysis.frames["isotropy"]["method"]) == {"raw", "whitening"}
 
 
-def test_methods_without_meaning_have_a_reason(
-    encoder: WordSums, output: Path, tmp_path: Path
-) -> None:
+def test_methods_without_meaning_have_a_reason(encoder, output, tmp_path):
     task = write_pairs(tmp_path / "few.tsv", count=3)
     results = run(encoder, "raw,whitening", tasks=task, bootstrap=20, output=output)
     rows = results.frame[results.frame["method"] == "whitening"]
@@ -351,7 +332,7 @@ def test_methods_without_meaning_have_a_reason(
     assert_frame_equal(again.frame, results.frame)
 
 
-def test_corpora_and_subsets(encoder: WordSums, tmp_path: Path) -> None:
+def test_corpora_and_subsets(encoder, tmp_path):
     file = write_corpus(tmp_path / "own.txt", 300)
     names = ["target", "train_only", "builtin-sample", "nli", file]
     data = write_task(tmp_path / "data", {"train": 90, "dev": 9, "test": 60})
@@ -366,7 +347,7 @@ def test_corpora_and_subsets(encoder: WordSums, tmp_path: Path) -> None:
     assert smaller.score("whitening", "STS-B") != spearman["value"].iloc[-1]
 
 
-MISTAKES: list[tuple[dict[str, Any], str]] = [
+MISTAKES = [
     ({"methods": "whitenning"}, "methods: .*whitenning.*whitening"),
     ({"methods": f"whitening-{DIM + 1}"}, f"methods: .*{DIM + 1}"),
     ({"methods": "learned-removal", "tasks": "pairs"}, "labels: .* one test"),
@@ -386,8 +367,8 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("options", "message"), MISTAKES)
 def test_mistakes_are_named_before_anything_is_encoded(
-    options: dict[str, Any], message: str, encoder: WordSums, pairs: list[str]
-) -> None:
+    options, message, encoder, pairs
+):
     options = {
         name: pairs[0] if isinstance(value, str) and value == "pairs" else value
         for name, value in options.items()
@@ -396,7 +377,7 @@ def test_mistakes_are_named_before_anything_is_encoded(
     assert encoder.encoded == []
 
 
-def test_corpora_in_memory_are_those_of_files(tmp_path: Path) -> None:
+def test_corpora_in_memory_are_those_of_files(tmp_path):
     encoder, tasks = WordSums(), [write_pairs(tmp_path / "own.tsv")]
     shrunk = "whitening:shrinkage=0.5"
     texts = [f"a dog {n} runs {n % 7} home {n % 5}" for n in range(40)]
@@ -428,8 +409,8 @@ def test_corpora_in_memory_are_those_of_files(tmp_path: Path) -> None:
 
 
 def test_tokens_that_are_counted_over_several_corpora_give_a_warning(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     pairs = write_pairs(tmp_path / "pairs.tsv", 40)
     corpora = []
     for size in (60, 90):

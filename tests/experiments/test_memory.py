@@ -16,7 +16,7 @@ from experiments.small import WordSums
 from flowbert.data.sample import sample_encoder_path, sample_pairs
 from flowbert.data.sts import PAIR_COLUMNS
 from flowbert.errors import UserError
-from flowbert.experiments import Results, compare
+from flowbert.experiments import compare
 from flowbert.maps import Whitening
 from flowbert.tasks import Pairs, load_task
 from flowbert.vectors import EmbeddingCache
@@ -26,13 +26,13 @@ ROWS = sample_pairs("test")[:60]  # those of the file "one"
 FIRST, SECOND, SCORES = (list(side) for side in zip(*ROWS, strict=True))
 
 
-def run(methods: Any = "raw,whitening", **options: Any) -> Results:
+def run(methods="raw,whitening", **options):
     small: dict[str, Any] = {"bootstrap": 0, "cache": EmbeddingCache(False)}
     return compare(WordSums(), methods, **small | options)
 
 
 @pytest.mark.parametrize("kind", ["pairs", "list", "frame"])
-def test_pairs_in_memory_are_those_of_a_file(kind: str, pairs: list[str]) -> None:
+def test_pairs_in_memory_are_those_of_a_file(kind, pairs):
     frame = pd.DataFrame({"sentence1": FIRST, "sentence2": SECOND, "score": SCORES})
     own = Pairs(FIRST, SECOND, SCORES)
     given = {"pairs": own, "list": [own], "frame": frame[::1]}[kind]
@@ -66,7 +66,7 @@ def test_pairs_in_memory_are_those_of_a_file(kind: str, pairs: list[str]) -> Non
     ],
     ids=[f"mistake {number}" for number in range(11)],
 )
-def test_pairs_that_are_none(tasks: Any, message: str) -> None:
+def test_pairs_that_are_none(tasks, message):
     refused(message, run, tasks=tasks)
 
 
@@ -81,9 +81,7 @@ TRANSFORMERS = [
 
 @pytest.mark.parametrize("transformer", TRANSFORMERS, ids=str)
 @pytest.mark.parametrize("fitted", [False, True])
-def test_transformers_do_here_what_they_do_alone(
-    transformer: Any, fitted: bool, pairs: list[str]
-) -> None:
+def test_transformers_do_here_what_they_do_alone(transformer, fitted, pairs):
     from sklearn.base import clone
 
     encoder, task = WordSums(), load_task(pairs[0])
@@ -106,7 +104,7 @@ def test_transformers_do_here_what_they_do_alone(
     }
 
 
-def test_transformers_have_names_and_seeds(pairs: list[str]) -> None:
+def test_transformers_have_names_and_seeds(pairs):
     results = run([PCA(n_components=2)], tasks=pairs[0], seeds=[0, 1])
     assert set(results.frame["method"]) == {"PCA(n_components=2)"}
     assert set(results.frame["seed"]) == {0, 1}
@@ -117,9 +115,7 @@ def test_transformers_have_names_and_seeds(pairs: list[str]) -> None:
     assert failed["reason"].str.contains("cannot be fitted").all()
 
 
-def test_a_changed_transformer_is_measured_anew(
-    pairs: list[str], tmp_path: Path
-) -> None:
+def test_a_changed_transformer_is_measured_anew(pairs, tmp_path):
     pca = PCA(n_components=2).fit(WordSums().encode(FIRST))
     output = tmp_path / "results.json"
     first = run({"own": pca}, tasks=pairs[0], output=output).score("own", "one")
@@ -128,9 +124,7 @@ def test_a_changed_transformer_is_measured_anew(
 
 
 @pytest.mark.filterwarnings("ignore:.*sentence.transformers.*")
-def test_sentence_transformers_are_compared_as_they_are(
-    pairs: list[str], tmp_path: Path
-) -> None:
+def test_sentence_transformers_are_compared_as_they_are(pairs, tmp_path):
     library = pytest.importorskip("sentence_transformers")
     model = library.SentenceTransformer(str(sample_encoder_path()), device="cpu")
     task = load_task(pairs[0])
@@ -138,7 +132,7 @@ def test_sentence_transformers_are_compared_as_they_are(
     options: dict[str, Any] = {"tasks": pairs[0], "bootstrap": 0, "cache": cache}
     options["output"] = tmp_path / "results.json"
 
-    def measured(map: Any = None) -> float:
+    def measured(map=None):
         rows = torch.from_numpy(model.encode(task.sentences))
         if map is not None:
             corpus = model.encode(list(task.corpus("target").sentences))

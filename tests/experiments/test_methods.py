@@ -1,6 +1,5 @@
 """What may be compared: names, estimators, models and folders of models."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,6 @@ import torch
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
-from experiments.small import WordSums
 from flowbert.encoders import SentenceEncoder
 from flowbert.experiments import compare
 from flowbert.experiments.plan import Candidate, parse_candidates
@@ -22,7 +20,7 @@ from helpers import refused, rows
 X = rows(100, 6)
 
 
-def test_names_and_estimators() -> None:
+def test_names_and_estimators():
     whitening = Whitening(n_components=3, shrinkage=0.1)
     pipeline = make_pipeline(Whitening(n_components=4), Flow(epochs=1))
     methods = parse_candidates(["raw", whitening, pipeline, "learned-removal-2"])
@@ -37,7 +35,7 @@ def test_names_and_estimators() -> None:
     assert parse_candidates(methods) == methods
 
 
-def test_long_names_are_no_files() -> None:
+def test_long_names_are_no_files():
     parameters = MAPS.options(Flow).items()
     options = [f"{name}={value}" for name, value in parameters if value is not None]
     flow = ":".join(["flow", *options])
@@ -46,8 +44,8 @@ def test_long_names_are_no_files() -> None:
     assert method.map.seeded
 
 
-def test_steps_in_words_are_parameters_and_fitted_values() -> None:
-    estimators: list[Any] = ["whitening", "whitening:shrinkage=0.1", "zca"]
+def test_steps_in_words_are_parameters_and_fitted_values():
+    estimators = ["whitening", "whitening:shrinkage=0.1", "zca"]
     estimators += [Whitening().fit(X), Whitening().fit(X[:50])]
     words = [str(parse_candidates({"name": each})[0].steps) for each in estimators]
     assert len(set(words)) == len(words)
@@ -59,9 +57,7 @@ def test_steps_in_words_are_parameters_and_fitted_values() -> None:
 
 
 @pytest.mark.parametrize("kind", ["pipeline", "folder", "encoder"])
-def test_fitted_methods_are_used_as_they_are(
-    kind: str, tmp_path: Path, encoder: WordSums, pairs: list[str]
-) -> None:
+def test_fitted_methods_are_used_as_they_are(kind, tmp_path, encoder, pairs):
     with_encoder = kind in ("model", "folder", "encoder")
     own: Any = SentenceEncoder() if with_encoder else encoder
     cache = EmbeddingCache(False)
@@ -91,7 +87,7 @@ def test_fitted_methods_are_used_as_they_are(
     assert bool(encoder.encoded) == (own is encoder)
 
 
-def test_fits_are_of_copies_with_their_seed() -> None:
+def test_fits_are_of_copies_with_their_seed():
     template = make_map("flow:steps=2:depth=1")
     first, again, other = (
         fit_map(template, X, seed=seed)[0].transform(X) for seed in (3, 3, 4)
@@ -115,5 +111,5 @@ def test_fits_are_of_copies_with_their_seed() -> None:
         ),
     ],
 )
-def test_what_is_no_method_is_named(methods: Any, message: str) -> None:
+def test_what_is_no_method_is_named(methods, message):
     refused(message, parse_candidates, methods)

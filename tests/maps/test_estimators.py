@@ -1,8 +1,7 @@
 """Every map under scikit-learn's own checks, for numpy and torch alike."""
 
 import math
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +23,6 @@ from flowbert.maps import (
     AffineMap,
     Centering,
     Flow,
-    LabelledPairs,
     LearnedRemoval,
     Map,
     MeanRemoval,
@@ -87,26 +85,26 @@ DEFAULT = [
 class Supplied(LearnedRemoval):
     """Learns from random pairs where there are none: scikit-learn's checks have rows only."""
 
-    def fit_moments(self, moments: Moments, pairs: LabelledPairs | None = None) -> Self:
+    def fit_moments(self, moments, pairs=None):
         return super().fit_moments(moments, pairs or pairs_of(rows(20, moments.dim)))
 
-    def solve(self, moments: Moments) -> Any:
+    def solve(self, moments):
         if not hasattr(self, "weights_"):  # after partial_fit
             self.learn(moments, pairs_of(rows(20, moments.dim)))
         return super().solve(moments)
 
 
 @pytest.fixture(params=EVERY, ids=str)
-def estimator(request: pytest.FixtureRequest) -> Any:
+def estimator(request):
     return clone(request.param)
 
 
-def test_every_map_is_tested() -> None:
+def test_every_map_is_tested():
     assert {type(each) for each in EVERY} == set(map(MAPS.find, MAPS))
 
 
 @pytest.mark.parametrize("estimator", [*DEFAULT, Supplied(), Flow(**QUICK)], ids=str)
-def test_scikit_learns_checks(estimator: Any) -> None:
+def test_scikit_learns_checks(estimator):
     checks = check_estimator(estimator, on_fail=None, on_skip=None)
     failed = [(check["check_name"], check["exception"]) for check in checks]
     failed = [
@@ -122,7 +120,7 @@ def test_scikit_learns_checks(estimator: Any) -> None:
     "ignore:X (has|does not have valid) feature names:UserWarning"
 )
 @pytest.mark.parametrize("estimator", [*DEFAULT, Supplied(), Flow(**QUICK)], ids=str)
-def test_scikit_learns_checks_of_names_and_frames(estimator: Any) -> None:
+def test_scikit_learns_checks_of_names_and_frames(estimator):
     for check in (
         check_get_feature_names_out_error,
         check_transformer_get_feature_names_out,
@@ -131,7 +129,7 @@ def test_scikit_learns_checks_of_names_and_frames(estimator: Any) -> None:
         check(type(estimator).__name__, estimator)
 
 
-def test_torch_and_numpy_give_the_same_of_the_same_kind(estimator: Any) -> None:
+def test_torch_and_numpy_give_the_same_of_the_same_kind(estimator):
     x = rows(300, 6).astype(np.float32)
     fitted = fit(estimator, x)
     from_numpy, from_torch = fitted.transform(x), fitted.transform(torch.from_numpy(x))
@@ -144,8 +142,8 @@ def test_torch_and_numpy_give_the_same_of_the_same_kind(estimator: Any) -> None:
 
 
 def test_inverse_transform_returns_the_rows_where_nothing_is_reduced(
-    estimator: Any,
-) -> None:
+    estimator,
+):
     x = rows(300, 6)
     fitted = fit(estimator, x)
     mapped = fitted.transform(x)
@@ -162,7 +160,7 @@ def test_inverse_transform_returns_the_rows_where_nothing_is_reduced(
 
 
 @pytest.mark.parametrize("estimator", AFFINE, ids=str)
-def test_chunks_and_moments_give_what_all_rows_give(estimator: AffineMap) -> None:
+def test_chunks_and_moments_give_what_all_rows_give(estimator):
     x = rows(700, 6)
     whole = fit(clone(estimator), x)
     parts = clone(estimator)
@@ -180,28 +178,28 @@ def test_chunks_and_moments_give_what_all_rows_give(estimator: AffineMap) -> Non
 
 
 @pytest.mark.parametrize("estimator", AFFINE, ids=str)
-def test_weight_and_bias_are_the_map(estimator: AffineMap) -> None:
+def test_weight_and_bias_are_the_map(estimator):
     x = rows(300, 6)
     fitted = fit(clone(estimator), x)
     weight, bias = fitted.affine()
     assert_allclose(fitted.transform(x), x @ weight.numpy() + bias.numpy(), atol=1e-10)
 
 
-def test_one_epoch_is_all_batches() -> None:
+def test_one_epoch_is_all_batches():
     x = rows(256, 8)  # four batches
     whole, share = (Flow(**{**QUICK, "epochs": value}).fit(x) for value in (1, 1.0))
     assert_array_equal(whole.transform(x), share.transform(x))
     assert whole.score(x) > Flow(**{**QUICK, "epochs": 0.25}).fit(x).score(x)
 
 
-def test_an_undefined_map_says_so_when_it_is_loaded(tmp_path: Path) -> None:
+def test_an_undefined_map_says_so_when_it_is_loaded(tmp_path):
     save_map(Whitening().fit(rows(5, 8)), tmp_path / "map.safetensors")
     with pytest.warns(UserWarning, match="equally similar"):
         load_map(tmp_path / "map.safetensors")
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut", "changed", "other"])
-def test_damaged_and_foreign_files_are_refused(damage: str, tmp_path: Path) -> None:
+def test_damaged_and_foreign_files_are_refused(damage, tmp_path):
     path = tmp_path / "map.safetensors"
     if damage != "missing":
         save_map(Whitening().fit(rows(50, 3)), path)
@@ -227,7 +225,7 @@ def test_damaged_and_foreign_files_are_refused(damage: str, tmp_path: Path) -> N
     ],
     ids=str,
 )
-def test_parameters_that_are_not_allowed(estimator: Any, message: str) -> None:
+def test_parameters_that_are_not_allowed(estimator, message):
     with pytest.raises(UserError) as by_check:
         estimator.output_dim(6)
     with pytest.raises(UserError) as by_fit:
@@ -236,7 +234,7 @@ def test_parameters_that_are_not_allowed(estimator: Any, message: str) -> None:
     assert message in str(by_fit.value)
 
 
-def test_tensors_that_are_no_rows_and_true_is_no_number(estimator: Any) -> None:
+def test_tensors_that_are_no_rows_and_true_is_no_number(estimator):
     for wrong in (torch.ones(3), torch.empty(0, 4), torch.full((3, 4), torch.nan)):
         with pytest.raises(ValueError, match="X: received"):
             estimator.fit(wrong)
@@ -246,7 +244,7 @@ def test_tensors_that_are_no_rows_and_true_is_no_number(estimator: Any) -> None:
                 type(estimator)(**{name: True}).output_dim(6)
 
 
-def tensors_of(value: Any) -> list[torch.Tensor]:
+def tensors_of(value):
     """All tensors that an estimator holds."""
     if isinstance(value, torch.Tensor):
         return [value]
@@ -261,7 +259,7 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
     return []
 
 
-def share(one: Any, other: Any) -> bool:
+def share(one, other):
     """Whether two hold a common piece of memory."""
     places = [
         {
@@ -274,7 +272,7 @@ def share(one: Any, other: Any) -> bool:
     return bool(places[0] & places[1])
 
 
-def test_no_two_estimators_share_what_changes(estimator: Any) -> None:
+def test_no_two_estimators_share_what_changes(estimator):
     x, other = rows(300, 6), rows(200, 6, seed=1) + 5
     fitted = fit(estimator, x)
     expected = fitted.transform(x)
@@ -301,7 +299,7 @@ def test_no_two_estimators_share_what_changes(estimator: Any) -> None:
     assert np.array_equal(fitted.transform(x), expected)
 
 
-def test_inputs_and_results_are_not_held(estimator: Any) -> None:
+def test_inputs_and_results_are_not_held(estimator):
     x, y = rows(300, 6), rows(40, 6, seed=1)
     kept = x.copy()
     for make in (np.array, torch.tensor):
@@ -323,7 +321,7 @@ def test_inputs_and_results_are_not_held(estimator: Any) -> None:
             assert np.array_equal(parts.transform(make(y)), expected)
 
 
-def test_a_second_fit_forgets_the_first(estimator: Any) -> None:
+def test_a_second_fit_forgets_the_first(estimator):
     x, other = rows(300, 6), rows(200, 5, seed=1) + 5
     again = fit(fit(clone(estimator), other[:, [0, 1, 2, 3, 4, 0]]), x)
     assert np.array_equal(again.transform(x), fit(estimator, x).transform(x))
@@ -332,9 +330,7 @@ def test_a_second_fit_forgets_the_first(estimator: Any) -> None:
 @pytest.mark.parametrize(
     ("make", "value"), [(np.array, math.nan), (torch.tensor, math.inf)]
 )
-def test_rows_of_no_number_are_refused_everywhere(
-    make: Any, value: float, estimator: Any
-) -> None:
+def test_rows_of_no_number_are_refused_everywhere(make, value, estimator):
     fitted = fit(estimator, make(rows(300, 6)))
     wrong = make(rows(10, 6))
     mapped = fitted.transform(wrong)
@@ -359,11 +355,11 @@ def test_rows_of_no_number_are_refused_everywhere(
 class SignedRoot(Map):
     """A map that is not affine and learns nothing."""
 
-    def _apply(self, rows: torch.Tensor) -> torch.Tensor:
+    def _apply(self, rows):
         return rows.sign() * rows.abs().sqrt()
 
 
-def test_a_map_needs_no_fit_of_its_own(tmp_path: Path) -> None:
+def test_a_map_needs_no_fit_of_its_own(tmp_path):
     x = rows(20, 6)
     expected = np.sign(x) * np.sqrt(np.abs(x))
     fitted = SignedRoot().fit(x)

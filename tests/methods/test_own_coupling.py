@@ -1,14 +1,11 @@
 """A checkpoint with a user's own coupling, named by its import path."""
 
 import sys
-from pathlib import Path
 
-import pytest
 import torch
-from torch import Tensor
 
 from fits import fit, make_module
-from flowbert.flows import AdditiveCoupling, Glow
+from flowbert.flows import AdditiveCoupling
 from flowbert.methods import FlowModule
 from helpers import refused
 
@@ -16,26 +13,22 @@ from helpers import refused
 class Weak(AdditiveCoupling):
     """An additive coupling whose shift is a share of the network's output."""
 
-    def __init__(
-        self, dim: int, hidden_dim: int, seed: int = 0, share: float = 0.5
-    ) -> None:
+    def __init__(self, dim: int, hidden_dim: int, seed: int = 0, share: float = 0.5):
         super().__init__(dim, hidden_dim, seed)
         self.share = share
 
-    def shift_and_log_scale(self, output: Tensor) -> tuple[Tensor, Tensor]:
+    def shift_and_log_scale(self, output):
         return super().shift_and_log_scale(self.share * output)
 
 
 WEAK = f"{__name__}.Weak"
 
 
-def shares(flow: Glow) -> set[float]:
+def shares(flow):
     return {module.share for module in flow.modules() if isinstance(module, Weak)}
 
 
-def test_a_checkpoint_imports_no_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_imports_no_code(tmp_path, monkeypatch):
     trained = fit(tmp_path, module=make_module(coupling=f"{WEAK}:share=0.25"))
     path = tmp_path / "x.ckpt"
     trained.save_checkpoint(path)

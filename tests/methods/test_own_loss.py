@@ -3,11 +3,9 @@
 import importlib
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from experiments.small import write_pairs
 from flowbert.data.corpus import load_corpus
@@ -47,7 +45,7 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def test_own_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_own_loss(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "margins.py").write_text(MODULE)
     text = "margins.Margin:margin=0.2"
@@ -59,7 +57,7 @@ def test_own_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert record["training"]["model.loss"] == text
     path = folder / "checkpoints" / "last.ckpt"
     encoder = SentenceEncoder(frozen=False)
-    module: Any = SimCSEModule.load_from_checkpoint(path, encoder=encoder)
+    module = SimCSEModule.load_from_checkpoint(path, encoder=encoder)
     assert (module.loss.margin, module.loss.scale.item() == 1) == (0.2, False)
     # Another process, which has not imported it.
     monkeypatch.delitem(sys.modules, "margins")

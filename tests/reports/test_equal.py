@@ -2,8 +2,6 @@
 
 import csv
 import random
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -33,7 +31,7 @@ Cells = dict[tuple[str, str, str], str]
 """First lines of cells by title, row and column."""
 
 
-def random_rows(seed: int) -> list[dict[str, Any]]:
+def random_rows(seed):
     """Rows in any order, with ties and without some of the cells."""
     rng = random.Random(seed)
     rows = []
@@ -48,9 +46,9 @@ def random_rows(seed: int) -> list[dict[str, Any]]:
     return [each for each in rows if rng.random() > 0.2 * (seed % 2)]
 
 
-def expected(rows: list[dict[str, Any]]) -> Cells:
+def expected(rows):
     """The cells of the long frame."""
-    cells: Cells = {}
+    cells = {}
     titles = {metric: title for title, metric in SHOWN.items()}
     geometry: dict[tuple[str, str], list[float]] = {}
     for each in rows:
@@ -69,12 +67,12 @@ def expected(rows: list[dict[str, Any]]) -> Cells:
     return cells
 
 
-def printed(text: str) -> Cells:
+def printed(text):
     """The cells of printed tables, by the places of their columns."""
-    cells: Cells = {}
+    cells = {}
     title = ""
     names: list[str] = []
-    ends: list[int] = []
+    ends = []
     for line in text.splitlines():
         if line.endswith(" split"):
             title, names = line.rpartition(",")[0], []
@@ -96,9 +94,7 @@ def printed(text: str) -> Cells:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_printed_cells_are_those_of_the_frame(
-    seed: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_printed_cells_are_those_of_the_frame(seed, capsys):
     rows = random_rows(seed)
     print_results(Results(rows, {}))
     folded = ("Spearman x 100 (all)", "Spearman x 100 (mean)")
@@ -108,7 +104,7 @@ def test_printed_cells_are_those_of_the_frame(
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_csv_file_is_the_frame(seed: int, tmp_path: Path) -> None:
+def test_the_csv_file_is_the_frame(seed, tmp_path):
     results = Results(random_rows(seed), {})
     results.save(tmp_path / "results.json")
     with (tmp_path / "results.csv").open(encoding="utf-8", newline="") as file:
@@ -121,7 +117,7 @@ def test_the_csv_file_is_the_frame(seed: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_table_of_results_is_the_frame(seed: int) -> None:
+def test_the_table_of_results_is_the_frame(seed):
     results = Results(random_rows(seed), {})
     for metric, aggregation in (*SHOWN.values(), ("alignment", "all"), ("auc", "all")):
         table = results.table(metric, aggregation)
@@ -140,7 +136,7 @@ def test_the_table_of_results_is_the_frame(seed: int) -> None:
         }
 
 
-def test_arguments_of_a_comparison_are_settings(tmp_path: Path) -> None:
+def test_arguments_of_a_comparison_are_settings(tmp_path):
     record = {"config": {"seeds": [0, 1]}}
     Results(random_rows(0), record).save(tmp_path / "results.json")
     settings = read_content(tmp_path / "results.json").settings["value"].to_dict()

@@ -1,7 +1,5 @@
 """The page and the tables of a run, byte for byte those of the files that it wrote."""
 
-from pathlib import Path
-
 import pytest
 
 from flowbert.experiments import Results, compare
@@ -11,15 +9,13 @@ from flowbert.reports import content_of, print_results, report, save_page
 from helpers import draw_nothing
 
 
-def written(page: Path) -> dict[str, bytes]:
+def written(page):
     """The page, and its pictures with their data."""
     folder = page.with_name("figures")
     return {file.name: file.read_bytes() for file in [page, *folder.iterdir()]}
 
 
-def test_a_comparison(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_comparison(tmp_path, capsys, monkeypatch):
     draw_nothing(monkeypatch)
     file = tmp_path / "mine.json"
     results = compare(methods="raw,whitening", bootstrap=50, output=file)
@@ -35,7 +31,7 @@ def test_a_comparison(
 
 
 @pytest.mark.slow
-def test_a_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fit(tmp_path, monkeypatch):
     monkeypatch.setenv("FLOWBERT_REPORT", "1")
     run = tmp_path / "run"
     trainer = {"max_steps": 4, "accelerator": "cpu", "enable_progress_bar": False}
@@ -47,7 +43,7 @@ def test_a_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_an_analysis(tmp_path: Path) -> None:
+def test_an_analysis(tmp_path):
     file = tmp_path / "own.analysis.json"
     analysis = analyze(methods="raw", limit=50, measures="spectra,norms", output=file)
     assert list(analysis.frames) == ["spectra", "norms"]
