@@ -5,14 +5,11 @@ import inspect
 import itertools
 import json
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_args
 
-import numpy as np
 import pytest
 import torch
 import yaml
@@ -32,7 +29,6 @@ from flowbert.cli.options import (
 )
 from flowbert.cli.parser import make_parser
 from flowbert.cli.signatures import read_signature
-from flowbert.data.sample import sample_encoder_path
 from flowbert.encoders import SentenceEncoder, choose_device
 from flowbert.methods import METHODS, FlowModule
 from helpers import refused
@@ -245,19 +241,6 @@ def test_help_describes_every_option(command, capsys, monkeypatch):
             assert f"--{name} " in text or f"--{name}\n" in text
     assert "``" not in text
     assert ":func:" not in text
-
-
-@pytest.mark.parametrize("name", ["a,b/c.d", "[x]y", "x:y"])
-def test_folders_of_any_name_open(name, folder, capsys):
-    shutil.copytree(sample_encoder_path(), folder / name)
-    words = ["encode", "--input", "missing.txt", "--encoder", name]
-    main([*words, "--output", "vectors.npy"])
-    main(["encode", "--input", "missing.txt", "--output", "sample.npy"])
-    vectors, expected = (
-        np.load(folder / f"{file}.npy") for file in ("vectors", "sample")
-    )
-    np.testing.assert_array_equal(vectors, expected)
-    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
@@ -511,34 +494,6 @@ def test_ctrl_c_promises_what_the_same_command_does(words, capsys, monkeypatch):
     assert ("20 of 80 sentences are in the cache" in error) != is_repeated
 
 
-@pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize("words", ["fit", "compare --methods flow --output r.json"])
-@pytest.mark.usefixtures("folder")
-def test_ctrl_c_in_a_training_leaves_its_handler(
-    words,
-    capsys,
-    monkeypatch,
-):
-    def press(*_):
-        signal.raise_signal(signal.SIGINT)
-
-    monkeypatch.setattr(FlowModule, "training_step", press)
-    handler = signal.getsignal(signal.SIGINT)
-    with pytest.raises(SystemExit) as stopped:
-        main([*words.split(), "--max_sentences", "300", "--corpus", "builtin-sample"])
-    assert stopped.value.code == 130
-    assert "interrupted: " in capsys.readouterr().err
-    assert signal.getsignal(signal.SIGINT) is handler
-
-
-def test_whole_numbers_come_first_in_every_option():
-    parser = make_parser("fit", "flow", Trainer)
-    hints = [get_args(getattr(action, "_typehint", None)) for action in parser._actions]
-    unions = [parts for parts in hints if {int, float} <= set(parts)]
-    assert unions
-    assert all(parts.index(int) < parts.index(float) for parts in unions)
-
-
 def test_the_device_of_a_comparison_is_recorded(
     monkeypatch,
 ):
@@ -553,12 +508,3 @@ def test_the_device_of_a_comparison_is_recorded(
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setattr("torch.backends.mps.is_available", lambda: True)
     assert choose_device("auto") == torch.device("mps")
-
-
-def test_help_has_the_width_of_the_terminal(monkeypatch, capsys):
-    for columns in (60, 100):
-        monkeypatch.setenv("COLUMNS", str(columns))
-        main(["compare", "--help"])
-        lines = capsys.readouterr().out.splitlines()
-        assert columns - 10 < max(map(len, lines)) <= columns
-        assert not any(line.endswith("-") for line in lines), "a word is split"

@@ -109,7 +109,9 @@ def test_commands_are_understood(path, monkeypatch):
             place = words.index("--resume")
             del words[place : place + 2]
         line = read_line(command, words)
-        parser_of(command, line.method).read(line.words)
+        read = parser_of(command, line.method).read(line.words)
+        options = [word.split("=")[0][2:] for word in line.words if word[:2] == "--"]
+        assert all(name in read for name in options)
 
 
 @cache

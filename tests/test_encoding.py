@@ -3,9 +3,8 @@
 import os
 import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -232,19 +231,6 @@ def test_mistakes(
 )
 def test_what_a_model_refuses(options, message, run):
     refused(message, encode, **{"sentences": TEXTS, "model": run, **options})
-
-
-def test_progress_counts_every_batch(model):
-    class Bar(nullcontext[None]):
-        counts: ClassVar[list[int]] = []
-
-        def update(self, count):
-            self.counts.append(count)
-
-    blocks = list(model.embed_blocks(TEXTS * 20, 400, Bar()))
-    assert [len(block) for block in blocks] == [400, 100]
-    assert sum(Bar.counts) == 500
-    assert max(Bar.counts) < 100
 
 
 def test_bfloat16_in_safetensors(raw, tmp_path):

@@ -15,7 +15,6 @@ from pytorch_lightning import Callback
 
 from equivalence.ways import Interrupt, write_task
 from experiments.small import write_pairs
-from flowbert.analysis.gaussianity import density_bits
 from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.data.sample import sample_corpus
 from flowbert.encoders import EncoderOptions, SentenceEncoder
@@ -24,7 +23,7 @@ from flowbert.experiments import Results, compare
 from flowbert.exports import export
 from flowbert.fitting import FitOptions, fit, predict, validate
 from flowbert.fitting import test as run_test
-from flowbert.fitting.prepare import _load_tasks, prepare_run
+from flowbert.fitting.prepare import prepare_run
 from flowbert.maps import Flow, load_map, make_map
 from flowbert.methods import FlowModule
 from flowbert.model import Model
@@ -77,7 +76,6 @@ def run(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FLOWBERT_REPORT", "1")
         draw_nothing(patch)
-        patch.setattr("flowbert.training.rows._LIKELIHOOD_SAMPLE", 140)
         fit("flow", **FLOW, run_dir=folder)
     return folder
 
@@ -136,35 +134,6 @@ def test_a_run_knows_what_a_cosine_is_worth(run, tmp_path):
         assert " | ".join([*shown, f"{space.effective_dim:.1f}"]) in card
 
 
-def test_a_baseline_stands_as_in_a_comparison(pairs, tmp_path):
-    name = "whitening:shrinkage=0.5"
-    options = {**FLOW, "tasks": pairs, "trainer": {**TRAINER, "max_steps": 1}}
-    options |= {"baseline": name, "data": {}, "bootstrap": 1000}
-    results = fit(**options, run_dir=tmp_path)
-    given = {"corpus": BUILTIN, "max_sentences": 300, "tasks": pairs}
-    expected = compare(methods=["raw", name], **given)
-    kept = results.frame["method"] != "flow"
-    results.frame = results.frame[kept]
-    assert_equal(results, expected)
-    saved = compare(methods={name: Model.load(tmp_path, name)}, tasks=pairs)
-    kept = expected.frame["method"] == name
-    expected.frame = expected.frame[kept]
-    assert_equal(saved, expected)
-
-
-OTHER = [{"corpus": "a.txt"}, {"corpus": ["a"]}]
-OTHER += [{"corpus": "nli"}, {"nli": "nli.tsv"}, {"corpus": "nli", "nli": "nli.tsv"}]
-OWN = [{}, {"corpus": "train_only"}, {"corpus": BUILTIN}]
-OWN += [{"corpus": "nli", "nli": BUILTIN}]
-
-
-@pytest.mark.parametrize("options", [*OTHER, *OWN])
-def test_the_sample_measures_only_itself(options):
-    """Other text is measured on the generated task only if that is asked for."""
-    assert bool(_load_tasks(FitOptions(**options), "test")) == (options in OWN)
-    assert _load_tasks(FitOptions(**options, tasks="SAMPLE"), "test")
-
-
 def test_an_encoder_trained_through_a_map_is_compared_with_it(splits, tmp_path):
     head = "whitening:shrinkage=0.30"
     trainer = {**TRAINER, "max_epochs": 1}
@@ -213,30 +182,6 @@ class Spoil(Callback):
         if trainer.current_epoch == 1:
             for parameter in pl_module.parameters():
                 torch.nn.init.normal_(parameter)
-
-
-def test_an_interrupted_run_goes_on(pairs, tmp_path, monkeypatch):
-    options = {
-        **FLOW,
-        "tasks": pairs,
-        "checkpoint": {"every_n_steps": 2},
-    }
-    whole = fit(**options, run_dir=tmp_path / "whole")
-    folder = tmp_path / "run"
-    options = {**options, "run_dir": folder}
-    trainer = {**options["trainer"], "callbacks": Interrupt(6)}
-    monkeypatch.setenv("FLOWBERT_REPORT", "1")
-    draw_nothing(monkeypatch)
-    with pytest.raises(KeyboardInterrupt):
-        fit(**{**options, "trainer": trainer}, config="method: flow\n")
-    assert (folder / "config.yaml").read_text() == "method: flow\n"
-    assert "no results yet" in (folder / "report.html").read_text()
-    monkeypatch.setenv("FLOWBERT_REPORT", "0")
-    logged = (folder / "metrics.csv").read_bytes()
-    refused(r"checkpoints, .* --resume", fit, **options)
-    assert_equal(fit(**options, ckpt_path=last(folder)), whole)
-    assert (folder / "metrics-1.csv").read_bytes() == logged
-    refused(r"run_dir: .* finished run", fit, **options)
 
 
 def test_test_validate_and_predict(run, tmp_path):
@@ -388,18 +333,6 @@ def test_a_flow_is_recorded_as_it_was_trained(pairs, tmp_path):
     assert Flow.from_module(module).text == saved.text
 
 
-def test_gaussians_beside_the_flow_are_fitted_on_all_its_rows(run, tmp_path):
-    with prepare_run("test", FitOptions(**FLOW), tmp_path / "again") as again:
-        rows = torch.from_numpy(again.data.rows[:])
-        held = torch.from_numpy(again.data.held_out_rows[:])
-    assert len(rows) > 140  # all that the likelihood is computed of
-    module = FlowModule.load_from_checkpoint(last(run), weights_only=True)
-    expected = density_bits(module.flow, rows, held)
-    analysis = json.loads((run / "analysis.json").read_text())
-    bits = pd.DataFrame(analysis["bits"])
-    assert dict(bits.itertuples(index=False)) == pytest.approx(expected)
-
-
 MISTAKES = [
     ({"method": "flw"}, "flw"),
     ({"method": "simces"}, "did you mean 'simcse'"),
@@ -484,24 +417,6 @@ def test_a_checkpoint_is_bound_to_its_encoder_and_corpus(run, tmp_path):
     vectors = {"vectors": np.eye(128), "corpus": None, "max_sentences": None}
     refused("was fitted on sentences; received vectors", fit, **options | vectors)
     assert not (tmp_path / "run").exists()
-
-
-def test_two_parts_are_the_whole(pairs, tmp_path):
-    """Ended by steps within an epoch of 4, and resumed."""
-    options = {**FLOW, "tasks": pairs}
-    options["model"] = {"schedule": "constant", "warmup": 0.0}
-
-    def part(folder, steps, **given):
-        trainer = {**options["trainer"], "max_steps": steps}
-        given |= {**options, "trainer": trainer, "run_dir": tmp_path / folder}
-        fit(**given)
-        return read_checkpoint(last(tmp_path / folder))["state_dict"]
-
-    whole = part("whole", 7)
-    part("first", 3)
-    resumed = part("second", 7, ckpt_path=last(tmp_path / "first"))
-    assert whole.keys() == resumed.keys()
-    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
 
 
 def test_one_run_in_a_folder(tmp_path):

@@ -399,15 +399,6 @@ def test_what_is_no_cosine(wrong, folder):
     assert own.percentile([1.0 + 1e-3, -1.0 - 1e-3]).tolist() == [100.0, 0.0]
 
 
-def test_wrong_options_are_told_before_anything_is_encoded(folder, monkeypatch):
-    own = Model.load(folder / "run", "whitening")
-    monkeypatch.setattr(own.encoder, "encode", lambda _: pytest.fail("encoded"))
-    for options in ({"truncate_dim": 99}, {"precision": "int4"}):
-        refused(
-            f"^{next(iter(options))}: received", own.estimate_cosines, TEXTS, **options
-        )
-
-
 OUTPUTS = [
     {},
     {"truncate_dim": 4},

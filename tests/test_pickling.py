@@ -7,7 +7,6 @@ from typing import Any
 import joblib
 import numpy as np
 import pytest
-import torch
 from sklearn.decomposition import PCA
 
 from encoders.tiny import CONFIGS, SENTENCES, add_modules, write_tiny
@@ -120,18 +119,6 @@ def test_a_hook_of_the_users_own_passes_by_cloudpickle_alone():
     assert np.array_equal(passed.encode(SENTENCES), changed)
     with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
         pickle.dumps(encoder)
-
-
-def test_an_encoder_that_trains_has_gradients_of_its_own():
-    encoder = small_encoder()
-    trained = SentenceEncoder(encoder.backbone, frozen=False).requires_grad_(True)
-    trained(trained.tokenize(SENTENCES)).sum().backward()
-    passed = pickle.loads(pickle.dumps(trained))
-    assert passed.training == trained.training
-    assert all(each.requires_grad for each in passed.parameters())
-    with torch.no_grad():
-        next(passed.parameters()).add_(1)
-    assert not np.array_equal(passed.encode(SENTENCES), trained.encode(SENTENCES))
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".safetensors", ".parquet"])

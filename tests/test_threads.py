@@ -1,7 +1,6 @@
 """Numbers of threads: chosen by size, quota and option, and restored; independent computations."""
 
 import math
-import os
 import threading
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from pytorch_lightning import Callback
 
 from fits import fit, make_data, make_rows
 from flowbert import threads
-from flowbert.cli import environment_of_threads, main
+from flowbert.cli import main
 from flowbert.maps import Flow, Moments
 from flowbert.threads import (
     NUMBERS_PER_THREAD,
@@ -107,35 +106,6 @@ def test_results_differ_by_rounding_alone():
     torch.testing.assert_close(other, one, rtol=0, atol=1e-8)
     # Three steps in float32 on values of about 1; a sum of 200 terms is off by 1e-5 at most.
     torch.testing.assert_close(again, flow, rtol=0, atol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("threads", "given", "expected"),
-    [
-        (None, {}, {"OPENBLAS_NUM_THREADS": "2", "GOMP_SPINCOUNT": "3000"}),
-        (None, {"OMP_NUM_THREADS": "7"}, {"OPENBLAS_NUM_THREADS": None}),
-        (None, {"OMP_WAIT_POLICY": "active"}, {"GOMP_SPINCOUNT": None}),
-        (None, {"GOMP_SPINCOUNT": "5"}, {"GOMP_SPINCOUNT": "5"}),
-        (
-            2,
-            {"OMP_NUM_THREADS": "7", "RAYON_NUM_THREADS": "7"},
-            {"OMP_NUM_THREADS": "2", "RAYON_NUM_THREADS": "2"},
-        ),
-    ],
-)
-def test_what_libraries_are_told(
-    threads,
-    given,
-    expected,
-    monkeypatch,
-):
-    monkeypatch.setattr("flowbert.cli.available_processors", lambda: 2)
-    for name, value in given.items():
-        monkeypatch.setenv(name, value)
-    before = dict(os.environ)
-    with environment_of_threads(threads):
-        assert {name: os.environ.get(name) for name in expected} == expected
-    assert dict(os.environ) == before
 
 
 COMMANDS = {

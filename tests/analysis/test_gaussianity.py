@@ -9,7 +9,6 @@ import torch
 from flowbert.analysis.gaussianity import (
     dimension_moments,
     gaussianity,
-    norm_histogram,
 )
 from helpers import normal
 
@@ -41,12 +40,3 @@ def test_a_dead_dimension_has_no_moments(rounding):
         moments["excess_kurtosis"], standard.pow(4).mean(dim=0) - 3
     )
     assert gaussianity(latents)["skewness"] == gaussianity(alive)["skewness"]
-
-
-def test_histogram_of_norms():
-    z = normal(500, 16)
-    histogram = norm_histogram(z)
-    counts, edges = np.histogram(z.norm(dim=1) / 4, 40)
-    assert histogram["vectors"].tolist() == counts.tolist()
-    assert histogram["norm_to"].tolist() == pytest.approx(edges[1:])
-    assert set(histogram["dim"]) == {16}

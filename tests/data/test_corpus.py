@@ -8,9 +8,7 @@ import pandas as pd
 import pytest
 
 from flowbert.data.corpus import Corpus, load_corpus
-from flowbert.data.nli import BUILTIN, load_nli
-from flowbert.data.sts import load_sts
-from flowbert.tasks import load_task
+from flowbert.data.nli import BUILTIN
 from helpers import refused
 
 from .conftest import write
@@ -29,16 +27,6 @@ def test_a_sample_is_drawn_by_the_seed_in_order():
     assert len(drawn) == 10
     assert drawn == corpus.sample(10, seed=1) != corpus.sample(10, seed=2)
     assert corpus.sample(100, seed=1) is corpus
-
-
-def test_target_has_every_occurrence_of_all_splits(senteval):
-    task = load_task("STSB", senteval)
-    target, train = task.corpus("target"), task.corpus("train_only")
-    assert len(target) == 18
-    assert list(train.sentences) == load_sts("STSB", senteval).sentences(["train"])
-    assert target.sentences[: len(train)] == train.sentences
-    data = load_nli(BUILTIN)
-    assert load_corpus("nli", nli=BUILTIN).sentences == data.premises + data.hypotheses
 
 
 def test_files_of_several_formats(tmp_path):

@@ -1,8 +1,5 @@
 """Layers that are not read are not computed; several batches are computed at a time."""
 
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -13,7 +10,6 @@ from encoders.tiny import CONFIGS, SENTENCES, tiny_network
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.batches import SHAREABLE, workers
 
-Tiny = Callable[[str], Path]
 TRANSFORMERS_4 = transformers.__version__.startswith("4.")
 KINDS = [kind for kind in CONFIGS if kind != "qwen2"]  # its tokenizer is one of its own
 # ALBERT repeats one block, and XLNet's blocks have tokens in the first dimension.

@@ -3,13 +3,10 @@
 import itertools
 import random
 import warnings
-from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_allclose
@@ -37,7 +34,6 @@ from flowbert.model import Model
 from flowbert.vectors import EmbeddingCache
 from helpers import refused
 
-Tiny = Callable[[str], Path]
 BFLOAT16 = 2.0**-8  # unit of rounding
 
 
@@ -101,14 +97,6 @@ def test_neither_order_nor_batches_change_a_vector(pooling, tiny):
     assert np.median(distances) > 100 * TOLERANCE, "the network tells sentences apart"
 
 
-def test_sentences_of_any_sequence_are_those_of_a_list(tiny):
-    encoder = SentenceEncoder(tiny("bert"))
-    series = pd.Series(SENTENCES, index=range(len(SENTENCES), 0, -1)).drop(2)
-    expected = encoder.encode(series.tolist())
-    for given in (series, series.to_numpy(), tuple(series), series.astype("category")):
-        assert np.array_equal(encoder.encode(given), expected)
-
-
 @pytest.mark.parametrize("kind", DECODERS)
 def test_padding_changes_no_vector_of_a_decoder(kind, tiny):
     opened = SentenceEncoder(tiny(kind))
@@ -170,14 +158,6 @@ def test_unfrozen_trains(pooling, tiny):
     assert all(module.training for module in encoder.modules())
 
 
-def test_chunks_are_embedded_in_order(tiny):
-    encoder = SentenceEncoder(tiny("bert"), pooling="max", frozen=False).eval()
-    chunks = [encoder.tokenize(SENTENCES[:2]), encoder.tokenize(SENTENCES[2:])]
-    vectors = encoder(*chunks)
-    assert vectors.requires_grad
-    assert_allclose(vectors.detach(), encoder.encode(SENTENCES), atol=TOLERANCE)
-
-
 # -------------------------------------------------------------------------- identities
 
 
@@ -214,20 +194,6 @@ def test_the_identity_names_what_decides_the_vectors(folder, tmp_path):
             )
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"layers": "last2", "pooling": "max", "max_length": 20},
-        {"pooling": "zipf:cls=3", "template": "the {}", "dtype": "float16"},
-        {"layers": 0, "pooling": "idf", "count_over": SENTENCES},
-    ],
-)
-def test_the_description_loads_the_same_encoder(settings, tiny):
-    encoder = SentenceEncoder(tiny("bert"), **settings)
-    again = SentenceEncoder(**encoder.describe(), token_weights=encoder.token_weights)
-    assert again.identity == encoder.identity
-
-
 # ------------------------------------------------------------------- tokens and lengths
 
 
@@ -255,13 +221,6 @@ def test_cut_sentences_are_told_wherever_they_are_encoded(
 def fill(encoder, sentences):
     """What fit and compare do."""
     EmbeddingCache(folder=False).fill([encoder], sentences)
-
-
-@pytest.mark.filterwarnings("ignore:sentences. some are longer")
-def test_a_prompt_is_text_before_every_sentence(bert, tiny):
-    prompted = SentenceEncoder(tiny("bert"), template="the big {}", max_length=6)
-    plain = bert.variant(max_length=6).encode([f"the big {text}" for text in SENTENCES])
-    assert np.array_equal(prompted.encode(SENTENCES), plain)
 
 
 @pytest.mark.filterwarnings("ignore:sentences. some are longer")

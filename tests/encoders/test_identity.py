@@ -1,9 +1,6 @@
 """Cached vectors are those of what an encoder is now, and never come under another one's name."""
 
-import copy
 import json
-import time
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,8 +23,6 @@ from flowbert.encoders import (
     digests_reused,
     load_encoder,
 )
-from flowbert.encoders.backbone import Backbone
-from flowbert.io import digest_tensors
 from flowbert.vectors import EmbeddingCache
 from helpers import refused
 
@@ -96,17 +91,6 @@ def activation_of_ones_own(encoder):
     block(encoder).intermediate.intermediate_act_fn.forward = lambda rows: rows.relu()
 
 
-def second_activation_of_ones_own(encoder):
-    block(encoder).intermediate.intermediate_act_fn.forward = lambda rows: -rows.relu()
-
-
-def other_scaling(encoder):
-    attention = block(encoder).attention.self
-    if not hasattr(attention, "scaling"):
-        pytest.skip("before transformers 5, the size of a head gives the scale")
-    attention.scaling = 3.0
-
-
 def constant_of_ones_own(encoder):
     output = block(encoder).output
     output.factor = torch.tensor(3.0)
@@ -167,8 +151,6 @@ CHANGES = [
     other_epsilon,
     other_activation,
     activation_of_ones_own,
-    second_activation_of_ones_own,
-    other_scaling,
     constant_of_ones_own,
     other_positions,
     hook,
@@ -216,8 +198,6 @@ def test_cached_vectors_are_those_of_the_changed_encoder(change, folder, tmp_pat
 def test_no_two_changes_share_vectors(folder, tmp_path):
     """Each change in an encoder of its own, all with one store."""
     for change in CHANGES:
-        if change is other_scaling:
-            continue  # not in all versions
         encoder = SentenceEncoder(folder)
         change(encoder)
         vectors = EmbeddingCache(tmp_path).rows(encoder, TEXTS)[:]
@@ -330,34 +310,3 @@ def test_a_network_as_it_was_loaded_has_no_changed_settings(kind, tiny):
     encoder.encode(SENTENCES)
     assert encoder.identity == before
     assert "changed" not in before
-
-
-def test_a_network_of_ones_own_class_names_its_settings(
-    tiny,
-):
-    network: Any = SentenceEncoder(tiny("bert")).backbone.network
-    tokenizer = SentenceEncoder(tiny("bert")).backbone.tokenizer
-    altered = copy.deepcopy(network)
-    altered.encoder.layer[0].output.LayerNorm.eps = 0.5
-    assert (
-        Backbone(altered, tokenizer).digests != Backbone(network, tokenizer).digests
-    ), "what was altered before it came here"
-
-
-@pytest.mark.slow
-@pytest.mark.real
-def test_an_identity_is_cheap_beside_a_pass(real):
-    """Measured: 48 ms beside 4.9 s for 600 sentences on one busy core (medians)."""
-    encoder = SentenceEncoder(real / "models" / "minilm-mlm")
-    texts = [f"{text} {number}" for number, text in enumerate(SENTENCES * 120)]
-    assert encoder.identity["weights"] == digest_tensors(
-        encoder.backbone.network.state_dict()
-    )
-
-    def seconds(call):
-        start = time.perf_counter()
-        call()
-        return time.perf_counter() - start
-
-    identity = min(seconds(lambda: encoder.identity) for _ in range(5))
-    assert identity < seconds(lambda: encoder.encode(texts)) / 10

@@ -4,7 +4,6 @@ import json
 import random
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +23,9 @@ from transformers import (
 )
 
 from encoders.tiny import (
-    DECODERS,
     SENTENCES,
     TOLERANCE,
     add_modules,
-    tiny_network,
     word_tokenizer,
 )
 from flowbert.encoders import (
@@ -39,7 +36,6 @@ from flowbert.encoders import (
     load_encoder,
     open_encoders,
 )
-from flowbert.encoders.backbone import Backbone
 from flowbert.encoding import encode
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments.plan import parse_candidates
@@ -51,7 +47,6 @@ from helpers import use_hub_cache
 # Some of the texts are cut on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:sentences. some are longer")
 
-Tiny = Callable[[str], Path]
 SPARSE_MODULES = "sentence_transformers.sparse_encoder.models"
 MEAN = ("Pooling", {"pooling_mode_mean_tokens": True})
 CLS = ("Pooling", {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False})
@@ -383,16 +378,6 @@ def test_a_final_normalize_is_left_out_with_a_warning(folder, tmp_path):
         assert len(caught) == 1
         assert found | {"config": identity["config"]} == identity
     SentenceEncoder(folder, frozen=False)  # whoever trains it has nothing to know
-
-
-@pytest.mark.parametrize("kind", ["bert", *DECODERS])
-def test_the_last_layer_is_the_last_hidden_state(kind):
-    network = tiny_network(kind, tie_last_hidden_states=False)
-    encoder = SentenceEncoder(Backbone(network, word_tokenizer()), pooling="last_token")
-    features = encoder.tokenize(SENTENCES[:1])
-    with torch.no_grad():
-        state = network(**features).last_hidden_state[:, -1]
-    assert_allclose(encoder.encode(SENTENCES[:1]), state.numpy(), atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("name", ["0_BERT", "0_Transformer"])

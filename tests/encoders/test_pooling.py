@@ -1,6 +1,5 @@
 """Poolings against their formulas, on vectors of a network and of tokens drawn at random."""
 
-import sys
 from contextlib import nullcontext
 
 import numpy as np
@@ -19,7 +18,6 @@ from flowbert.encoders.pooling import (
 from flowbert.encoders.token_weights import rank_tokens
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.vectors import EmbeddingCache
-from helpers import refused
 
 CORPUS = [
     "the cat sleeps",
@@ -158,42 +156,6 @@ def test_wrong_poolings(text, part):
     with pytest.raises(UserError) as caught:
         make_pooling(text)
     assert part in str(caught.value)
-
-
-class SquareRootPooling(Pooling):
-    """A pooling of a user: the mean times the root of the length to a power."""
-
-    linear = True
-
-    def __init__(self, power: float = 0.5):
-        self.power = power
-
-    def pool(self, tokens, mask, ids):
-        counts = mask.sum(dim=1, keepdim=True)
-        real = tokens.masked_fill(~mask.unsqueeze(-1), 0.0)
-        return real.sum(dim=1) / counts * counts**self.power
-
-
-OWN = f"{__name__}.SquareRootPooling"
-
-
-def test_a_pooling_of_ones_own(bert, tmp_path, monkeypatch):
-    encoder = bert.variant(pooling=f"{OWN}:power=1.0")
-    assert str(encoder.pooling) == f"{OWN}:power=1.0"
-    lengths = np.array(bert.lengths(SENTENCES))[:, None]
-    vectors = encoder.encode(SENTENCES)
-    assert_allclose(
-        vectors, bert.encode(SENTENCES) * lengths, rtol=1e-5, atol=TOLERANCE
-    )
-    averaged = bert.variant(layers=(1, 3), pooling=OWN, by_layer=True)
-    rows = EmbeddingCache(folder=False).rows(averaged, SENTENCES)[:]
-    assert_allclose(rows, averaged.encode(SENTENCES), atol=TOLERANCE)
-    encoder.save(tmp_path / "saved")
-    assert np.array_equal(
-        SentenceEncoder(tmp_path / "saved").encode(SENTENCES), vectors
-    )
-    monkeypatch.delitem(sys.modules, __name__)
-    refused("imported before", SentenceEncoder, tmp_path / "saved")
 
 
 def learning(bert):

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from tokenizers import Tokenizer, processors
-from tokenizers.models import BPE, Unigram
+from tokenizers.models import BPE
 from transformers import FunnelConfig, FunnelModel, PreTrainedTokenizerFast
 
 from encoders.tiny import CONFIGS, SENTENCES, TOLERANCE, tiny_network, word_tokenizer
@@ -21,7 +20,6 @@ from flowbert.encoders.sanity import compare_tokenizer
 from flowbert.errors import FlowbertWarning, UserError
 from helpers import refused
 
-Tiny = Callable[[str], Path]
 # Of the two, bfloat16 has the larger units; qwen2 needs its bytes.
 HALF = [(kind, "bfloat16") for kind in CONFIGS if kind != "qwen2"]
 HALF += [(kind, "float16") for kind in ("bert", "llama", "xlnet")]
@@ -166,14 +164,6 @@ def test_a_pooler_that_is_always_called_is_taken_out(kind, options, tmp_path):
     assert_allclose(pooled, expected, atol=TOLERANCE)
 
 
-def test_the_limit_of_a_table_with_an_offset():
-    opened = SentenceEncoder(
-        made("opt", ffn_dim=32, word_embed_proj_dim=16), max_length=0
-    )
-    assert opened.max_length == 150
-    assert np.isfinite(opened.encode(["cat " * 148])).all()
-
-
 # ----------------------------------------------------------------------- outlier tokens
 
 
@@ -258,21 +248,6 @@ def test_a_token_that_is_asked_for_and_not_added(option, tmp_path):
     (tmp_path / "tokenizer_config.json").write_text(f'{{"{option}": true}}')
     with pytest.warns(FlowbertWarning, match=f"tokenizer_config.json with {option}"):
         compare_tokenizer("x", tokenizer, tmp_path)
-
-
-def test_the_token_for_unknown_text_is_that_of_the_model():
-    words = [("the", -1.0), ("<unk>", 0.0), ("cat", -2.0), ("dog", -3.0)]
-    backend = Tokenizer(Unigram(words, 1, False))
-    weights = []
-    for names in ({}, {"unk_token": "<unk>"}):
-        tokenizer = PreTrainedTokenizerFast(
-            tokenizer_object=backend, pad_token="the", **names
-        )
-        opened = SentenceEncoder(
-            Backbone(tiny_network("bert"), tokenizer), pooling="zipf"
-        )
-        weights.append(opened.token_weights)
-    assert torch.equal(*weights)  # type: ignore[arg-type]
 
 
 def test_merges_are_dropped_in_training_alone():

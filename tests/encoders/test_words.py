@@ -105,20 +105,6 @@ def test_sentences_whose_punctuation_alone_is_known_are_told(tmp_path):
         encoder.encode(["我 喜欢 。", "我喜欢。", "。", "Why?"])
 
 
-def test_everything_that_changes_vectors_is_in_the_identity(tmp_path):
-    lines = [
-        ["a 1 2", "b 3 4"],
-        ["b 1 2", "a 3 4"],
-        ["a 1 2", "b 3 5"],
-    ]
-    encoders = [WordVectors(write(tmp_path, *each)) for each in lines]
-    for pooling, corpus in (("sif", ["a"]), ("sif", ["a b"]), ("sif:a=0.1", ["a"])):
-        encoders.append(
-            WordVectors(tmp_path / "vectors.txt", pooling=pooling, count_over=corpus)
-        )
-    assert len({str(encoder.identity) for encoder in encoders}) == len(encoders)
-
-
 @pytest.mark.parametrize(
     ("lines", "part"),
     [

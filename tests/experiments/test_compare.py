@@ -3,9 +3,7 @@
 import sys
 from typing import Any
 
-import datasets
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.stats
 import torch
@@ -13,14 +11,12 @@ from pandas.testing import assert_frame_equal
 
 from equivalence.ways import write_task
 from experiments.small import DIM, WordSums, write_corpus, write_pairs
-from flowbert.data.corpus import Corpus
 from flowbert.data.sample import sample_corpus, sample_pairs
 from flowbert.encoders import EncoderOptions, SentenceEncoder
 from flowbert.errors import FlowbertWarning
 from flowbert.experiments import Results, compare
 from flowbert.experiments.analyze import analyze_results
 from flowbert.experiments.intervals import RESULT_COLUMNS
-from flowbert.experiments.plan import Candidate, Experiment
 from flowbert.experiments.records import records_folder
 from flowbert.maps import Chain, Raw, make_map
 from flowbert.tasks import STS, load_task, load_tasks
@@ -155,45 +151,6 @@ def test_what_custom_code_computes_is_computed_again(kind, output, pairs, monkey
     again = run(WordSums(), {"own": own}, **options)
     assert results.score("own", "one") != again.score("own", "one")
     assert len([*records_folder(output).iterdir()]) == 1
-
-
-def test_a_kept_record_without_a_sample_that_is_needed_is_not_taken(output, pairs):
-    both = run(WordSums(), "raw,zca", tasks=pairs, output=output)
-    swapped = run(WordSums(), "raw,zca", tasks=pairs[::-1], output=output)
-    alone = run(WordSums(), "raw,zca", tasks=pairs[::-1])
-    assert both.vectors.keys() == swapped.vectors.keys() == {"raw", "zca"}
-    assert swapped.sentences == alone.sentences != both.sentences
-    for name, vectors in alone.vectors.items():
-        assert torch.equal(swapped.vectors[name], vectors)
-
-
-def test_what_equal_settings_are():
-    task = load_task("SAMPLE")
-    labels = tuple(task.labels())
-    flow = Candidate("flow", make_map("flow"))
-    wider = Candidate("flow", make_map("flow:width=16"))
-    corpus = Corpus("a", ("one", "two"))
-    base: dict[str, Any] = {"encoder": WordSums(), "candidate": flow, "task": task}
-    base |= {"corpus": corpus, "seed": 0}
-    same_names: list[dict[str, Any]] = [
-        {},
-        {"encoder": WordSums(dim=5)},
-        {"candidate": wider},
-        {"corpus": Corpus("a", ("one", "three"))},
-        {"labels": labels},
-    ]
-    experiments = [Experiment(**base | change) for change in same_names]
-    assert len({each.key for each in experiments}) == 1
-    assert len({str(each.settings) for each in experiments}) == len(experiments)
-    other_names: list[dict[str, Any]] = [
-        {"encoder": WordSums(seed=1)},
-        {"candidate": Candidate("b", flow.map)},
-        {"task": load_task("SAMPLE", split="dev")},
-        {"corpus": Corpus("b", ("one", "two"))},
-        {"seed": 1},
-    ]
-    keys = {Experiment(**base | change).key for change in [{}, *other_names]}
-    assert len(keys) == 1 + len(other_names)
 
 
 @pytest.mark.parametrize(
@@ -375,37 +332,6 @@ def test_mistakes_are_named_before_anything_is_encoded(
     }
     refused(message, run, encoder, **{"methods": "raw,whitening"} | options)
     assert encoder.encoded == []
-
-
-def test_corpora_in_memory_are_those_of_files(tmp_path):
-    encoder, tasks = WordSums(), [write_pairs(tmp_path / "own.tsv")]
-    shrunk = "whitening:shrinkage=0.5"
-    texts = [f"a dog {n} runs {n % 7} home {n % 5}" for n in range(40)]
-    path = tmp_path / "corpus.txt"
-    path.write_text("\n".join(texts))
-    corpora = [
-        str(path),
-        Corpus.of("own", texts),
-        pd.Series(texts),
-        pd.DataFrame({"text": texts}),
-        datasets.Dataset.from_dict({"text": texts}),
-    ]
-    frames = []
-    for corpus in corpora:
-        results = run(encoder, shrunk, corpus=corpus, tasks=tasks)
-        frames.append(results.frame.drop(columns=["corpus", "experiment"]))
-    for frame in frames:
-        assert_frame_equal(frame, frames[0])
-    several = run(encoder, shrunk, corpus=corpora[:2], tasks=tasks)
-    assert {"own", str(path)} <= set(several.frame["corpus"])
-    refused(
-        "corpus: received two called 'memory'",
-        run,
-        encoder,
-        shrunk,
-        corpus=corpora[2:4],
-        tasks=tasks,
-    )
 
 
 def test_tokens_that_are_counted_over_several_corpora_give_a_warning(

@@ -13,7 +13,6 @@ from encoders.tiny import tiny_network
 from experiments.small import WordSums, write_nli
 from flowbert.data.sample import sample_encoder_path, sample_pairs
 from flowbert.encoders import EncoderOptions, SentenceEncoder
-from flowbert.errors import UserError
 from flowbert.experiments import compare
 from flowbert.experiments.published import (
     IS_COPY,
@@ -343,13 +342,6 @@ def test_other_pairs_are_no_target(run, minilm, monkeypatch):
     assert "STS16: 300 pairs here, 1186 in SentEval" in other["note"]
 
 
-def test_seeds_are_averaged(run):
-    first, second = (run(FLOW, seeds=seed)["ours"].item() for seed in (0, 1))
-    (both,) = run(FLOW, seeds=[0, 1]).to_dict("records")
-    assert both["ours"] == pytest.approx((first + second) / 2)
-    assert both["std"] == pytest.approx(abs(first - second) / np.sqrt(2))
-
-
 def test_files_hold_what_is_returned(run, output):
     lines = run([RAW, MTEB], output=output)
     assert output.with_suffix(".csv").read_text() == lines.to_csv(index=False)
@@ -381,20 +373,3 @@ def test_files_hold_what_is_returned(run, output):
 )
 def test_mistakes_are_named(options, message, run):
     refused(message, run, **options)
-
-
-def test_nli_pairs_that_are_missing_are_asked_for_once(run, monkeypatch):
-    calls = []
-
-    def load(*given, **_):
-        calls.append(given)
-        raise UserError("no hub")
-
-    monkeypatch.setattr("flowbert.experiments.reproduce.load_corpus", load)
-    names = [
-        f"su2021-1-bert-{size}-uncased-whitening-nli" for size in ("base", "large")
-    ]
-    text = reproduction_text(run([RAW, *names], nli="hub"))
-    assert len(calls) == 1
-    (line,) = [line for line in text.splitlines() if "no hub" in line]
-    assert line.startswith(", ".join(names) + ": cannot be run: nli: received hub (no")

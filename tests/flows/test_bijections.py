@@ -1,6 +1,5 @@
 """Properties of every bijection: round trip, log-det, gradients, independence of rows."""
 
-from collections.abc import Callable
 from functools import partial
 from itertools import product
 from typing import Any
@@ -23,8 +22,6 @@ from flowbert.flows import (
     Reverse,
     WhiteningLayer,
 )
-
-Case = tuple[int, Callable[[int], Bijection]]
 
 LAYERS = {
     "actnorm": (5, ActNorm),

@@ -269,24 +269,6 @@ def test_names_of_maps_are_their_specifications(text):
     assert len(make_map("learned-removal:penalty=1e+3").parts) == 1  # no chain
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("whitning", ["whitning", "whitening"]),
-        ("whitening:shrink=1", ["shrink", "shrinkage"]),
-        ("whitening:shrinkage", ["shrinkage"]),
-        ("whitening:shrinkage=1:shrinkage=0", ["once"]),
-        ("standardization-3", ["standardization-3"]),
-        ("kernel", ["kernel"]),
-        ("", ["methods"]),
-    ],
-)
-def test_specifications_that_are_wrong(text, names):
-    with pytest.raises(UserError) as caught:
-        make_map(text)
-    assert all(name in str(caught.value) for name in names)
-
-
 def test_parameters_are_checked_along_a_chain():
     assert make_map("whitening-6+truncation-6").check(8) == 6
     with pytest.raises(UserError, match="truncation-7: n_components: received 7"):

@@ -24,7 +24,6 @@ from flowbert.maps import (
     make_map,
     save_map,
 )
-from flowbert.maps.state import pack, unpack
 from helpers import fit, pairs_of, refused, rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
@@ -163,20 +162,6 @@ class Doubled(AffineMap):
         return moments.mean, identity * self.factor, identity / self.factor
 
 
-OWN = f"{__name__}.Doubled"
-
-
-def test_a_map_of_ones_own_by_its_import_path(tmp_path):
-    path, x = tmp_path / "map.safetensors", rows(50, 4)
-    text = f"whitening-3+{OWN}:factor=3.0"
-    fitted = make_map(text).fit(x)
-    assert fitted.text == text
-    save_map(fitted, path)
-    loaded = load_map(path)
-    assert loaded.text == text
-    assert np.array_equal(loaded.transform(x), fitted.transform(x))
-
-
 def test_a_file_imports_no_code(tmp_path, monkeypatch):
     path = tmp_path / "map.safetensors"
     monkeypatch.setattr(Doubled, "__module__", "not_imported_here")
@@ -217,12 +202,6 @@ def test_states_of_another_map_are_refused(wrong):
     changed = wrong | state if "weights_" in wrong else wrong
     with pytest.raises(UserError, match="raw: received the state"):
         Raw().set_state(changed)
-
-
-def test_values_that_cannot_be_saved():
-    refused("x_: received 'dict'", pack, {"x_": {}})
-    names = np.array(["a", "b"], dtype=object)
-    assert list(unpack(pack({"x_": names}))["x_"]) == ["a", "b"]
 
 
 def test_a_chain_is_a_transformer_of_scikit_learn():

@@ -11,7 +11,6 @@ from flowbert.data.nli import LABELS, load_nli
 from flowbert.data.sample import sample_encoder_path
 from flowbert.data.sts import STSData, Subset
 from flowbert.errors import FlowbertWarning
-from flowbert.fitting import fit
 from flowbert.methods.augment import WORD_EDITS, MaskedReplacement, edit_words
 from flowbert.methods.examples import Examples, make_examples
 from flowbert.methods.mlm import MLMModule
@@ -184,24 +183,6 @@ def test_sample_and_digest():
     swapped = Examples("letters", columns[::-1], np.arange(6))
     without = Examples("letters", columns)
     assert len({each.digest for each in (examples, drawn, swapped, without)}) == 4
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"corpus": "a.txt"}, "corpus: .*'a.txt', which has no effect on objective so"),
-        ({"nli": "other", "method": "mlm", "corpus": BUILTIN}, "nli: .* no effect on"),
-        ({"data": {"positive": "crop"}}, "data: .* unexpected .*'positive'"),
-        ({"data": {"drop_overlap": True}}, "objective: .* 'drop_overlap'; .* without"),
-        ({"baseline": "zca"}, "baseline: .* no effect on method sbert"),
-    ],
-)
-def test_a_fit_refuses_options_without_effect(options, message, tmp_path):
-    given = {"method": "sbert", "run_dir": tmp_path / "run"} | options
-    if "corpus" not in given and given["method"] == "sbert":
-        given["nli"] = BUILTIN
-    refused(message, fit, **given)
-    assert not (tmp_path / "run").exists()
 
 
 MISTAKES = [

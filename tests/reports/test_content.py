@@ -13,7 +13,7 @@ from flowbert.reports.content import (
     next_commands,
     read_content,
 )
-from flowbert.reports.plots import MOST_LABELS, curve, intervals, plane, training
+from flowbert.reports.plots import MOST_LABELS, curve, intervals, training
 from reports.rows import results, row, sts_rows
 
 
@@ -143,15 +143,6 @@ def test_the_likelihood_is_logged_once(content):
     assert set(frame["measure"]) == {"bits_per_dim", "learning_rate"}
     rows = frame[frame["measure"] == "bits_per_dim"]
     assert rows["value"].tolist() == [-1.0, -1.2, -1.3, -1.4]
-
-
-def test_the_plane_has_results_as_points_and_the_training_as_a_path(
-    content,
-):
-    frame = plane(content).set_index("label")
-    assert frame["step"].dropna().to_dict() == {"flow, training": 40}
-    assert set(frame.index) == {"raw", "whitening", "flow", "flow, training"}
-    assert frame.loc["raw", "uniformity"] == pytest.approx(-0.5)
 
 
 def test_every_label_has_a_row_in_every_column(content):

@@ -3,7 +3,6 @@
 import csv
 import random
 
-import pandas as pd
 import pytest
 
 from flowbert.experiments.intervals import RESULT_COLUMNS
@@ -26,9 +25,6 @@ COLUMN_NAMES = (
     "QNLI auc",
     *(name.replace("_", " ") for name in GEOMETRY),
 )
-
-Cells = dict[tuple[str, str, str], str]
-"""First lines of cells by title, row and column."""
 
 
 def random_rows(seed):
@@ -114,26 +110,6 @@ def test_the_csv_file_is_the_frame(seed, tmp_path):
         assert [record[name] for record in records] == results.frame[name].tolist()
     values = [float(record["value"]) for record in records]
     assert values == results.frame["value"].tolist()
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_the_table_of_results_is_the_frame(seed):
-    results = Results(random_rows(seed), {})
-    for metric, aggregation in (*SHOWN.values(), ("alignment", "all"), ("auc", "all")):
-        table = results.table(metric, aggregation)
-        found = {
-            (method, task): value
-            for (*_, method), values in table.iterrows()
-            for (_, task), value in values.items()
-            if pd.notna(value)
-        }
-        frame = results.frame
-        rows = frame[
-            (frame["metric"] == metric) & (frame["aggregation"] == aggregation)
-        ]
-        assert found == {
-            (each.method, each.task): each.value for each in rows.itertuples()
-        }
 
 
 def test_arguments_of_a_comparison_are_settings(tmp_path):

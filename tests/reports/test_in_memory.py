@@ -3,7 +3,6 @@
 import pytest
 
 from flowbert.experiments import Results, compare
-from flowbert.experiments.analyze import analyze
 from flowbert.fitting import fit
 from flowbert.reports import content_of, print_results, report, save_page
 from helpers import draw_nothing
@@ -40,13 +39,3 @@ def test_a_fit(tmp_path, monkeypatch):
     own = written(run / "report.html")
     assert {"intervals.svg", "training.svg", "bits.svg", "layers.svg"} <= own.keys()
     assert written(report(run, tmp_path / "again" / "report.html")) == own
-
-
-@pytest.mark.slow
-def test_an_analysis(tmp_path):
-    file = tmp_path / "own.analysis.json"
-    analysis = analyze(methods="raw", limit=50, measures="spectra,norms", output=file)
-    assert list(analysis.frames) == ["spectra", "norms"]
-    content = content_of(file, Results([], {}), analysis)
-    own = written(save_page(content, tmp_path / "a" / "report.html"))
-    assert written(report(file, tmp_path / "b" / "report.html")) == own

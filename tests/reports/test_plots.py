@@ -39,10 +39,6 @@ def axes_of(name, content):
     return list(draw(*drawn(name, content)).axes)
 
 
-def texts(labels):
-    return [label.get_text() for label in labels]
-
-
 @pytest.mark.parametrize("name", PLOTS)
 def test_every_facet_has_axes_with_something_on_them(name, content):
     plot, frame = drawn(name, content)
@@ -51,13 +47,6 @@ def test_every_facet_has_axes_with_something_on_them(name, content):
     assert len(figure.axes) == facets
     assert all(ax.has_data() for ax in figure.axes)
     assert figure.get_figwidth() in (5.2, 10.4)
-
-
-def test_intervals(content):
-    first, second = axes_of("intervals", content)
-    assert texts(first.get_yticklabels()) == ["raw", "whitening", "flow"]
-    assert (first.get_title(), second.get_title()) == ("STSB", "QNLI auc")
-    assert first.collections[0].get_paths()[0].vertices[:, 0] == pytest.approx([45, 55])
 
 
 def test_plane(content):
@@ -96,7 +85,7 @@ def test_a_missing_frame_costs_its_own_plots(missing, content):
 def test_constant_sentences_are_drawn(content):
     frame = drawn("map", content)[1].assign(length=5, frequency=5, norm=5)
     for name in ("map", "norms-length", "norms-frequency"):
-        draw(drawn(name, content)[0], frame)
+        assert all(ax.has_data() for ax in draw(drawn(name, content)[0], frame).axes)
 
 
 def test_pictures_are_files_with_their_data(content, tmp_path):

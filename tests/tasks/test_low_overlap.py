@@ -12,14 +12,9 @@ from examples.low_overlap import (
     word_overlap,
     words,
 )
-from experiments.small import WordSums
 from flowbert.data.sts import STSData, Subset, load_sts
-from flowbert.experiments import compare
-from flowbert.tasks import load_task, load_tasks, spearman
-from flowbert.vectors import EmbeddingCache
+from flowbert.tasks import load_task, load_tasks
 from helpers import refused
-
-NO_CACHE = EmbeddingCache(False)
 
 
 @pytest.fixture(scope="module")
@@ -96,34 +91,11 @@ def test_maps_are_fitted_on_all_sentences_of_the_task(data):
     assert low.settings()["level"] == 0.25
 
 
-def test_subsets_keep_their_shares(real):
-    whole, low = load_tasks("STS13,low-overlap:STS13", str(real / "data/senteval"))
-    assert low.strata == (19, 75, 56)
-    assert low.metrics == whole.metrics
-
-
 def test_bins_have_a_pair_to_give():
     gold = np.repeat([0.0, 1.0, 2.0, 3.0], [10, 3, 7, 5])
     order = np.arange(len(gold))[::-1]
     # Bins 0; 1 and 2; 3 is too small, and joins them. The first has 1 of 10, the other 2 of 15.
     assert first_of_bins(order, gold, 0.1).tolist() == [9, 24, 23]
-
-
-def test_words_stand_beside_the_methods():
-    tasks = "SAMPLE,low-overlap:SAMPLE"
-    results = compare(WordSums(), "raw", tasks=tasks, bootstrap=20, cache=NO_CACHE)
-    frame = results.frame
-    rows = frame[frame["metric"] == "spearman"].groupby("task")["method"].agg(set)
-    assert rows["low-overlap:SAMPLE"] == {"raw", "word overlap", "tf-idf"}
-    assert rows["SAMPLE"] == {"raw"}
-    low = load_task("low-overlap:SAMPLE")
-    assert isinstance(low, LowOverlap)
-    expected = spearman(word_overlap(*low.pairs()), low.gold)
-    found = results.score("word overlap", "low-overlap:SAMPLE")
-    assert found == pytest.approx(expected, abs=1e-14)
-    # Neither enters the average, nor is a method.
-    assert "average" not in set(frame["task"])
-    assert not any("tf-idf" in line for line in results.verdicts)
 
 
 def test_tfidf_is_that_of_scikit_learn():

@@ -145,12 +145,6 @@ def test_a_task_scores_again_from_what_results_keep(task, items):
         assert getattr(again, name) == getattr(task, name)
 
 
-@pytest.mark.parametrize("change", [{"kind": "ranking"}, {"more": 1}])
-def test_a_state_that_is_no_task(change):
-    with pytest.raises(UserError, match="task: received"):
-        load_scoring(load_task("SAMPLE").state() | change)
-
-
 def test_scores_of_an_sts_task_and_of_another_scale():
     task = load_task("SAMPLE")
     assert isinstance(task, STS)

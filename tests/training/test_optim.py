@@ -5,13 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from torch.nn import Parameter
 from transformers import get_scheduler
 
 from flowbert.training.optim import SCHEDULES, BertAdam, make_schedule
 
-Array = NDArray[np.float64]
 START = np.random.default_rng(0).normal(size=(3, 2))
 SCALES = np.arange(1.0, 7.0).reshape(3, 2)
 

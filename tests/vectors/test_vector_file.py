@@ -28,26 +28,6 @@ from helpers import refused, rows
 X = rows(50, 6).astype(np.float32)
 
 
-@pytest.fixture(params=[".npy", ".safetensors", ".parquet"])
-def path(request, tmp_path):
-    file = tmp_path / f"vectors{request.param}"
-    write_vectors(file, [X[:20], X[20:]], X.shape, "float32")
-    return file
-
-
-def test_a_file_gives_back_its_rows(path):
-    opened = as_vectors(path)
-    assert opened.shape == X.shape
-    assert len(opened) == len(X)
-    assert np.array_equal(np.concatenate(list(opened.blocks())), X)
-    chosen = np.array([49, 0, 7, 7])
-    assert np.array_equal(opened[chosen], X[chosen])
-    assert opened.digest == as_vectors(path).digest
-    assert isinstance(opened, VectorFile)
-    assert opened.other_columns() is None
-    assert [file.name for file in path.parent.iterdir()] == [path.name]
-
-
 def test_a_folder_of_parquet_files_is_one_table(tmp_path):
     """In the numeric order of their names."""
     for number in range(11):
