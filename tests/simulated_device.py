@@ -1,12 +1,10 @@
-"""A simulated accelerator: a device of torch that computes on the CPU and tells what waits for it.
+"""A simulated accelerator: a device of torch that computes on the CPU.
 
 Torch's PrivateUse1 backend, registered from Python, gives the device; a FakeTensorMode gives its
 tensors, and torch's rules of which devices an operation takes. Each fake tensor has its numbers, on
 the CPU, so that code which depends on them runs as it would, and results can be compared.
 """
 
-import sys
-from collections import Counter
 from contextlib import contextmanager
 from typing import Any
 
@@ -82,24 +80,12 @@ def _autocast(library, name, low):
     library.impl(name, kernel, "AutocastPrivateUse1")
 
 
-class Device(TorchDispatchMode):
-    """Inside of it tensors can be made on the device ``simulated``.
-
-    The host waits where ``torch.cuda.set_sync_debug_mode`` says so: for a number that Python reads,
-    a size that numbers decide, a copy to the CPU, and one from it that is not asynchronous.
-
-    Attributes:
-        counting: Whether host syncs are counted.
-        syncs: How often the host would have waited, by the function of this package.
-        copies: Pinned and asynchronous or not, of each copied tensor, by function.
-    """
+class Device(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Inside of it tensors can be made on the device ``simulated``."""
 
     def __init__(self):
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.device = torch.device(NAME, 0)
-        self.counting = True
-        self.syncs: Counter[str] = Counter()
-        self.copies: Counter[tuple[str, bool, bool]] = Counter()
         self._fake = FakeTensorMode(allow_non_fake_inputs=True)
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -113,11 +99,9 @@ class Device(TorchDispatchMode):
             with self:
                 return func.decompose(*args, **kwargs)
         if func is aten._pin_memory.default:
-            pinned = args[0].clone()
-            pinned.is_pinned_here = True
-            return pinned
+            return args[0].clone()
         if func is aten.is_pinned.default:
-            return hasattr(args[0], "is_pinned_here")
+            return False
         if not placed and target != NAME:
             return func(*args, **kwargs)
         if func is torch.ops.prim.device.default:
@@ -130,12 +114,7 @@ class Device(TorchDispatchMode):
             options["device"] = torch.device("cpu")
         options.pop("pin_memory", None)
         result = func(*numbers, **options)
-        to_cpu = target == "cpu" or _writes_cpu(func, args)
-        if to_cpu or _reads(func, leaves):
-            self._wait()
-        if not placed and func is aten._to_copy.default:
-            self._arrives(args[0], bool(kwargs.get("non_blocking")))
-        if to_cpu:
+        if target == "cpu" or _writes_cpu(func, args):
             return result
         changed = {id(x.numbers): x for x in placed}  # by an operation in place
         return tree_map(
@@ -143,11 +122,7 @@ class Device(TorchDispatchMode):
         )
 
     def _check(self, func, leaves, structure):
-        """Torch's rules of the devices of an operation.
-
-        Raises:
-            RuntimeError: If it takes no tensors of these devices together.
-        """
+        """Torch's rules of the devices of an operation."""
         with self._fake:
             fakes = [self._as_fake(x) for x in leaves]
             args, kwargs = tree_unflatten(fakes, structure)
@@ -170,26 +145,6 @@ class Device(TorchDispatchMode):
         placed.numbers = value
         return placed
 
-    def _arrives(self, value, asynchronous):
-        if value.ndim:  # Lightning's metrics are single numbers
-            pinned = hasattr(value, "is_pinned_here")
-            self.copies[caller(), pinned, asynchronous] += 1
-        if not asynchronous:
-            self._wait()
-
-    def _wait(self):
-        if self.counting:
-            self.syncs[caller()] += 1
-
-
-def _reads(func, leaves):
-    """Whether Python reads a number, or numbers decide a size."""
-    tags = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
-    if func.overloadpacket in (aten.index, aten.index_put, aten.index_put_):
-        # Of a mask the places are read; of numbers nothing is.
-        return any(isinstance(x, Tensor) and x.dtype == torch.bool for x in leaves[1:])
-    return any(tag in func.tags for tag in tags)
-
 
 def _writes_cpu(func, args):
     return func is aten.copy_.default and not isinstance(args[0], FakeTensor)
@@ -205,21 +160,6 @@ def _is_composite(func):
 def numbers_of(value):
     """The numbers of a tensor of the device; anything else as it is."""
     return value.numbers if isinstance(value, FakeTensor) else value  # type: ignore[attr-defined]
-
-
-def caller():
-    """The innermost function of this package or of Lightning on the stack, with a name."""
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        module = str(frame.f_globals.get("__name__", ""))
-        name = frame.f_code.co_name
-        own = module.startswith(
-            ("flowbert.", "pytorch_lightning.", "lightning_fabric.")
-        )
-        if own and not name.startswith("<"):
-            return f"{module.removeprefix('flowbert.')}.{name}"
-        frame = frame.f_back
-    return "outside"
 
 
 def _convert(self, function, _recurse=True):

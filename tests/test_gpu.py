@@ -1,17 +1,12 @@
 """A GPU computes what a CPU does."""
 
 import json
-import warnings
-from collections import Counter
-from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from pytorch_lightning import Callback
 
-from device_steps import ONCE, WAITS, fit, make
+from device_steps import METHODS, fit, make
 from encoders.tiny import SENTENCES, tiny_network, word_tokenizer
 from fits import make_rows
 from flowbert import Model
@@ -22,7 +17,6 @@ from flowbert.encoders.pooling import POOLINGS
 from flowbert.flows import Glow
 from flowbert.maps import MAPS, make_map
 from flowbert.training.optim import BertAdam
-from simulated_device import caller
 
 NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 # The first tests run on the CPU, too.
@@ -109,55 +103,19 @@ def test_sentences_are_encoded_as_on_a_cpu(dtype, bound, device):
     assert (1 - (vectors * expected).sum(axis=1) / lengths).max() < bound
 
 
-class Waits(Callback):
-    """Where the second training step waits for the device, by function of this package.
-
-    For each pass transformers reads whether a batch has padding, which is left out.
-    """
-
-    def __init__(self):
-        self.found: Counter[str] = Counter()
-
-    def on_train_batch_end(self, *_):
-        torch.cuda.set_sync_debug_mode("warn")
-
-    def on_validation_start(self, *_):
-        torch.cuda.set_sync_debug_mode("default")
-
-    @contextmanager
-    def heard(self):
-        with warnings.catch_warnings():
-            warnings.simplefilter("always")
-            warnings.showwarning = self._hear  # type: ignore[assignment]
-            yield
-
-    def _hear(self, message, _category, file, *_):
-        if "synchronizing CUDA operation" in str(message):
-            self.found[Path(file).name if "transformers" in file else caller()] += 1
-
-
 @on_gpu
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
-@pytest.mark.parametrize("method", list(WAITS))
+@pytest.mark.parametrize("method", METHODS)
 def test_a_method_trains_as_on_a_cpu(method, precision, tmp_path):
     module, data = make(method)
-    waits = Waits()
-    with waits.heard():
-        found = fit(
-            *(tmp_path, module, data),
-            accelerator="gpu",
-            devices=1,
-            precision=precision,
-            callbacks=[waits],
-        )
+    options = {"accelerator": "gpu", "devices": 1, "precision": precision}
+    found = fit(tmp_path, module, data, **options)
     module, data = make(method)
     expected = fit(tmp_path, module, data, accelerator="cpu", precision=precision)
     # A GPU draws other noise for a flow.
     tolerance = 0.1 if method == "flow" else 0.05 if "bf16" in precision else 1e-3
     assert found == pytest.approx(expected, rel=tolerance, abs=tolerance)
-    own = {where for where, why in WAITS[method].items() if why != ONCE}
-    assert set(waits.found) - {"masking_utils.py"} == own
 
 
 @on_gpu
