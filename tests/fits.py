@@ -42,14 +42,7 @@ def make_module(**options):
     return FlowModule(**small | {"learning_rate": 0.01} | options)
 
 
-def fit(
-    folder,
-    *callbacks,
-    module=None,
-    data=None,
-    ckpt_path=None,
-    **options,
-):
+def fit(folder, *callbacks, module=None, data=None, ckpt_path=None, **options):
     """Fit, by default for two epochs; the Trainer has the module."""
     writes = any("Checkpoint" in type(each).__name__ for each in callbacks)
     defaults = {

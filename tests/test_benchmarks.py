@@ -1,12 +1,10 @@
 """The benchmarks run; small sizes, no figure of theirs is looked at."""
 
 import json
-import sys
 
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import busy, cache
 from benchmarks.growth import STAGES, Size, measure, vectors
 from benchmarks.harness import BEGIN, END, NotMeasured, Setting, table, write_page
 from flowbert.encoders.backbone import bfloat16_is_fast
@@ -75,21 +73,3 @@ def test_growth(stage, tmp_path):
     row = measure(stage, size)
     assert row["items"] == (20 if stage == "encoding" else 500)
     assert row["peak"] >= row["own"] >= row["before"] > 0
-
-
-@pytest.mark.slow  # starts processes
-def test_busy(monkeypatch, capsys):
-    monkeypatch.setenv("PYTHONPATH", str(busy.ROOT))
-    busy.main(["--only", "bootstrap", "--rounds", "1"])
-    *_, row = capsys.readouterr().out.splitlines()
-    assert row.startswith("| bootstrap | ")
-    assert row.count(" x |") == 2
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache, "ADDITIONS", 2)
-    for stage in cache.STAGES:
-        row = cache.measure(stage, tmp_path, 300, 8)
-        assert row["peak"] > 0
-        assert row["seconds"] > 0

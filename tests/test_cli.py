@@ -24,7 +24,6 @@ from flowbert.cli.commands import load
 from flowbert.cli.line import read_line
 from flowbert.cli.options import (
     COMMANDS,
-    POSITIONAL,
     list_sources,
     option_names,
 )
@@ -32,7 +31,6 @@ from flowbert.cli.parser import make_parser
 from flowbert.cli.signatures import read_signature
 from flowbert.encoders import SentenceEncoder, choose_device
 from flowbert.methods import METHODS, FlowModule
-from helpers import refused
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
@@ -112,11 +110,7 @@ def folder(tmp_path, monkeypatch):
     ("words", "message"), MISTAKES, ids=[case[0] for case in MISTAKES]
 )
 def test_mistakes_are_one_line_before_an_encoder_is_loaded(
-    words,
-    message,
-    folder,
-    capsys,
-    monkeypatch,
+    words, message, folder, capsys, monkeypatch
 ):
     def load_network(*_, **__):
         pytest.fail("an encoder is loaded")
@@ -180,27 +174,6 @@ def test_texts_are_taken_as_they_are(command, method, tmp_path):
     assert {name: again[name] for name in names} == {name: read[name] for name in names}
 
 
-@pytest.mark.parametrize(("command", "method"), [*TRAININGS, *OTHERS])
-def test_null_unsets_what_a_configuration_sets(command, method, tmp_path):
-    parser = make_parser(command, method)
-    needed = GIVEN.get(command, [])
-    positional = {POSITIONAL.get(command)}
-    for name in parser.texts & parser.never_none - positional:
-        refused(
-            rf"{name}: received null; expected",
-            parser.read,
-            [*needed, f"--{name}=null"],
-        )
-    names = sorted(parser.texts - parser.never_none)
-    read = parser.read([*needed, *(f"--{name}=x" for name in names)])
-    assert all(read[name] in ("x", ["x"]) for name in names)
-    config = tmp_path / "config.yaml"
-    config.write_text(parser.dump(read))
-    nulls = [f"--{name}=null" for name in names]
-    again = parser.read([*needed, f"--config={config}", *nulls])
-    assert [again[name] for name in names] == [None] * len(names)
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_describes_every_option(command, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
@@ -238,9 +211,7 @@ def test_the_trace_behind_any_error_is_shown_on_request(words, capsys, monkeypat
         assert ("Traceback (most recent call last):" in text) == (debug == "1")
 
 
-def test_the_trainers_options_are_behind_a_word(
-    capsys,
-):
+def test_the_trainers_options_are_behind_a_word(capsys):
     main(["fit", "--help", "trainer"])
     text = capsys.readouterr().out
     assert "--trainer.accelerator" in text
@@ -314,11 +285,7 @@ SMALL = {
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=[config.stem for config in CONFIGS])
-def test_configurations_run(
-    config,
-    folder,
-    capsys,
-):
+def test_configurations_run(config, folder, capsys):
     first = config.read_text(encoding="utf-8").splitlines()[0]
     command = first.split()[3]
     assert first == f"# python train.py {command} --config configs/{config.name}"
@@ -469,9 +436,7 @@ def test_ctrl_c_promises_what_the_same_command_does(words, capsys, monkeypatch):
     assert ("20 of 80 sentences are in the cache" in error) != is_repeated
 
 
-def test_the_device_of_a_comparison_is_recorded(
-    monkeypatch,
-):
+def test_the_device_of_a_comparison_is_recorded(monkeypatch):
     trainer = Trainer(
         logger=False, enable_checkpointing=False, enable_progress_bar=False
     )

@@ -203,12 +203,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("options", "message"), MISTAKES)
-def test_mistakes(
-    options,
-    message,
-    tmp_path,
-    monkeypatch,
-):
+def test_mistakes(options, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     refused(message, encode, **options)
     assert list(tmp_path.iterdir()) == []

@@ -83,9 +83,7 @@ def test_a_fit_with_a_pooling():
     assert not np.allclose(plain, saved.encode(["A man rides."]))
 
 
-def test_a_saved_part_is_imported_only_where_the_command_says_so(
-    capsys,
-):
+def test_a_saved_part_is_imported_only_where_the_command_says_so(capsys):
     assert run("coupling") in Path("run/results.json").read_text(encoding="utf-8")
     model = Model.load("run")
     assert model.map is not None
@@ -119,9 +117,7 @@ def test_a_task_in_results_is_scored_where_its_module_is_imported():
     refused(r"examples\.extend\.task.*imported before", load_scoring, state)
 
 
-def test_a_measure_is_on_the_page_where_its_module_is_imported(
-    monkeypatch,
-):
+def test_a_measure_is_on_the_page_where_its_module_is_imported(monkeypatch):
     draw_nothing(monkeypatch)
     output, name = Path("own.analysis.json"), "first-directions"
     measures = "spectra,examples.extend.measure.FirstDirections:count=2"
@@ -142,9 +138,7 @@ def test_a_measure_is_on_the_page_where_its_module_is_imported(
     assert "examples.extend.measure" not in sys.modules
 
 
-def test_a_format_is_written_verified_and_described(
-    capsys,
-):
+def test_a_format_is_written_verified_and_described(capsys):
     encoder = SentenceEncoder(max_length=64)
     texts = list(sample_corpus()[:200])
     model = Model(encoder, Whitening(8).fit(encoder.encode(texts)))

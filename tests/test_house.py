@@ -132,26 +132,6 @@ def test_no_dead_code():
     assert dead == set()
 
 
-# Files outside of maps/ that call a method ``fit``, and what they fit.
-FITTING = {
-    "experiments/run.py": "maps: fit_map",
-    "fitting/outcome.py": "raw, of which there is nothing to fit",
-    "training/callbacks.py": "the baseline of a Trainer, which knows no experiments",
-    "methods/heads.py": "a map in the loss of a training, which knows no experiments",
-    "methods/simcse.py": "that head",
-    "analysis/cls_token.py": "a whitening that is no result, but tells what [CLS] holds",
-    "analysis/gaussianity.py": "a covariance of scikit-learn",
-    "analysis/isotropy.py": "an index of scikit-learn",
-    "tasks/probe.py": "a classifier of scikit-learn",
-}
-
-
-def test_maps_are_fitted_in_one_place():
-    """So that no command forgets seed, device or labelled pairs."""
-    found = {place.split(":")[0] for place, _ in called(".fit")}
-    assert {file for file in found if not file.startswith("maps/")} == set(FITTING)
-
-
 # File names that stand for one thing in two rooms: what it is.
 SHARED_FILES = {
     "__init__.py": "what a room shows",

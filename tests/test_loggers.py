@@ -27,13 +27,7 @@ def test_earlier_metrics_are_kept(tmp_path):
 @pytest.mark.parametrize(
     ("name", "mode"), [("wandb", None), ("wandb", ""), ("wandb-offline", "")]
 )
-def test_wandb_without_a_key_is_offline(
-    name,
-    mode,
-    tmp_path,
-    monkeypatch,
-    capsys,
-):
+def test_wandb_without_a_key_is_offline(name, mode, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("WANDB_MODE", "")  # what is written into it is undone
     if mode is None:
         monkeypatch.delenv("WANDB_MODE")

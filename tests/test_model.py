@@ -162,20 +162,6 @@ def test_lists_of_sentences(model):
     assert_array_equal(encode(long), encode([long])[0])
 
 
-def test_an_encoder_that_has_moved(folder, tmp_path):
-    shutil.copytree(folder / "run", tmp_path / "run")
-    shutil.copytree(folder / "bert", tmp_path / "moved")
-    moved = Model.load(tmp_path / "run", encoder=str(tmp_path / "moved"))
-    assert moved.encoder.path == str(tmp_path / "moved")
-    write_tiny(tmp_path / "other", seed=1)
-    refused(
-        r"^encoder: .*weights .*model\.safetensors",
-        Model.load,
-        tmp_path / "run",
-        encoder=str(tmp_path / "other"),
-    )
-
-
 @pytest.mark.parametrize("kind", ["folder", "words"])
 def test_an_encoder_is_found_from_any_folder(kind, tmp_path, monkeypatch):
     """Its path as it was typed, the model and the encoder moved together, the model moved alone."""
@@ -355,12 +341,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("call", "message"), MISTAKES)
-def test_mistakes(
-    call,
-    message,
-    folder,
-    monkeypatch,
-):
+def test_mistakes(call, message, folder, monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     refused(f"^{message}", call, folder)
 

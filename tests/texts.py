@@ -41,12 +41,7 @@ def small_network(kind, config, **options):
     return Backbone(network, trainable().backbone.tokenizer)
 
 
-def examples(
-    method="simcse",
-    size=32,
-    positive="dropout",
-    objective="softmax",
-):
+def examples(method="simcse", size=32, positive="dropout", objective="softmax"):
     text = {"simcse": positive, "sbert": objective}.get(method, "sentences")
     reads = signature(EXAMPLES.parse(text)[0]).parameters
     corpus = CORPUS if "corpus" in reads else None

@@ -48,9 +48,7 @@ def whole():
     return analyze_sample(sample, {"encoder": "bert", "layers": [1, 12]})
 
 
-def test_a_number_that_is_not_finite_is_missing_here_and_in_the_file(
-    tmp_path,
-):
+def test_a_number_that_is_not_finite_is_missing_here_and_in_the_file(tmp_path):
     bits = pd.DataFrame({"density": ["flow", "Gaussian"], "bits": [-1.5, math.inf]})
     analysis = Analysis({}, {"bits": bits})
     assert math.isnan(analysis.frames["bits"]["bits"][1])

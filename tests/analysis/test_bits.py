@@ -11,9 +11,7 @@ from flowbert.flows import Glow
 from helpers import normal
 
 
-def test_bits_of_gaussians_are_their_entropies(
-    monkeypatch,
-):
+def test_bits_of_gaussians_are_their_entropies(monkeypatch):
     monkeypatch.setattr(bits_module, "GAUSSIANS", {"none": 0.0, "all": 1.0})
     # N(0, s^2) has log2(s sqrt(2 pi e)) bits.
     x = normal(40_000, 4) * torch.tensor([1.0, 2.0, 4.0, 8.0], dtype=torch.float64)

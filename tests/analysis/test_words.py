@@ -75,9 +75,7 @@ def test_norms_against_length_and_frequency():
     assert math.isnan(correlations["frequency_correlation"])
 
 
-def test_tokens_are_those_of_the_encoder_without_special_ones(
-    encoder,
-):
+def test_tokens_are_those_of_the_encoder_without_special_ones(encoder):
     lengths = [len(tokens) + 2 for tokens in tokens_of(encoder, TEXTS)]
     assert lengths == list(encoder.lengths(TEXTS))
     assert lengths[-1] == encoder.max_length

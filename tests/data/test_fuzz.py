@@ -71,14 +71,7 @@ def intact(tmp_path_factory):
     "name",
     ["a.csv", "a.csv.gz", "a.tsv", "a.jsonl", "a.parquet", "words.txt", "rows.npy"],
 )
-def test_only_user_errors(
-    tmp_path_factory,
-    intact,
-    name,
-    edits,
-    reader,
-    noise,
-):
+def test_only_user_errors(tmp_path_factory, intact, name, edits, reader, noise):
     content = bytearray(intact[name])
     for place, length, piece in edits:
         place %= len(content) + 1

@@ -165,14 +165,7 @@ HEADER = "pair_ID\tsentence_A\tsentence_B\trelatedness-score\tlabel"
         ),
     ],
 )
-def test_senteval_folders(
-    load,
-    file,
-    row,
-    line,
-    message,
-    senteval,
-):
+def test_senteval_folders(load, file, row, line, message, senteval):
     path = senteval / file
     task = {INPUT: "STS13", GOLD: "STS13", STSB: "STSB", SICK: "SICKR"}[file]
     lines = path.read_text().split("\n")

@@ -116,12 +116,7 @@ def test_real_counts_are_those_of_the_protocol(real, name):
         ("0 1", [0, 5], (0, 5)),
     ],
 )
-def test_the_score_range_of_own_files(
-    scores,
-    given,
-    expected,
-    tmp_path,
-):
+def test_the_score_range_of_own_files(scores, given, expected, tmp_path):
     lines = [f"a,b,{score}" for score in scores.split()]
     path = write(tmp_path / "own.csv", "sentence1,sentence2,score", *lines)
     data = load_sts(str(path), score_range=given)

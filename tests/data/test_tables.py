@@ -81,12 +81,7 @@ def texts_of(signs):
     quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
     columns=st.sampled_from([["text"], ["text", "score"], ["score", "text"]]),
 )
-def test_a_tsv_of_pandas_comes_back(
-    tmp_path_factory,
-    texts,
-    quoting,
-    columns,
-):
+def test_a_tsv_of_pandas_comes_back(tmp_path_factory, texts, quoting, columns):
     path = tmp_path_factory.getbasetemp() / "pandas.tsv"
     frame = pd.DataFrame({"text": texts, "score": range(len(texts))})
     frame[columns].to_csv(path, sep="\t", index=False, quoting=quoting)

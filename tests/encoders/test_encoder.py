@@ -206,9 +206,7 @@ def test_tokens_after_truncation(tiny):
     assert features["input_ids"][2, -1] == encoder.backbone.tokenizer.sep_token_id
 
 
-def test_cut_sentences_are_told_wherever_they_are_encoded(
-    bert,
-):
+def test_cut_sentences_are_told_wherever_they_are_encoded(bert):
     short = bert.variant(max_length=6)
     texts = ["", "the cat sleeps on", "the cat sleeps on the mat"]
     assert bert.lengths(texts) == [2, 6, 8]

@@ -284,9 +284,7 @@ def test_a_changed_folder_of_sentence_transformers(change, folder, tmp_path):
     assert_allclose(fresh, plain, rtol=0, atol=TOLERANCE)
 
 
-def test_files_that_change_after_loading_are_not_those_of_the_model(
-    folder,
-):
+def test_files_that_change_after_loading_are_not_those_of_the_model(folder):
     pytest.importorskip("sentence_transformers")
     dense = ("Dense", {"in_features": 16, "out_features": 6, "bias": False})
     add_modules(folder, ("Pooling", {}), dense)

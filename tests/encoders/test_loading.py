@@ -347,9 +347,7 @@ def test_a_folder_says_how_it_is_used(number, name, folder):
     assert again.identity == encoder.identity
 
 
-def test_settings_that_only_the_library_computes_are_named_where_it_cannot(
-    folder,
-):
+def test_settings_that_only_the_library_computes_are_named_where_it_cannot(folder):
     sentence_transformers = pytest.importorskip("sentence_transformers")
     add_modules(folder, MEAN)
     settings = folder / "config_sentence_transformers.json"

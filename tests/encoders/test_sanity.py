@@ -190,9 +190,7 @@ def test_a_pooling_that_reads_an_outlier_is_told(pooling, sink):
         variant.encode(SENTENCES)
 
 
-def test_a_pooling_that_weighs_an_outlier_with_zero_is_not(
-    sink,
-):
+def test_a_pooling_that_weighs_an_outlier_with_zero_is_not(sink):
     weights = torch.ones(21)
     weights[5] = 0
     variant = SentenceEncoder(

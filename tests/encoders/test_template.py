@@ -44,9 +44,7 @@ def states_of(encoder, text, layer):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_last_token_is_that_of_the_template_and_means_are_of_the_sentence(
-    kind,
-):
+def test_the_last_token_is_that_of_the_template_and_means_are_of_the_sentence(kind):
     special = 1 if kind == "bert" else 0
     last = encoder_of(kind, layers="last", pooling="last_token", template=AROUND)
     span = last.variant(pooling="mean", layers=2)

@@ -1,10 +1,8 @@
 """One map, one corpus, one task: every way gives the same figures, or refuses in one line."""
 
 import itertools
-from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from equivalence.ways import (
@@ -14,14 +12,11 @@ from equivalence.ways import (
     differences,
     exported_model,
     may_refuse,
-    rows_of,
     sentence_transformers,
     unless_refused,
 )
 from flowbert.exports import SentenceTransformers
-from flowbert.maps import MAPS, make_map
-from flowbert.methods import FlowModule
-from flowbert.model import Model
+from flowbert.maps import MAPS
 
 OPTIONS = [
     "whitening:shrinkage=0.1",
@@ -94,24 +89,6 @@ def test_figures_of_the_development_split(method, lab):
         assert may_refuse(by_validate, method)
     else:
         assert differences(rows, lab.reference(method, "dev")) == ""
-
-
-@pytest.mark.parametrize("init", ["actnorm", "whitening"])
-def test_noise_that_is_not_given(init, lab):
-    noise = {"actnorm": 0.05, "whitening": 0.0001}[init]
-    text, given = f"flow:init={init}:steps=2", f"flow:init={init}:noise={noise}:steps=2"
-    results = lab.compare([text, given])
-    run = lab.run("flow", model={"init": init}, trainer={"max_steps": 2})
-    figures = [rows_of(results, each)["value"] for each in (text, given)]
-    figures.append(rows_of(run.results, "flow")["value"])
-    for each in figures[1:]:
-        pd.testing.assert_series_equal(each, figures[0])
-    assert make_map(given).text == make_map(text).text
-    assert run.results.record["training"]["model.noise"] == noise
-    module = FlowModule.load_from_checkpoint(run.checkpoint, weights_only=True)
-    assert module.hparams["noise"] == noise
-    loaded: Any = Model.load(run.folder).map
-    assert (loaded.noise, loaded.text) == (noise, make_map(text).text)
 
 
 # What an export promises of a pass of its program and one of ours: 168 u = 1e-5 in a cosine. The

@@ -72,14 +72,7 @@ class Lab:
         max_sentences: Sentences that maps are fitted on; None for all.
     """
 
-    def __init__(
-        self,
-        folder,
-        encoder,
-        task,
-        senteval,
-        max_sentences=None,
-    ):
+    def __init__(self, folder, encoder, task, senteval, max_sentences=None):
         self.folder = folder
         self.options = encoder
         self.data = {"tasks": task, "senteval": str(senteval)}

@@ -2,8 +2,6 @@
 
 import json
 import shlex
-import shutil
-import warnings
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -22,14 +20,10 @@ from flowbert.analysis.cls_token import (
     warn_of_cls,
 )
 from flowbert.cli import main
-from flowbert.data.corpus import load_corpus
 from flowbert.data.sample import sample_corpus
-from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoder
+from flowbert.encoders import EncoderOptions, SentenceEncoder
 from flowbert.errors import FlowbertWarning
 from flowbert.experiments.advise import advise
-from flowbert.exports import export
-from flowbert.maps import Whitening
-from flowbert.model import Model
 from flowbert.vectors import EmbeddingCache
 from helpers import refused
 
@@ -84,37 +78,6 @@ def test_a_folder_of_sentence_transformers_keeps_what_it_is(pooling, tmp_path):
     assert (advice.layers, advice.pooling, advice.method) == ("last", pooling, "raw")
 
 
-def test_a_folder_with_further_modules_is_used_as_it_is(corpus, pairs, tmp_path):
-    pytest.importorskip("sentence_transformers")
-    encoder = SentenceEncoder()
-    model = Model(
-        encoder, Whitening(8).fit(encoder.encode(load_corpus(corpus).sentences))
-    )
-    export(model, tmp_path / "export")
-    advised = {}
-    for name in ("export", "plain"):
-        folder = tmp_path / name
-        if name == "plain":  # as if sentence-transformers had written it
-            shutil.copytree(tmp_path / "export", folder)
-            (folder / "flowbert.json").unlink()
-            shutil.rmtree(folder / "model")
-        else:
-            with pytest.warns(FlowbertWarning, match="is used without the map"):
-                open_encoder(str(folder))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            advised[name] = advise(corpus, str(folder))
-    assert advised["export"].method == RECIPE[-1]
-    assert advised["plain"].method == "raw"
-    assert "--encoder.layers" not in advised["plain"].text
-    given = {"tasks": pairs[0], "bootstrap": 0}
-    results = compare(str(tmp_path / "plain"), "raw,advised", **given)
-    raw, followed = (results.score(name, "one") for name in ("raw", "advised: raw"))
-    assert raw == followed
-    expected = compare(methods=[model], **given)
-    assert raw == pytest.approx(expected.score("whitening", "one"))
-
-
 def test_any_other_encoder_gets_the_recipe(corpus, tmp_path):
     SentenceEncoder(pooling="cls").save(tmp_path / "cls")
     trained = advise(corpus, str(tmp_path / "cls"))
@@ -151,20 +114,12 @@ def test_learned_token_weights_are_kept(corpus, pairs, tmp_path):
     advice = advise(corpus, path)
     used = (advice.layers, advice.pooling, advice.method)
     assert used == ("0", "learned_weights", RECIPE[-1])
-    # The weights are those of the folder, whatever else is compared.
-    options = EncoderOptions(path, pooling=["mean", "learned_weights"])
-    given = {"corpus": corpus, "tasks": pairs[0], "bootstrap": 0}
-    with pytest.warns(FlowbertWarning, match="was trained with pooling"):
-        results = compare(options, f"advised,{RECIPE[-1]}", **given)
-    alone = compare(path, RECIPE[-1], **given)
-    expected = alone.score(RECIPE[-1], "one")
-    frame = results.frame
-    frame = frame[
-        (frame["metric"] == "spearman") & (frame["pooling"] == "learned_weights")
-    ]
-    scores = frame.set_index("method")["value"].to_dict()
-    names = (f"advised: {RECIPE[-1]}", RECIPE[-1])
-    assert scores == dict.fromkeys(names, expected)
+    given: dict[str, Any] = {"corpus": corpus, "tasks": pairs[0], "bootstrap": 0}
+    results = compare(path, f"advised,{RECIPE[-1]}", **given)
+    followed, direct = (
+        results.score(name, "one") for name in (f"advised: {RECIPE[-1]}", RECIPE[-1])
+    )
+    assert followed == direct
 
 
 @pytest.mark.parametrize("folder", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -207,13 +162,7 @@ def run_commands(text):
 
 
 @pytest.mark.parametrize("raw", [pytest.param(True, marks=pytest.mark.slow), False])
-def test_its_commands_run(
-    raw,
-    corpus,
-    tmp_path,
-    monkeypatch,
-    capsys,
-):
+def test_its_commands_run(raw, corpus, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("PAIRS.csv").write_text(
         "sentence1,sentence2,score\na dog,a cat,1\na cat,two cats,4\nyes,no,0\n"
@@ -246,12 +195,7 @@ def test_its_commands_run(
     ],
 )
 def test_commands_have_the_options_that_were_given_and_no_others(
-    name,
-    corpus,
-    column,
-    flags,
-    tmp_path,
-    monkeypatch,
+    name, corpus, column, flags, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
     pairs = [json.dumps({"premise": x, "hypothesis": x, "label": 0}) for x in SENTENCES]
@@ -304,12 +248,7 @@ def test_a_weight_of_an_uninformative_cls_is_warned_of(pooling, sentences, warns
         ({"encoder": "words.txt"}, "encoder: received words.txt"),
     ],
 )
-def test_mistakes(
-    options,
-    message,
-    tmp_path,
-    monkeypatch,
-):
+def test_mistakes(options, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     Path("words.txt").write_text("dog 1.0 2.0\n")

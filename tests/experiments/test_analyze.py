@@ -111,12 +111,7 @@ def test_fitted_maps_and_models_are_used_as_they_are(corpus, words):
         ({"encoder": EncoderOptions(layers=["last", "first_last"])}, "encoder: rec"),
     ],
 )
-def test_mistakes(
-    options,
-    message,
-    tmp_path,
-    monkeypatch,
-):
+def test_mistakes(options, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("few.txt").write_text("a dog runs\n" * 300)
     refused(message, analyze, **options)

@@ -165,11 +165,7 @@ def views(results, folder):
 
 
 @pytest.mark.parametrize("bootstrap", [None, (50, 3)])
-def test_results_of_a_file_are_those_of_the_run(
-    bootstrap,
-    everything,
-    tmp_path,
-):
+def test_results_of_a_file_are_those_of_the_run(bootstrap, everything, tmp_path):
     results, output = everything
     made = []
     for name, given in (("run", copy(results)), ("file", Results.load(output))):

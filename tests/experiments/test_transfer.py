@@ -55,9 +55,7 @@ def test_a_difference_within_noise_is_not_told(encoder):
     assert told(encoder, "news.txt", [STS(SAMPLE)], nearly=nearly) == []
 
 
-def test_without_development_pairs_there_is_nothing_to_tell(
-    encoder,
-):
+def test_without_development_pairs_there_is_nothing_to_tell(encoder):
     test_only = STSData("TEST", {"test": SAMPLE.splits["test"]})
     tasks = [STS(test_only), Lexical(SAMPLE)]
     assert told(encoder, "news.txt", tasks, one=one_direction()) == []

@@ -66,12 +66,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("wrong", "message"), MISTAKES)
-def test_mistakes(
-    wrong,
-    message,
-    tmp_path,
-    monkeypatch,
-):
+def test_mistakes(wrong, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, arrays in FILES.items():
         np.savez(name, **arrays)

@@ -78,9 +78,7 @@ def test_settings_scores_and_cosines(model, encoder):
     assert "87.5" not in text
 
 
-def test_scores_of_a_format_with_a_loss_are_of_the_model(
-    encoder,
-):
+def test_scores_of_a_format_with_a_loss_are_of_the_model(encoder):
     measured = Model(encoder, fit_map(MAP, encoder.encode(TEXTS)))
     measured.estimate_cosines(TEXTS)
     settings = SETTINGS | {"results": results_of(encoder), "limits": ["It is so."]}
@@ -129,9 +127,7 @@ def test_the_method_of_a_map(model, encoder):
         model_card(model, **SETTINGS, results=Results(two, {}))
 
 
-def test_results_of_another_run_are_of_the_same_encoder(
-    encoder,
-):
+def test_results_of_another_run_are_of_the_same_encoder(encoder):
     results = compare(encoder, ["raw"], tasks=[PAIRS], bootstrap=0)
     check_results(results, encoder)
     other = encoder.variant(layers="last", max_length=64)

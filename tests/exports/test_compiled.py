@@ -55,13 +55,7 @@ def check(fitted, dim=16):
     init=st.sampled_from(INITS),
 )
 def test_a_flow_is_two_layers_per_coupling_and_one(
-    dim,
-    levels,
-    depth,
-    width,
-    mixing,
-    mixing_init,
-    init,
+    dim, levels, depth, width, mixing, mixing_init, init
 ):
     flow = moved_flow(
         rows(dim=dim),

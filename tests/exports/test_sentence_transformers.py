@@ -72,13 +72,7 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize(("pooling", "layers"), SETTINGS)
-def test_maps_after_layers_and_poolings(
-    pooling,
-    layers,
-    bert,
-    maps,
-    transformer,
-):
+def test_maps_after_layers_and_poolings(pooling, layers, bert, maps, transformer):
     encoder = bert.variant(layers=layers, pooling=pooling, count_over=TEXTS)
     plain = (pooling, layers) == ("mean", "first_last")
     for name in maps if plain else ("none", "whitening", CHAINS[-1]):
@@ -211,14 +205,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("make", "options", "message"), MISTAKES)
-def test_mistakes(
-    make,
-    options,
-    message,
-    bert,
-    tmp_path,
-    monkeypatch,
-):
+def test_mistakes(make, options, message, bert, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=f"^{message}"):
         export(make(bert), **{"to": "to"} | options)

@@ -93,11 +93,7 @@ def test_the_last_token_is_that_of_some_decoders(bert, tmp_path):
     ],
 )
 def test_other_layers_poolings_maps_and_prompts_are_left_out(
-    options,
-    name,
-    parts,
-    bert,
-    tmp_path,
+    options, name, parts, bert, tmp_path
 ):
     encoder = SentenceEncoder(bert.path, max_length=9, **options)
     assert check(made(encoder, name), tmp_path / "to") == f"{LEFT_OUT}{parts}"
@@ -117,12 +113,7 @@ IDENTITY, TANH = nn.Identity(), nn.Tanh()
     ],
 )
 def test_modules_of_others_are_joined_to_the_map_where_they_are_affine(
-    activations,
-    normalized,
-    name,
-    said,
-    bert,
-    tmp_path,
+    activations, normalized, name, said, bert, tmp_path
 ):
     from sentence_transformers.base.modules import Dense, Transformer
     from sentence_transformers.sentence_transformer.modules import Normalize, Pooling

@@ -157,9 +157,7 @@ def test_latents_of_any_number_of_rows():
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_precision_is_that_of_the_flow_whatever_surrounds_it(
-    dtype,
-):
+def test_precision_is_that_of_the_flow_whatever_surrounds_it(dtype):
     x = batch(64, 48)
     flow = Glow(48, mixing_init="rotation", coupling="affine")
     flow.initialize(x)

@@ -141,9 +141,7 @@ def test_torch_and_numpy_give_the_same_of_the_same_kind(estimator):
     assert np.array_equal(by_torch.transform(x), from_numpy)
 
 
-def test_inverse_transform_returns_the_rows_where_nothing_is_reduced(
-    estimator,
-):
+def test_inverse_transform_returns_the_rows_where_nothing_is_reduced(estimator):
     x = rows(300, 6)
     fitted = fit(estimator, x)
     mapped = fitted.transform(x)

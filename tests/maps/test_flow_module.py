@@ -24,14 +24,7 @@ ROWS = make_rows(600)
 close = torch.testing.assert_close
 
 
-def fitted(
-    folder,
-    rows=ROWS,
-    *,
-    max_epochs=1,
-    precision="32-true",
-    **options,
-):
+def fitted(folder, rows=ROWS, *, max_epochs=1, precision="32-true", **options):
     module, data = make_module(**options), RowsDataModule(rows, held_out=0.1)
     trainer = {"max_epochs": max_epochs, "precision": precision}
     return module, fit(folder, module=module, data=data, **trainer)
@@ -77,9 +70,7 @@ def test_logged_figures_are_the_likelihoods(tmp_path):
     close(torch.cat(predicted), module.flow.latents(torch.from_numpy(ROWS)))
 
 
-def test_noise_is_a_share_of_the_variance_and_spreads_dead_dimensions(
-    tmp_path,
-):
+def test_noise_is_a_share_of_the_variance_and_spreads_dead_dimensions(tmp_path):
     x = np.random.default_rng(0).normal(size=(512, 8)).astype(np.float32)
     x[:, 3] *= 1e-7
     module, trainer = fitted(tmp_path, x, dim=8, noise=0.25, learning_rate=1e-9)

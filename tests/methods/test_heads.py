@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pytorch_lightning import Callback, Trainer
+from pytorch_lightning import Callback
 from transformers import BertConfig, BertModel
 
 from fits import EveryBatch, differences, fit, tensors
@@ -14,7 +14,6 @@ from flowbert.errors import UserError
 from flowbert.maps import make_map
 from flowbert.methods.heads import AffineHead
 from flowbert.methods.simcse import SimCSEModule
-from flowbert.training.trainer import quiet_lightning
 from helpers import refused
 from texts import examples, small_network, step, text_data
 
@@ -131,32 +130,6 @@ def test_a_resumed_fit_ends_like_the_whole(head, every, accumulate, tmp_path):
     for batch in (1, 2):  # with accumulation at a step, and between two
         file = tmp_path / f"batch-{batch:02}.ckpt"
         assert differences(whole, run(ckpt_path=file)) == [], batch
-
-
-def test_a_checkpoint_is_validated_with_its_map(tmp_path):
-    module, data = make()
-    trainer = fit(
-        tmp_path,
-        EveryBatch(tmp_path),
-        module=module,
-        data=data,
-        max_epochs=1,
-    )
-    expected = float(trainer.callback_metrics["val/loss"])
-    other, data = make()
-    options: dict[str, Any] = {"enable_progress_bar": False, "logger": False}
-    path = tmp_path / "batch-04.ckpt"
-    with quiet_lightning():
-        trainer = Trainer(accelerator="cpu", enable_checkpointing=False, **options)
-        (saved,) = trainer.validate(other, data, path, verbose=False, weights_only=True)
-        (fitted,) = trainer.validate(make()[0], data, verbose=False)
-    assert saved["val/loss"] == pytest.approx(expected, rel=1e-5)
-    assert torch.equal(other.head.weight, module.head.weight)
-    assert fitted["val/loss"] > 0  # of a map that was fitted for it
-    loaded = SimCSEModule.load_from_checkpoint(
-        path, encoder=make()[0].encoder, weights_only=True
-    )
-    assert torch.equal(loaded.head.weight, module.head.weight)
 
 
 def test_two_texts_of_a_map_are_one_setting():

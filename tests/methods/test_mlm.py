@@ -11,7 +11,6 @@ from fits import fit
 from flowbert.data.corpus import load_corpus
 from flowbert.errors import UserError
 from flowbert.methods.examples import make_examples
-from flowbert.methods.losses import mean_pair_cosine
 from flowbert.methods.masking import (
     IGNORED,
     mask_tokens,
@@ -174,25 +173,6 @@ def test_validation_is_weighted_by_chosen_tokens(tmp_path):
     (logged,) = trainer.validate(module, data, verbose=False)
     assert logged["val/mlm_loss"] == pytest.approx(total / count)
     assert logged["val/mlm_accuracy"] == pytest.approx(right / count)
-
-
-@pytest.mark.slow
-def test_training_predicts_better_and_spreads_words(tmp_path):
-    cosines = []
-    for weight in (0.0, 1.0):
-        encoder = trainable()
-        module = MLMModule(encoder, cosreg_weight=weight, learning_rate=1e-3)
-        of = make_examples("sentences", load_corpus("builtin-sample")).sample(960, 0)
-        data = text_data(encoder, of, batch_size=16, held_out=0.1)
-        losses = []
-        for epochs in (0, 1):
-            trainer = fit(tmp_path, module=module, data=data, max_epochs=epochs)
-            (metrics,) = trainer.validate(module, data, verbose=False)
-            losses.append(metrics["val/mlm_loss"])
-        assert losses[1] < losses[0] - 1
-        words = module.predictor.get_input_embeddings().weight.detach()
-        cosines.append(float(mean_pair_cosine(words)))
-    assert cosines[1] < cosines[0] - 0.05
 
 
 def test_new_prediction_layers_are_told(tmp_path):

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 import torch
 
-from fits import fit
 from flowbert.methods.examples import OBJECTIVES
 from flowbert.methods.losses import cosine_loss, softmax_loss, triplet_loss
 from flowbert.methods.sbert import SBERTModule
@@ -56,18 +55,3 @@ def test_the_seed_decides_the_classifier():
     first, again, other = (layer.weight for layer in weights if layer is not None)
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_training_lowers_the_loss(objective, tmp_path):
-    encoder = trainable()
-    module: Any = SBERTModule(encoder, objective, learning_rate=3e-4)
-    of = examples("sbert", size=960, objective=objective)
-    data = text_data(encoder, of, batch_size=16, held_out=0.1)
-    losses = []
-    for epochs in (0, 1):
-        trainer = fit(tmp_path, module=module, data=data, max_epochs=epochs)
-        (metrics,) = trainer.validate(module, data, verbose=False)
-        losses.append(metrics["val/loss"])
-    assert losses[1] < 0.9 * losses[0]

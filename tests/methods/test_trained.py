@@ -43,14 +43,7 @@ SENTENCES = ["the cat sleeps", "a big dog runs on the mat", "été 東京"]
 pytestmark = pytest.mark.filterwarnings("ignore:Be aware that when using `ckpt_path`")
 
 
-def train(
-    method,
-    folder,
-    *callbacks,
-    seed=0,
-    pooling="mean",
-    **options,
-):
+def train(method, folder, *callbacks, seed=0, pooling="mean", **options):
     """Three batches of 8 in each of two epochs, with all that is random."""
     encoder = trainable(pooling=pooling)
     given: dict[str, dict[str, Any]] = {

@@ -7,13 +7,14 @@ import pytest
 
 from flowbert.analysis.bands import prepare_cosines
 from flowbert.errors import FlowbertWarning
+from flowbert.experiments import Results
 from flowbert.reports.content import (
     PageContent,
     join_contents,
     next_commands,
     read_content,
 )
-from flowbert.reports.plots import MOST_LABELS, curve, intervals, training
+from flowbert.reports.plots import MOST_LABELS, curve, intervals
 from reports.rows import results, row, sts_rows
 
 
@@ -138,13 +139,6 @@ def test_tasks_may_be_paths_and_the_test_split_is_no_validation():
     assert curve(only_test)["task"].tolist() == ["a/b.csv test"]
 
 
-def test_the_likelihood_is_logged_once(content):
-    frame = training(content)
-    assert set(frame["measure"]) == {"bits_per_dim", "learning_rate"}
-    rows = frame[frame["measure"] == "bits_per_dim"]
-    assert rows["value"].tolist() == [-1.0, -1.2, -1.3, -1.4]
-
-
 def test_every_label_has_a_row_in_every_column(content):
     frame = intervals(content)
     assert frame.groupby("column", sort=False)["label"].agg(list).to_dict() == {
@@ -161,12 +155,18 @@ def test_splits_are_columns_and_too_many_labels_are_none():
     assert intervals(PageContent("", many)).empty
 
 
-def test_shares_of_cosines_sum_to_one_and_empty_ends_are_cut(
-    content,
-):
+def test_shares_of_cosines_sum_to_one_and_empty_ends_are_cut(content):
     frame = prepare_cosines(content.analysis.frames["band_cosines"])
     sums = frame.groupby(["method", "gold_from"])["share"].sum()
     assert sums.to_numpy() == pytest.approx(1)
     # The cosines were drawn from (-0.5, 0.5), the bins are 0.04 wide.
     assert frame["cosine_from"].min() >= -0.54
     assert frame["cosine_to"].max() <= 0.54
+
+
+def test_arguments_of_a_comparison_are_settings(tmp_path):
+    record = {"config": {"seeds": [0, 1]}}
+    rows = sts_rows("raw", "STSB")
+    Results(rows, record).save(tmp_path / "results.json")
+    settings = read_content(tmp_path / "results.json").settings["value"].to_dict()
+    assert settings == {"config.seeds": "[0, 1]"}

@@ -94,12 +94,7 @@ def test_the_page_of_a_run(written, folder):
     assert files == {f"{name}.{kind}" for name in PLOTS for kind in kinds} | {MANIFEST}
 
 
-def save(
-    folder,
-    rows,
-    name="results.json",
-    **record,
-):
+def save(folder, rows, name="results.json", **record):
     Results(rows, record).save(folder / name)
     return folder / name
 
@@ -125,12 +120,6 @@ def test_files_of_the_user_stay(tmp_path):
     refused(r"figures: holds own\.svg", report, path, page)
     assert own.read_text() == "mine"
     own.unlink()
-    for _ in range(2):
-        report(path, page)
-    picture = page.with_name("figures") / "intervals.svg"
-    picture.write_text("edited")
-    refused(r"intervals\.svg.*changed since", report, path, page)
-    assert picture.read_text() == "edited"
     page.write_text("<html>my own page")
     refused(r"output: .*report\.html, which is not a page", report, path, page)
     assert page.read_text() == "<html>my own page"

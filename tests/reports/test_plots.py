@@ -9,7 +9,7 @@ import pytest
 from matplotlib.colors import to_hex
 
 from flowbert.analysis import MEASURES, Analysis
-from flowbert.analysis.drawing import draw, method_colours, save_picture, short
+from flowbert.analysis.drawing import draw, method_colours, save_picture
 from flowbert.analysis.measure import measure_of
 from flowbert.reports.page import plots_of
 from flowbert.reports.plots import CONTENT_PLOTS
@@ -57,9 +57,7 @@ def test_plane(content):
     assert lines["flow"].get_color() == lines["flow, training"].get_color()
 
 
-def test_histograms_of_latents_have_the_area_of_the_density(
-    content,
-):
+def test_histograms_of_latents_have_the_area_of_the_density(content):
     for ax in axes_of("latent-norms", content):
         heights = [bar.get_height() * bar.get_width() for bar in ax.patches]
         assert sum(heights) == pytest.approx(1)
@@ -120,14 +118,6 @@ def test_captions_speak_of_what_is_drawn(content):
     assert "may rise" in caption("training", replace(content, metrics=rising))
 
 
-def test_equal_lengths_are_one_number(content):
-    plot, frame = drawn("map", content)
-    frame = frame.assign(length=11)
-    for ax in draw(plot, frame).axes:
-        (legend,) = ax.get_legend_handles_labels()[1]
-        assert legend == f"11 {frame['unit'].iloc[0]}"
-
-
 def test_names_of_users_stay_text(content, tmp_path):
     frame = pd.DataFrame({"method": NASTY, "direction": 1, "share": 0.5})
     plot, _ = drawn("spectra", content)
@@ -146,11 +136,3 @@ def test_colours_are_of_families():
     assert colours["whitening-64+flow"] == method_colours(["flow"])["flow"]
     assert colours["raw"] == method_colours(["raw*", "raw"])["raw*"]
     assert all(to_hex(colour) == colour for colour in colours.values())
-
-
-def test_short_keeps_beginning_and_end():
-    assert short("a\n b") == "a b"
-    cut = short("begin" + "x" * 99 + "end", 20)
-    assert len(cut) == 20
-    assert cut.startswith("begin")
-    assert cut.endswith("end")

@@ -2,10 +2,8 @@
 
 import math
 
-import pandas as pd
 import pytest
 
-from flowbert.analysis import Table
 from flowbert.reports.result_tables import (
     labels,
     notes,
@@ -138,13 +136,3 @@ def test_text_continues_below_in_narrow_terminals():
         assert text.count("50.00") == text.count("[45.0, 55.0]") == 24
         assert all(task in text for task in tasks)
     assert len(wide.splitlines()) == 5
-
-
-def test_settings_go_below_the_name_in_narrow_terminals():
-    name = "advised: whitening:shrinkage=0.3 (embedding_last, zipf)"
-    cells = pd.DataFrame({"STSB": ["1.00\n[0, 2]"], "SICKR": ["3.00"]}, index=[name])
-    narrow = table_text(Table("", cells), 60).splitlines()
-    assert narrow[1].split()[-2:] == ["1.00", "3.00"]
-    assert narrow[2].startswith("  (embedding_last, zipf)")
-    assert max(map(len, narrow)) <= 60
-    assert name in table_text(Table("", cells), 90)

@@ -9,10 +9,9 @@ from examples.low_overlap import (
     LowOverlap,
     first_of_bins,
     tfidf_cosine,
-    word_overlap,
     words,
 )
-from flowbert.data.sts import STSData, Subset, load_sts
+from flowbert.data.sts import load_sts
 from flowbert.tasks import load_task, load_tasks
 from helpers import refused
 
@@ -42,42 +41,6 @@ def test_gold_scores_are_distributed_as_those_of_all_pairs(kind, share, data):
     widest = np.unique(subset.scores, return_counts=True)[1].min() + 1 / share
     bound = widest / len(subset) + 0.5 / task.count
     assert gold_distance(task.gold, subset.scores) <= bound
-
-
-@pytest.mark.parametrize("level", [0.0, 0.25, 1.0])
-def test_what_is_taken_of_a_bin_is_nearest_to_the_level(level, data):
-    (subset,) = data.split("test")
-    overlap = word_overlap(subset.sentences1, subset.sentences2)
-    distance = np.abs(overlap - np.quantile(overlap, level, method="nearest"))
-    task = LowOverlap(data, level=level)
-    kept = set(zip(*task.pairs(), strict=True))
-    pairs = list(zip(subset.sentences1, subset.sentences2, strict=True))
-    taken = np.array([pair in kept for pair in pairs])
-    scores, sizes = np.unique(subset.scores, return_counts=True)
-    alone = scores[sizes >= 10]
-    assert len(alone)
-    for score in alone:  # those that are a bin of their own, or the first scores of one
-        own = subset.scores == score
-        if taken[own].any():
-            left = distance[own & ~taken]
-            assert distance[own & taken].max() <= left.min() + 1e-15
-
-
-def test_the_order_of_pairs_and_of_their_sentences_is_irrelevant(data):
-    (subset,) = data.split("test")
-    order = np.random.default_rng(0).permutation(len(subset))
-    first = [subset.sentences2[row] for row in order]
-    second = [subset.sentences1[row] for row in order]
-    moved = Subset(subset.name, tuple(first), tuple(second), subset.scores[order])
-    tasks = [
-        LowOverlap(STSData("SAMPLE", {"test": [own]}, (0, 5)))
-        for own in (subset, moved)
-    ]
-    chosen = []
-    for task in tasks:
-        rows = zip(*task.pairs(), task.gold.tolist(), strict=True)
-        chosen.append(sorted((*sorted([a, b]), score) for a, b, score in rows))
-    assert chosen[0] == chosen[1]
 
 
 def test_maps_are_fitted_on_all_sentences_of_the_task(data):

@@ -1,8 +1,6 @@
 """The baseline, the log of steps, and when and how checkpoints are written."""
 
 import math
-import os
-import pickle
 from pathlib import Path
 
 import numpy as np
@@ -219,31 +217,6 @@ def test_the_best_figure_is_remembered_in_another_folder(tmp_path):
     refused(r"of step 10, .* ended at step 7", best.best_weights, 7)
     (first / "best.ckpt").unlink()
     refused(r"best weights .* are gone", part, second, **options)
-
-
-@pytest.mark.parametrize(
-    "options", [{"every_n_steps": 0}, {"every_n_minutes": -1.0}], ids=str
-)
-def test_bad_arguments(options):
-    ((name, value),) = options.items()
-    refused(f"{name}: received {value}", checkpoint_callbacks, "folder", **options)
-
-
-def test_checkpoints_appear_whole_and_bring_no_code(tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    file, plugin = tmp_path / "x.ckpt", AtomicCheckpointIO()
-    plugin.save_checkpoint({"a": torch.ones(3)}, file)
-    with monkeypatch.context() as patch:
-        patch.setattr(torch, "save", full)
-        refused("No space", plugin.save_checkpoint, {"a": torch.zeros(3)}, file)
-    assert [path.name for path in tmp_path.iterdir()] == ["x.ckpt"]
-    content = plugin.load_checkpoint(file, weights_only=False)
-    assert content["a"].tolist() == [1, 1, 1]
-    torch.save({"a": os.system}, file)
-    with pytest.raises(pickle.UnpicklingError):
-        plugin.load_checkpoint(file, weights_only=False)
 
 
 def test_an_encoder_is_no_function_of_sentences():

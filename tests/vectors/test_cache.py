@@ -12,7 +12,6 @@ import time
 import warnings
 from contextlib import closing
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from encoders.tiny import SENTENCES, TOLERANCE
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.vectors import EmbeddingCache, cache, store
-from helpers import refused
 
 BLOCK = 8
 CONTEXT: Any = multiprocessing.get_context(
@@ -35,12 +33,7 @@ class CountingEncoder:
 
     path = "counting"
 
-    def __init__(
-        self,
-        name="counting",
-        dim=3,
-        before=lambda _: None,
-    ):
+    def __init__(self, name="counting", dim=3, before=lambda _: None):
         self.dim = dim
         self.identity = {"name": name, "dim": dim, "layers": [1]}
         self.pass_key = name
@@ -107,27 +100,7 @@ def test_each_sentence_is_encoded_once(make):
     assert encoder.calls[calls:] == [["", "another"]]
 
 
-def test_rows_by_index(make):
-    given = [*texts(30), "sentence 3"]
-    rows = make().rows(CountingEncoder(), given)
-    all_rows = expected(given)
-    assert rows.shape == (31, 3)
-    assert len(rows) == 31
-    order = np.random.default_rng(0).permutation(31)
-    assert np.array_equal(rows[order[:11]], all_rows[order[:11]])
-    assert np.array_equal(rows[5:9], all_rows[5:9])
-    assert rows[order[:0]].shape == (0, 3)
-    assert make().rows(CountingEncoder(), [])[:].shape == (0, 3)
-    assert np.array_equal(np.concatenate(list(rows.blocks())), all_rows)
-    make().rows(CountingEncoder(), texts(60))  # the copy is valid while the cache grows
-    assert np.array_equal(rows[:], all_rows)
-
-
-def test_variants_are_filled_by_one_pass(
-    make,
-    bert,
-    monkeypatch,
-):
+def test_variants_are_filled_by_one_pass(make, bert, monkeypatch):
     monkeypatch.setattr(cache, "BLOCK_SENTENCES", len(SENTENCES))
     parts = {k: bert.variant(layers=k) for k in (0, 1, 3)}
     pairs = [bert.variant(layers=layers, by_layer=True) for layers in ((0, 3), (3, 1))]
@@ -229,19 +202,6 @@ def test_files_of_another_version_are_left_alone(tmp_path, monkeypatch):
     assert path.read_bytes() == content
 
 
-def test_the_home_folder_is_unknown(monkeypatch):
-    """As of a user id without an entry, in a container."""
-
-    def missing(*_):
-        raise KeyError("uid not found")
-
-    monkeypatch.delenv("HOME")
-    monkeypatch.delenv("FLOWBERT_CACHE", raising=False)
-    monkeypatch.setattr("pwd.getpwuid", missing)
-    refused(r"^cache: received ~/.cache/flowbert, and the", EmbeddingCache)
-    assert EmbeddingCache(False).folder is None
-
-
 def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(
@@ -279,18 +239,6 @@ def test_a_full_disk(tmp_path, monkeypatch):
     assert 100 < kept < 600
     assert kept % 100 == BLOCK
     assert check(tmp_path, 600) == (600 - kept, [])
-
-
-def test_a_full_disk_of_temporary_files(tmp_path, monkeypatch):
-    filled(tmp_path, 20)
-    monkeypatch.setattr(cache, "MEMORY_BYTES", 0)
-    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, unlimited[1]))
-    try:
-        with pytest.raises(UserError, match=r"cannot be written .* TMPDIR chooses"):
-            EmbeddingCache(tmp_path).rows(CountingEncoder(), texts(20))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
 
 
 # -------------------------------------------------------------- interruptions, processes
@@ -369,27 +317,3 @@ def test_another_process_is_waited_for(tmp_path, monkeypatch):
     assert encoded == 0
     assert "waits for" in message
     assert other.results.get(timeout=30)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_memory_does_not_grow_with_what_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache, "MEMORY_BYTES", 2**20)
-    monkeypatch.setattr(cache, "BLOCK_SENTENCES", 1024)
-    monkeypatch.setattr(store, "_KEYS_AT_ONCE", 256)
-    monkeypatch.setattr(
-        CountingEncoder, "encode", lambda _, s: np.ones((len(s), 512), np.float32)
-    )
-
-    def resident():
-        """Bytes of this process in memory, files that are mapped included."""
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE")
-
-    shared, encoder = EmbeddingCache(tmp_path), CountingEncoder(dim=512)
-    next(shared.rows(encoder, texts(2000)).blocks())
-    before = resident()
-    rows = shared.rows(encoder, texts(20_000))
-    for block in rows.blocks():
-        assert block.all()
-    # 41 MB were written, copied and read, in blocks of 2 to 4 MB.
-    assert resident() - before < 20_000 * 512 * 4 / 2
