@@ -1,8 +1,6 @@
 """New folders appear whole or not at all, and no folder with files is replaced."""
 
 import os
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -10,13 +8,13 @@ from flowbert.io import write_new_folder
 from helpers import refused
 
 
-def write(path: Path) -> None:
+def write(path):
     with write_new_folder(path) as temporary:
         (temporary / "within").mkdir()
         (temporary / "within" / "b.txt").write_text("new")
 
 
-def test_a_folder_is_new_or_empty(tmp_path: Path) -> None:
+def test_a_folder_is_new_or_empty(tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "target")
     for name in ("empty", "link", "new/folder"):
@@ -29,10 +27,8 @@ def test_a_folder_is_new_or_empty(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
-def test_an_error_leaves_nothing(
-    call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: Any) -> None:
+def test_an_error_leaves_nothing(call, tmp_path, monkeypatch):
+    def fail(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, call, fail)
