@@ -186,18 +186,14 @@ MISTAKES = [
     ({"vectors": np.ones((3, 2)), "encoder": SentenceEncoder()}, "an opened encoder"),
     ({"vectors": np.ones((3, 2)), "devices": 2, "output": "a.npy"}, "devices: "),
     ({}, "input: received 0"),
-    ({"sentences": TEXTS, "input": "a.txt"}, "input: received 2"),
-    ({"sentences": TEXTS, "precision": "int4"}, "precision: received 'int4'"),
     ({"sentences": TEXTS[:1], "precision": "int8"}, "precision: received int8"),
     ({"sentences": TEXTS, "output": "a.csv"}, "output: received a.csv"),
     ({"sentences": TEXTS, "method": "flow"}, "method: received 'flow' without"),
     ({"sentences": TEXTS, "devices": 2}, "devices: received 2"),
-    ({"sentences": TEXTS, "num_nodes": 2}, "num_nodes: received 2"),
     (
         {"sentences": TEXTS, "num_nodes": 2, "output": "a.npy", "device": "cpu"},
         "num_nodes: received 2; expected 1 without torchrun",
     ),
-    ({"sentences": TEXTS, "model": "none"}, "none"),
     ({"sentences": TEXTS, "encoder": EncoderOptions(layers="pairs")}, "encoder"),
 ]
 

@@ -225,37 +225,26 @@ def whitening_of(encoder, scaled=False):
 def test_a_folder_holds_models_of_one_encoder(folder, tmp_path):
     first = SentenceEncoder(folder / "bert")
     second = SentenceEncoder(folder / "bert", layers=1)
-    run = tmp_path / "run"
-    whitening_of(first, scaled=True).save(run / "model")
-    expected = Model.load(run).encode(TEXTS)
-    refused(
-        "^folder: received .* holds a model of another encoder",
-        whitening_of(second).save,
-        run / "model",
-    )
-    assert_array_equal(Model.load(run).encode(TEXTS), expected)
+    to = tmp_path / "model"
+    whitening_of(first, scaled=True).save(to)
+    expected = Model.load(tmp_path).encode(TEXTS)
+    message = "^folder: received .* holds a model of another encoder"
+    refused(message, whitening_of(second).save, to)
     # Another map of the same encoder stands beside the first; the same map replaces it, and its
     # scale.
-    Model(first, fit_map(FLOW, first.encode(TEXTS))).save(run / "model")
-    assert_array_equal(Model.load(run, "whitening").encode(TEXTS), expected)
-    whitening_of(first).save(run / "model")
-    assert Model.load(run, "whitening").scale is None
+    Model(first, fit_map(FLOW, first.encode(TEXTS))).save(to)
+    assert_array_equal(Model.load(tmp_path, "whitening").encode(TEXTS), expected)
+    whitening_of(first).save(to)
+    assert Model.load(tmp_path, "whitening").scale is None
     # What is written as a whole leaves nothing of before.
-    save_models([Model(second), whitening_of(second)], run / "model")
-    assert [path.name for path in sorted((run / "model").glob("*.*"))] == [
-        ".flowbert",
-        "encoder.json",
-        "raw.safetensors",
-        "whitening.safetensors",
-    ]
-    check_close(Model.load(run).encode(TEXTS), whitening_of(second).encode(TEXTS))
-    (run / "model" / "notes.txt").write_text("mine")
-    for save in (
-        lambda: whitening_of(second).save(run / "model"),
-        lambda: save_models([whitening_of(second)], run / "model"),
-    ):
-        refused("notes.txt", save)
-    assert (run / "model" / "notes.txt").read_text() == "mine"
+    save_models([Model(second), whitening_of(second)], to)
+    names = {path.stem for path in to.glob("*.safetensors")}
+    assert names == {"raw", "whitening"}
+    check_close(Model.load(tmp_path).encode(TEXTS), whitening_of(second).encode(TEXTS))
+    (to / "notes.txt").write_text("mine")
+    refused("notes.txt", whitening_of(second).save, to)
+    refused("notes.txt", save_models, [whitening_of(second)], to)
+    assert (to / "notes.txt").read_text() == "mine"
 
 
 def test_a_map_knows_its_encoder(folder, tmp_path):

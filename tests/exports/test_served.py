@@ -169,18 +169,6 @@ def test_the_command_says_it_and_refuses_what_is_not_served(bert, tmp_path, caps
     assert not (tmp_path / "flow").exists()
 
 
-@pytest.mark.real
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["all-MiniLM-L6-v2", "minilm-mlm", "bert-mini-mlm"])
-def test_real_encoders(name, real, tmp_path):
-    path = str(real / "models" / name)
-    encoder = SentenceEncoder(path, layers="last", pooling="mean", max_length=32)
-    model = made(encoder, "whitening-64:shrinkage=0.1")
-    export(model, tmp_path / "to", servable=True)
-    texts = [*TEXTS[:20], "Ärger über Straßen", "word " * 40]
-    assert is_served(model, tmp_path / "to", texts)
-
-
 def test_folders_of_other_formats(tmp_path):
     assert served_by(tmp_path) == "the code in its README.md"
     (tmp_path / "model.onnx").touch()

@@ -100,27 +100,22 @@ def test_joined_runs_show_the_settings_that_differ(content):
 
 
 def test_averages_of_several_runs_are_over_equal_tasks():
-    def run(first, second, value):
-        average = row("raw", "average", "spearman", "wmean", value, pairs=200)
-        tasks = [sts_rows("raw", name, value) for name in (first, second)]
-        frame = results(*tasks, [average])
+    def run(*names):
+        average = row("raw", "average", "spearman", "wmean", 0.6, pairs=200)
+        frame = results(*(sts_rows("raw", name, 0.6) for name in names), [average])
         return PageContent("", frame, settings=pd.DataFrame({"value": []}))
 
-    runs = {"a": run("STS13", "STS16", 0.6), "b": run("STS13", "STS12", 0.7)}
-    joined = join_contents(runs)
+    first = run("STS13", "STS16")
+    joined = join_contents({"a": first, "b": run("STS13", "STS12")})
     assert set(joined.frame["task"]) == {"STS13", "STS16", "STS12"}
     assert set(joined.frame.query("metric == 'uniformity'")["task"]) == {"STS13"}
     assert joined.record["verdicts"][-1].endswith("mean cosine are of STS13.")
     # Both runs on all tasks: as each run has them.
-    equal = join_contents({"a": run("STS13", "STS16", 0.6), "b": runs["a"]})
+    equal = join_contents({"a": first, "b": first})
     assert (equal.frame["task"] == "average").sum() == 2
-    assert len(equal.frame) == 2 * len(runs["a"].frame)
-    assert len(equal.record["verdicts"]) == 1
     # A task of the same name and other pairs is another one.
-    other = replace(runs["a"], frame=runs["a"].frame.assign(pairs=99))
-    assert "average" not in set(
-        join_contents({"a": runs["a"], "b": other}).frame["task"]
-    )
+    other = replace(first, frame=first.frame.assign(pairs=99))
+    assert "average" not in set(join_contents({"a": first, "b": other}).frame["task"])
 
 
 def test_validations(content):
