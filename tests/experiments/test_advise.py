@@ -122,37 +122,6 @@ def test_learned_token_weights_are_kept(corpus, pairs, tmp_path):
     assert followed == direct
 
 
-@pytest.mark.parametrize("folder", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_compare_follows_the_advice(folder, corpus, pairs, tmp_path):
-    encoder = "builtin-sample"
-    if folder:
-        encoder = write_sentence_transformer(tmp_path / "st", "cls")
-    advice = advise(corpus, encoder)
-    options = EncoderOptions(encoder, layers=["last", "first_last"], pooling="mean")
-    given = {"corpus": corpus, "tasks": pairs[0], "bootstrap": 0}
-    results = compare(options, "raw,advised", **given)
-    followed = results.frame.query("method.str.startswith('advised')")
-    assert set(followed["method"]) == {f"advised: {advice.method}"}
-    assert set(followed["layers"]) == {advice.layers}
-    assert set(followed["pooling"]) == {advice.pooling}
-    plain = EncoderOptions(encoder, layers=advice.layers, pooling=advice.pooling)
-    direct = compare(plain, f"{advice.method},whitening-8", **given)
-    score = direct.score(advice.method, "one")
-    assert results.score(f"advised: {advice.method}", "one") == score
-
-
-def test_each_encoder_of_a_comparison_gets_its_own_advice(corpus, pairs, tmp_path):
-    folder = write_sentence_transformer(tmp_path / "st")
-    options = EncoderOptions(["builtin-sample", folder])
-    given = {"corpus": corpus, "tasks": pairs[0], "bootstrap": 0}
-    frame = compare(options, "advised", **given).frame
-    rows = set(zip(frame["encoder"], frame["method"], strict=True))
-    assert rows == {
-        ("builtin-sample", f"advised: {RECIPE[2]}"),
-        (folder, "advised: raw"),
-    }
-
-
 def run_commands(text):
     """Run the commands of a text; their names."""
     lines = [line for line in text.splitlines() if line.startswith("    flowbert ")]
@@ -186,33 +155,45 @@ def test_its_commands_run(raw, corpus, tmp_path, monkeypatch, capsys):
         assert '"it says: {}"' in file.read_text()
 
 
+def test_compare_follows_the_advice_of_each_encoder(corpus, pairs, tmp_path):
+    folder = write_sentence_transformer(tmp_path / "st", "cls")
+    given: dict[str, Any] = {"corpus": corpus, "tasks": pairs[0], "bootstrap": 0}
+    results = compare(EncoderOptions(["builtin-sample", folder]), "advised", **given)
+    for encoder in ("builtin-sample", folder):
+        advice = advise(corpus, encoder)
+        name = f"advised: {advice.method}"
+        (rows,) = results.frame.query("encoder == @encoder").groupby("method")
+        assert rows[0] == name
+        plain = EncoderOptions(encoder, layers=advice.layers, pooling=advice.pooling)
+        direct = compare(plain, f"{advice.method},whitening-8", **given)
+        score = results.score(name, "one", encoder=encoder)
+        assert score == direct.score(advice.method, "one")
+
+
+FITTED = ("builtin-sample", "embedding_last", "zipf")
+
+
 @pytest.mark.parametrize(
-    ("name", "corpus", "column", "flags"),
+    ("name", "options"),
     [
-        ("my file.txt", "my file.txt", None, ["--corpus=my file.txt"]),
-        ("t.csv", "t.csv", "text", ["--corpus=t.csv", "--column=text"]),
-        ("n.jsonl", "nli", None, ["--corpus=nli", "--nli=n.jsonl"]),
+        ("my file.txt", {"corpus": "my file.txt"}),
+        ("t.csv", {"corpus": "t.csv", "column": "text"}),
+        ("n.jsonl", {"corpus": "nli", "nli": "n.jsonl"}),
     ],
 )
 def test_commands_have_the_options_that_were_given_and_no_others(
-    name, corpus, column, flags, tmp_path, monkeypatch
+    name, options, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
     pairs = [json.dumps({"premise": x, "hypothesis": x, "label": 0}) for x in SENTENCES]
-    quoted = [f'"{text}"' for text in SENTENCES]
-    lines = {".csv": ["text", *quoted], ".jsonl": pairs}.get(
-        Path(name).suffix, SENTENCES
-    )
-    Path(name).write_text("\n".join(lines))
-    nli = name if corpus == "nli" else "hub"
-    text = advise(corpus, nli=nli, column=column).text
-    fit = next(line for line in text.splitlines() if "flowbert fit" in line)
-    encoder = ("builtin-sample", "embedding_last", "zipf")
-    names = ("path", "layers", "pooling")
-    own = [
-        f"--encoder.{key}={value}" for key, value in zip(names, encoder, strict=True)
-    ]
-    assert shlex.split(fit)[4:] == own + flags
+    tables = {".csv": ["text", *(f'"{x}"' for x in SENTENCES)], ".jsonl": pairs}
+    Path(name).write_text("\n".join(tables.get(Path(name).suffix, SENTENCES)))
+    lines = advise(**options).text.splitlines()
+    fit = next(line for line in lines if "flowbert fit" in line)
+    encoder = dict(zip(("path", "layers", "pooling"), FITTED, strict=True))
+    expected = [f"--encoder.{key}={value}" for key, value in encoder.items()]
+    expected += [f"--{key}={value}" for key, value in options.items()]
+    assert shlex.split(fit)[4:] == expected
 
 
 @pytest.mark.parametrize(

@@ -140,27 +140,22 @@ def views(results, folder):
     with redirect_stdout(buffer):
         print_results(results)
     results.save(folder / "results.json")
+    items = {task.digest: results.items[task] for task in results.items}
     return {
-        "frame": results.frame.astype({"seed": "Int64"}).to_csv(),
         "values": results.frame[["value", "low", "high"]].to_numpy(float).tobytes(),
         "table": results.table().to_csv(),
-        "verdicts": results.verdicts,
         "differences": results.differences,
         "sentences": results.sentences,
-        "items": [
-            [task.digest, key, row.tobytes()]
-            for task, items in results.items.items()
-            for key, row in items.items()
-        ],
-        "vectors": {
-            name: each.numpy().tobytes() for name, each in results.vectors.items()
+        "items": {
+            (task, key): row.tobytes()
+            for task, rows in items.items()
+            for key, row in rows.items()
         },
+        "vectors": {k: each.numpy().tobytes() for k, each in results.vectors.items()},
         "analysis": {name: frame.to_csv() for name, frame in analysis.frames.items()},
         "setting": analysis.setting,
         "printed": buffer.getvalue(),
-        "files": [
-            file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()
-        ],
+        "files": [x.read_bytes() for x in sorted(folder.rglob("*")) if x.is_file()],
     }
 
 
