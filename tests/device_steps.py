@@ -1,6 +1,7 @@
 """A device that is not the CPU, simulated: devices do not mix, and numbers are equal."""
 
 import math
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -238,12 +239,11 @@ def test_variants(low):
 @pytest.mark.parametrize("low", LOW)
 def test_metrics(low):
     x, y = torch.from_numpy(make_rows(50)).chunk(2)
-    gold = torch.arange(25.0)
-    metrics = [
-        (lambda: Alignment(), (x, y)),
-        (lambda: Uniformity(dim=4, limit=20), (x,)),
-        (lambda: MeanCosine(dim=4), (x,)),
-        (lambda: STSSpearman(), (x[:, 0], gold)),
+    metrics: list[tuple[Any, tuple[Tensor, ...]]] = [
+        (Alignment, (x, y)),
+        (partial(Uniformity, dim=4, limit=20), (x,)),
+        (partial(MeanCosine, dim=4), (x,)),
+        (STSSpearman, (x[:, 0], torch.arange(25.0))),
     ]
     for make_metric, values in metrics:
         expected, metric = make_metric(), make_metric().to(NAME)

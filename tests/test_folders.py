@@ -1,12 +1,13 @@
-"""Folders are whole at any time, and what others have put into them stays."""
+"""Files and folders are whole at any time, and what others have put into folders stays."""
 
+import ast
 import os
 import signal
 from multiprocessing import get_context
 
 import pytest
 
-from flowbert.io import write_folder_atomically
+from flowbert.io import write_atomically, write_folder_atomically
 from helpers import refused
 
 
@@ -83,20 +84,51 @@ def test_a_link_to_a_folder_stays(tmp_path):
         assert texts_of(tmp_path / "target") == texts
 
 
+def write_file(path, texts):
+    with write_atomically(path) as temporary:
+        temporary.write_text(str(texts))
+
+
+def read(path):
+    return texts_of(path) if path.is_dir() else ast.literal_eval(path.read_text())
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("write_one", [write, write_file])
+def test_a_kill_leaves_a_whole_one(write_one, tmp_path):
+    for count in range(100):
+        path = tmp_path / str(count) / "target"
+        write_one(path, OLDER)
+        arguments = (count, path, write_one)
+        process = get_context("fork").Process(target=kill_after, args=arguments)
+        process.start()
+        process.join()
+        assert process.exitcode in (0, -signal.SIGKILL)
+        if path.exists():
+            assert read(path) in (OLDER, NEWER)
+        else:
+            (hidden,) = path.parent.iterdir()
+            assert texts_of(hidden / "older") == OLDER
+        if process.exitcode == 0:
+            break
+    assert count > 0
+
+
+@pytest.mark.parametrize("write_one", [write, write_file])
 @pytest.mark.parametrize("call", ["fsync", "replace"])
-def test_an_error_leaves_the_older_one(call, tmp_path, monkeypatch):
+def test_an_error_leaves_the_older_one(call, write_one, tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    write(tmp_path / "target", OLDER)
+    write_one(tmp_path / "target", OLDER)
     monkeypatch.setattr(os, call, fail)
     with pytest.raises(OSError, match="No space left"):
-        write(tmp_path / "target", NEWER)
-    assert texts_of(tmp_path / "target") == OLDER
+        write_one(tmp_path / "target", NEWER)
+    assert read(tmp_path / "target") == OLDER
     assert [path.name for path in tmp_path.iterdir()] == ["target"]
 
 
-def kill_after(count, path):
+def kill_after(count, path, write_one):
     """Write, and be killed at the call of this number that changes names."""
     left = [count]
 
@@ -111,23 +143,4 @@ def kill_after(count, path):
 
     os.replace = limited(os.replace)
     os.rename = limited(os.rename)
-    write(path, NEWER)
-
-
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_kill_leaves_a_whole_folder(tmp_path):
-    for count in range(100):
-        path = tmp_path / str(count) / "target"
-        write(path, OLDER)
-        process = get_context("fork").Process(target=kill_after, args=(count, path))
-        process.start()
-        process.join()
-        assert process.exitcode in (0, -signal.SIGKILL)
-        if path.is_dir():
-            assert texts_of(path) in (OLDER, NEWER)
-        else:
-            (hidden,) = path.parent.iterdir()
-            assert texts_of(hidden / "older") == OLDER
-        if process.exitcode == 0:
-            break
-    assert count > 1
+    write_one(path, NEWER)

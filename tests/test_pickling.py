@@ -106,19 +106,6 @@ def test_a_model_of_each_map_with_its_output(name):
             assert vectors.dtype == model.encode(SENTENCES, **options).dtype
 
 
-def test_a_hook_of_the_users_own_passes_by_cloudpickle_alone():
-    encoder = small_encoder()
-    plain = encoder.encode(SENTENCES)
-    layer = encoder.backbone.network.get_submodule("encoder.layer.1.output.dense")
-    layer.register_forward_hook(lambda *values: values[-1] * 2)
-    changed = encoder.encode(SENTENCES)
-    assert not np.array_equal(plain, changed)
-    passed = pickle.loads(cloudpickle.dumps(encoder))
-    assert np.array_equal(passed.encode(SENTENCES), changed)
-    with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
-        pickle.dumps(encoder)
-
-
 @pytest.mark.parametrize("suffix", [".npy", ".safetensors", ".parquet"])
 def test_a_file_of_vectors_passes_as_its_path(suffix, tmp_path):
     rows = np.random.default_rng(0).normal(size=(5000, 6)).astype(np.float32)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from pytorch_lightning import Callback
 
-from fits import fit, make_data
+from fits import fit
 from flowbert import threads
 from flowbert.cli import main
 from flowbert.threads import (
@@ -59,27 +59,6 @@ def test_a_given_number_is_that_of_every_size(monkeypatch):
         assert torch.get_num_threads() == 5
     with pytest.raises(ValueError, match="received 0"), use_threads(0):
         pass
-    assert torch.get_num_threads() == 4
-
-
-class Seen(Callback):
-    """Threads in a training step, in a validation and before the training."""
-
-    def __init__(self):
-        self.seen = {}
-
-    def on_fit_start(self, trainer, pl_module):
-        self.seen["before"] = torch.get_num_threads()
-
-    def on_train_batch_start(self, *_):
-        self.seen["step"] = torch.get_num_threads()
-
-
-@pytest.mark.parametrize(("batch_size", "expected"), [(4, 1), (LARGE, 4)])
-def test_training_steps(tmp_path, batch_size, expected):
-    seen = Seen()
-    fit(tmp_path, seen, data=make_data(batch_size=batch_size))
-    assert seen.seen == {"before": 4, "step": expected}
     assert torch.get_num_threads() == 4
 
 

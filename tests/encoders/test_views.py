@@ -18,6 +18,7 @@ from flowbert.encoders import (
 from flowbert.errors import UserError
 from flowbert.maps import make_map
 from flowbert.model import Model
+from helpers import refused
 
 TEMPLATE = 'the big "{}" in a mat'
 VIEWS: list[dict[str, Any]] = [
@@ -84,8 +85,12 @@ def test_a_model_of_views_is_saved_truncated_and_compared(folder, tmp_path, caps
     assert expected.shape == (len(SENTENCES), 8)
     loaded = Model.load(tmp_path)
     np.testing.assert_allclose(loaded.encode(SENTENCES), expected, atol=TOLERANCE)
-    with pytest.raises(UserError, match="encoder: received another one"):
-        Model.load(tmp_path, encoder=str(write_tiny(tmp_path / "other", "llama", 1)))
+    refused(
+        "encoder: received another one",
+        Model.load,
+        tmp_path,
+        encoder=str(write_tiny(tmp_path / "other", "llama", 1)),
+    )
     lines = [f"{a},{b},{n}" for n, (a, b) in enumerate(pairwise(TEXTS))]
     pairs = tmp_path / "pairs.csv"
     pairs.write_text("\n".join(["sentence1,sentence2,score", *lines]))
@@ -105,8 +110,7 @@ def test_a_model_of_views_is_saved_truncated_and_compared(folder, tmp_path, caps
     ],
 )
 def test_wrong_views(views, message, folder):
-    with pytest.raises(UserError, match=message):
-        ViewsEncoder(folder, views=views)
+    refused(message, ViewsEncoder, folder, views=views)
 
 
 @pytest.mark.parametrize(
@@ -125,5 +129,4 @@ def test_wrong_maps(text, message):
 
 def test_options_of_one_reading_are_refused_with_views(folder):
     options = EncoderOptions(str(folder), layers=1, views=VIEWS)
-    with pytest.raises(UserError, match="layers: received 1; expected none for views"):
-        open_encoder(options)
+    refused("layers: received 1; expected none for views", open_encoder, options)

@@ -88,7 +88,7 @@ def test_any_other_encoder_gets_the_recipe(corpus, tmp_path):
     assert "was not examined" in advice.text
 
 
-def test_a_decoder_gets_a_template(corpus, pairs, tmp_path):
+def test_a_decoder_gets_a_template(corpus, tmp_path):
     encoder = str(write_tiny(tmp_path / "llama", "llama"))
     advice = advise(corpus, encoder)
     used = (advice.template, advice.layers, advice.pooling, advice.method)
@@ -96,12 +96,6 @@ def test_a_decoder_gets_a_template(corpus, pairs, tmp_path):
     assert "--encoder.template=prompteol" in advice.text
     own = EncoderOptions(encoder, template="the {} in")
     assert advise(corpus, own).template == "the {} in"
-    setting = EncoderOptions(encoder, layers="last", pooling=used[2], template=used[0])
-    options = {"corpus": corpus, "tasks": pairs[0], "bootstrap": 0}
-    followed = compare(encoder, "raw,advised", **options)
-    given = compare(setting, used[-1], **options)
-    name = f"advised: {used[-1]}"
-    assert followed.score(name, "one") == given.score(used[-1], "one")
 
 
 def test_learned_token_weights_are_kept(corpus, pairs, tmp_path):

@@ -15,7 +15,6 @@ from flowbert.maps import (
     Chain,
     KernelMap,
     Map,
-    Raw,
     SklearnTransformer,
     Standardization,
     Whitening,
@@ -130,24 +129,6 @@ def test_a_flow_in_double_precision_is_saved_in_it(tmp_path):
     assert np.array_equal(loaded.transform(rows(9, 6)), fitted.transform(rows(9, 6)))
 
 
-def test_a_reason_is_known_before_the_first_transform(tmp_path):
-    x = rows(5, 8)
-    parts = Whitening().partial_fit(x)
-    assert parts.invalid_reason == Whitening().fit(x).invalid_reason is not None
-    later = Whitening().partial_fit(x)
-    save_map(later, tmp_path / "map.safetensors")
-    assert load_map(tmp_path / "map.safetensors").invalid_reason == parts.invalid_reason
-    # More rows make it valid.
-    assert parts.partial_fit(rows(100, 8, seed=1)).invalid_reason is None
-
-
-def test_a_frame_is_forgotten_with_the_next_fit():
-    frame = pd.DataFrame(rows(50, 3), columns=list("abc"))
-    for x in (torch.from_numpy(rows(50, 4)), rows(50, 4)):
-        fitted = Raw().fit(frame).fit(x)
-        assert not hasattr(fitted, "feature_names_in_")
-
-
 class Doubled(AffineMap):
     """A user's own map, whose state may be listed or not."""
 
@@ -192,16 +173,6 @@ def test_what_the_state_does_not_list_is_refused(tmp_path):
     with pytest.raises(UserError, match="factor: received"):
         save_map(Doubled().fit(rows(50, 4)).set_params(factor=[2.0]), tmp_path / "m")
     assert not [*tmp_path.iterdir()]
-
-
-@pytest.mark.parametrize(
-    "wrong", [{}, {"center_": torch.zeros(3)}, {"weights_": torch.zeros(3)}]
-)
-def test_states_of_another_map_are_refused(wrong):
-    state = Raw().fit(rows(9, 3)).get_state()
-    changed = wrong | state if "weights_" in wrong else wrong
-    with pytest.raises(UserError, match="raw: received the state"):
-        Raw().set_state(changed)
 
 
 def test_a_chain_is_a_transformer_of_scikit_learn():
