@@ -276,24 +276,20 @@ def test_a_vector_that_is_not_finite_is_an_error(tiny):
 
 
 @pytest.mark.parametrize(
-    ("settings", "start", "part"),
+    ("settings", "message"),
     [
-        ({"pooling": "maen"}, "pooling", "'maen'"),
-        ({"layers": 4}, "layers", "received 4"),
-        ({"layers": "first_last", "pooling": "cls_pooler"}, "layers", "[1, 3]"),
-        ({"max_length": 2}, "max_length", "received 2"),
-        ({"max_length": 151}, "max_length", "received 151"),
-        ({"max_length": -1}, "max_length", "received -1"),
-        ({"dtype": "float23"}, "dtype", "did you mean 'float32'"),
-        ({"pooling": "idf"}, "pooling", "without sentences"),
-        ({"pooling": "sif", "count_over": []}, "pooling", "without sentences"),
-        ({"revision": "main"}, "revision", "'main'"),
+        ({"layers": 4}, "^layers: .*received 4"),
+        ({"layers": "first_last", "pooling": "cls_pooler"}, r"^layers: .*\[1, 3\]"),
+        ({"max_length": 2}, "^max_length: .*received 2"),
+        ({"max_length": 151}, "^max_length: .*received 151"),
+        ({"dtype": "float23"}, "^dtype: .*did you mean 'float32'"),
+        ({"pooling": "idf"}, "^pooling: .*without sentences"),
+        ({"pooling": "sif", "count_over": []}, "^pooling: .*without sentences"),
+        ({"revision": "main"}, "^revision: .*'main'"),
     ],
 )
-def test_wrong_settings(settings, start, part, tiny):
-    with pytest.raises(UserError, match=f"^{start}: ") as caught:
-        SentenceEncoder(tiny("bert"), **settings)
-    assert part in str(caught.value)
+def test_wrong_settings(settings, message, tiny):
+    refused(message, SentenceEncoder, tiny("bert"), **settings)
 
 
 def test_no_and_wrong_sentences(bert, tiny):

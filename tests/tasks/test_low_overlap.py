@@ -12,7 +12,7 @@ from examples.low_overlap import (
     words,
 )
 from flowbert.data.sts import load_sts
-from flowbert.tasks import load_task, load_tasks
+from flowbert.tasks import load_task
 from helpers import refused
 
 
@@ -41,17 +41,6 @@ def test_gold_scores_are_distributed_as_those_of_all_pairs(kind, share, data):
     widest = np.unique(subset.scores, return_counts=True)[1].min() + 1 / share
     bound = widest / len(subset) + 0.5 / task.count
     assert gold_distance(task.gold, subset.scores) <= bound
-
-
-def test_maps_are_fitted_on_all_sentences_of_the_task(data):
-    whole, low = load_tasks("SAMPLE,low-overlap:SAMPLE")
-    assert isinstance(low, LowOverlap)
-    for name in ("target", "train_only"):
-        assert low.corpus(name).digest == whole.corpus(name).digest
-    assert len(low.labels()[0]) == len(data.split("train")[0])
-    assert set(low.sentences) < set(whole.sentences)
-    assert low.name == "low-overlap:SAMPLE"
-    assert low.settings()["level"] == 0.25
 
 
 def test_bins_have_a_pair_to_give():
