@@ -109,12 +109,6 @@ def test_mistakes(template, message):
     refused(f"^template: .*{message}", encoder_of, "llama", template=template)
 
 
-def test_a_slow_tokenizer_has_no_template():
-    tokenizer = word_tokenizer()
-    tokenizer.__class__ = type("Slow", (type(tokenizer),), {"is_fast": False})
-    refused("is not a fast tokenizer", Template.make, AROUND, tokenizer)
-
-
 def byte_tokenizer():
     """Bytes with merges of a letter and the space before it, as GPT-2's."""
     letters = sorted(ByteLevel.alphabet())

@@ -25,7 +25,6 @@ from flowbert.experiments.published import (
     select_rows,
 )
 from flowbert.experiments.reproduce import (
-    _place_encoder,
     reproduce,
     reproduction_text,
 )
@@ -217,16 +216,6 @@ def test_another_encoder_makes_scores_context(run, minilm):
         *("score", "context", "target"),
     ]
     assert sum(table.count("difference") for table in tables) == 1
-
-
-def test_all_names_of_an_encoder_run_the_same_rows(tmp_path):
-    """A name of the papers, that of the hub, and a folder of that name."""
-    rows = select_rows("li2020,su2021").assign(by_id=False)
-    folder = write_config(tmp_path / "bert-base-uncased")
-    names = ("bert-base-uncased", BERT, folder)
-    placed = [set(_place_encoder(rows, name)["id"]) for name in names]
-    assert placed[0] == placed[1] == placed[2]
-    assert len(placed[0]) == 11
 
 
 def write_config(folder, **changed):

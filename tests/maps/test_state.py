@@ -22,7 +22,7 @@ from flowbert.maps import (
     make_map,
     save_map,
 )
-from helpers import fit, pairs_of, refused, rows
+from helpers import pairs_of, refused, rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
 
@@ -201,11 +201,3 @@ def test_what_is_taken_for_a_map():
     assert chain.text == "whitening-4+PCA(n_components=2)"
     for wrong in (None, 3, Whitening, make_pipeline("passthrough"), object()):
         refused("methods: received", as_map, wrong)
-
-
-def test_parts_that_are_not_affine_have_no_weight():
-    x = rows(50, 6)
-    for text in (FLOW, f"whitening-4+{FLOW}"):
-        with pytest.raises(UserError, match="flow: is not affine"):
-            make_fitted(text, x).affine()
-    assert fit(Whitening(), x).affine()[0].shape == (6, 6)
