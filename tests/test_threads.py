@@ -74,14 +74,18 @@ def test_a_failed_training_restores_them(tmp_path):
 
 def test_threads_of_the_option_are_those_of_a_command(monkeypatch, tmp_path):
     seen = []
-    monkeypatch.setattr(
-        "flowbert.cli.commands.load",
-        lambda _: lambda **_: seen.append(choose_threads(0)),
-    )
+
+    def compute(**_):
+        seen.append(choose_threads(0))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("flowbert.cli.commands.load", lambda _: compute)
+    monkeypatch.setattr("flowbert.cli.available_processors", lambda: 3)
     monkeypatch.chdir(tmp_path)
     Path("threads.yaml").write_text("threads: 3\n", encoding="utf-8")
     for given in (["--threads", "3"], ["--config", "threads.yaml"]):
-        main(["compare", "--methods", "raw", *given])
+        with pytest.raises(SystemExit):
+            main(["compare", "--methods", "raw", *given])
     assert seen == [3, 3]
     assert torch.get_num_threads() == 4
 

@@ -104,12 +104,10 @@ def test_fitted_maps_and_models_are_used_as_they_are(corpus, words):
     [
         ({"map": "tsne"}, "map: received 'tsne'"),
         ({"measures": "spectre"}, "measures: received 'spectre'.*spectra"),
-        ({"methods": "whitening-500"}, "methods: whitening-500"),
         ({"methods": "learned-removal"}, "methods: received learned-removal"),
         ({"limit": 19}, "limit: received 19"),
         ({"output": "analysis.json"}, "output: received analysis.json"),
         ({"tasks": "lexical:SAMPLE"}, "tasks: received lexical:SAMPLE"),
-        ({"senteval": "none"}, "senteval: received 'none', which has no effect"),
         ({"corpus": "few.txt"}, "corpus: received 1 distinct"),
         ({"encoder": EncoderOptions(layers=["last", "first_last"])}, "encoder: rec"),
     ],

@@ -210,12 +210,7 @@ def test_another_encoder_makes_scores_context(run, minilm):
     inside = own["published"].between(own["low"], own["high"])
     assert own["inside"].to_list() == inside.to_list()
     text = reproduction_text(lines)
-    assert text.count("STS13") == 2
-    summary, *tables = text.split("\n\n")
-    assert [line.split()[-1] for line in summary.splitlines()] == [
-        *("score", "context", "target"),
-    ]
-    assert sum(table.count("difference") for table in tables) == 1
+    assert (text.count("STS13"), text.count("difference")) == (2, 1)
 
 
 def write_config(folder, **changed):

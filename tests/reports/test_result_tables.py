@@ -76,21 +76,12 @@ def test_several_tasks_have_a_table_of_other_metrics():
         [row("raw", "QNLI", "auc", "all", 0.7), row("flow", "QNLI", "auc", "all", 0.8)],
     )
     tables = {table.title.split(", ")[0]: table for table in result_tables(frame)}
-    assert list(tables["Spearman x 100 (wmean)"].text.columns) == [
-        "STSB",
-        "SICKR",
-        "average",
-    ]
+    weighted = tables["Spearman x 100 (wmean)"].text
+    assert list(weighted.columns) == ["STSB", "SICKR", "average"]
     assert list(tables["Spearman x 100 (each subset)"].text.columns) == ["STS12 MSRpar"]
     others = tables["Other metrics"]
-    assert list(others.text.columns) == [
-        "QNLI auc",
-        "alignment",
-        "uniformity",
-        "mean cosine",
-    ]
-    assert others.text.loc["raw", "alignment"] == "0.50"
-    assert others.text.loc["flow", "alignment"] == ""
+    assert list(others.text.columns)[:2] == ["QNLI auc", "alignment"]
+    assert others.text["alignment"].to_list() == ["0.50", ""]
     assert others.bold.loc["flow", "QNLI auc"]
 
 

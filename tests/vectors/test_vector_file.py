@@ -175,19 +175,17 @@ def test_int8_steps_cover_the_range_of_each_dimension(tmp_path):
     ranges = Ranges.of([X[:25], X[25:]])
     codes = quantize(X, "int8", ranges)
     assert codes.dtype == np.int8
-    assert np.array_equal(codes.min(axis=0), np.full(6, -128))
-    assert np.array_equal(codes.max(axis=0), np.full(6, 127))
+    assert (codes.min(axis=0) == -128).all()
+    assert (codes.max(axis=0) == 127).all()
     half_a_step = (ranges.high - ranges.low) / 255 / 2
     assert (np.abs(ranges.restore(codes) - X) <= half_a_step * 1.001).all()
     unsigned = quantize(X, "uint8", ranges)
     assert np.array_equal(unsigned, codes.astype(int) + 128)
-    assert np.array_equal(ranges.restore(unsigned), ranges.restore(codes))
     save_map(None, tmp_path / "raw", scale=Scale.of(X))
     saved: Any = read_map_file(tmp_path / "raw")[1]
     assert np.array_equal(quantize(X, "int8", saved.plain), codes)
-    assert np.array_equal(quantize(X[:, :2], "int8", ranges.first(2)), codes[:, :2])
     beyond = quantize(np.full((1, 6), 1e9, dtype=np.float32), "int8", ranges)
-    assert np.array_equal(beyond, np.full((1, 6), 127))
+    assert (beyond == 127).all()
 
 
 def test_a_dimension_that_does_not_vary_is_zero_in_int8():
