@@ -7,7 +7,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 import torch
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from flowbert.errors import UserError
@@ -111,10 +111,8 @@ def test_no_damage_is_unseen(tmp_path):
         refused(r"a\.safetensors: ", load_tensors, path, "thing")
 
 
-@given(
-    st.lists(st.text()),
-    st.lists(st.text()),
-)
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.text()), st.lists(st.text()))
 def test_digests_are_of_the_content(first, second):
     equal = first == second
     with suppress(UnicodeEncodeError):  # half of a surrogate pair is no sentence

@@ -197,7 +197,7 @@ def test_new_prediction_layers_are_told(tmp_path):
 def test_the_head_alone_is_trained(tmp_path):
     module = MLMModule(trainable(), head_only=True, learning_rate=1e-3)
     before = {name: x.clone() for name, x in module.predictor.state_dict().items()}
-    of = make_examples("sentences", load_corpus("builtin-sample")).sample(960, 0)
+    of = make_examples("sentences", load_corpus("builtin-sample")).sample(640, 0)
     data = text_data(module.encoder, of, batch_size=16, held_out=0.1)
     losses = []
     for epochs in (0, 1):

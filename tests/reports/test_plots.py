@@ -98,26 +98,6 @@ def test_pictures_are_files_with_their_data(content, tmp_path):
     assert save_picture(plot, frame, tmp_path / "again") == picture
 
 
-def caption(name, content):
-    plot, frame = drawn(name, content)
-    return plot.caption if isinstance(plot.caption, str) else plot.caption(frame)
-
-
-def test_captions_speak_of_what_is_drawn(content):
-    assert "A path is a training" in caption("plane", content)
-    assert "path" not in caption("plane", replace(content, metrics=content.metrics[:0]))
-    assert "Dashed" in caption("curve", content)
-    alone = content.metrics.drop(
-        columns=[name for name in content.metrics if "raw/" in name]
-    )
-    assert "Dashed" not in caption("curve", replace(content, metrics=alone))
-    assert "may rise" not in caption("training", content)
-    rising = content.metrics.assign(
-        **{"held_out/bits_per_dim": [-1.4, -1.3, -1.2, -1.1]}
-    )
-    assert "may rise" in caption("training", replace(content, metrics=rising))
-
-
 def test_names_of_users_stay_text(content, tmp_path):
     frame = pd.DataFrame({"method": NASTY, "direction": 1, "share": 0.5})
     plot, _ = drawn("spectra", content)
