@@ -497,7 +497,7 @@ def test_changed_json_gives_an_encoder_or_one_line(file, folder, monkeypatch):
             opened += 1
         except UserError:
             pass
-    assert opened > 1
+    assert opened
     for bad in (b"", b"{", b"\xff", b"[" * 100_000):
         (folder / file).write_bytes(bad)
         refused(folder, Path(file).name)
