@@ -368,17 +368,23 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(folder, capsys, monkeypatch):
     step = FlowModule.training_step
 
     def press(module, *batch):
-        if last.exists():
+        if last.exists() or Path("early").exists():
             signal.raise_signal(signal.SIGINT)
         return step(module, *batch)
 
     with monkeypatch.context() as patch:
         patch.setattr(FlowModule, "training_step", press)
         patch.setattr("sys.argv", ["flowbert"])
+        patch.setenv("FLOWBERT_REPORT", "1")
         with pytest.raises(SystemExit) as stopped:
             main(["fit", *small, *steps, "--run_dir", "stopped-run"])
+        error = capsys.readouterr().err
+        (folder / "early").mkdir()  # is run_dir
+        with pytest.raises(SystemExit):
+            main(["fit", *small, *steps, "--run_dir", "early"])
+        assert "no checkpoint was written; the same" in capsys.readouterr().err
     assert stopped.value.code == 130
-    error = capsys.readouterr().err
+    assert "no results yet" in Path("stopped-run/report.html").read_text("utf-8")
     line = error.splitlines()[-1]
     assert line.startswith(
         f"interrupted: {last} is kept; resume with: flowbert fit --resume"

@@ -294,6 +294,10 @@ MISTAKES = [
     ({"trainer": {"gradient_clip_val": -1}}, "^trainer.gradient_clip_val: received -1"),
     ({"trainer": {"default_root_dir": "x"}}, "^trainer.default_root_dir: received 'x'"),
     ({"method": "sbert", "nli": "none.tsv"}, "none.tsv"),
+    (
+        {"method": "sbert", "nli": BUILTIN, "data": {"positive": "crop"}},
+        "data: .* unexpected .*'positive'",
+    ),
 ]
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from tokenizers import Tokenizer, processors
-from tokenizers.models import BPE
+from tokenizers.models import BPE, Unigram
 from transformers import FunnelConfig, FunnelModel, PreTrainedTokenizerFast
 
 from encoders.tiny import CONFIGS, SENTENCES, TOLERANCE, tiny_network, word_tokenizer
@@ -253,3 +253,18 @@ def test_merges_are_dropped_in_training_alone():
     assert_array_equal(trained.encode(text), frozen.encode(text))
     assert trained.lengths(text) == [80]
     assert frozen.train().lengths(text) == [20]
+
+
+def test_the_token_for_unknown_text_is_that_of_the_model():
+    words = [("the", -1.0), ("<unk>", 0.0), ("cat", -2.0), ("dog", -3.0)]
+    backend = Tokenizer(Unigram(words, 1, False))
+    weights = []
+    for names in ({}, {"unk_token": "<unk>"}):
+        tokenizer = PreTrainedTokenizerFast(
+            tokenizer_object=backend, pad_token="the", **names
+        )
+        opened = SentenceEncoder(
+            Backbone(tiny_network("bert"), tokenizer), pooling="zipf"
+        )
+        weights.append(opened.token_weights)
+    assert torch.equal(*weights)  # type: ignore[arg-type]

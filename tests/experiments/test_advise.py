@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from encoders.tiny import write_tiny
+from encoders.tiny import add_modules, write_tiny
 from flowbert import analyze, compare
 from flowbert.analysis import cls_token
 from flowbert.analysis.cls_token import (
@@ -76,6 +76,15 @@ def test_a_folder_of_sentence_transformers_keeps_what_it_is(pooling, tmp_path):
     encoder = write_sentence_transformer(tmp_path / "st", pooling)
     advice = advise(encoder=encoder)
     assert (advice.layers, advice.pooling, advice.method) == ("last", pooling, "raw")
+
+
+def test_a_folder_with_further_modules_is_used_as_it_is(tmp_path):
+    pytest.importorskip("sentence_transformers")
+    dense = ("Dense", {"in_features": 16, "out_features": 6, "bias": False})
+    folder = add_modules(write_tiny(tmp_path / "st"), ("Pooling", {}), dense)
+    advice = advise(encoder=str(folder))
+    assert advice.method == "raw"
+    assert "--encoder.layers" not in advice.text
 
 
 def test_any_other_encoder_gets_the_recipe(corpus, tmp_path):

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression
 
@@ -47,6 +48,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"tasks": "STSX"}, "tasks: received 'STSX'"),
     ({"corpus": "targets"}, "corpus: received 'targets'.*target"),
     ({"corpus": "train_only", "tasks": "pairs"}, "corpus: received 'train_only'"),
+    ({"corpus": [pd.Series(["a"])] * 2}, "corpus: received two called 'memory'"),
     ({"score_range": [0]}, r"score_range: received \[0\]"),
     ({"output": "results.csv"}, r"output: received results\.csv"),
     ({"methods": "learned-removal", "tasks": "pairs"}, "labels: .* one test"),

@@ -13,6 +13,7 @@ from encoders.tiny import tiny_network
 from experiments.small import WordSums, write_nli
 from flowbert.data.sample import sample_encoder_path, sample_pairs
 from flowbert.encoders import EncoderOptions, SentenceEncoder
+from flowbert.errors import UserError
 from flowbert.experiments import compare
 from flowbert.experiments.published import (
     IS_COPY,
@@ -343,3 +344,16 @@ def test_files_hold_what_is_returned(run, output):
 )
 def test_mistakes_are_named(options, message, run):
     refused(message, run, **options)
+
+
+def test_nli_pairs_that_cannot_be_loaded_are_told_once(run, monkeypatch):
+    def load(*_, **__):
+        raise UserError("no hub")
+
+    monkeypatch.setattr("flowbert.experiments.reproduce.load_corpus", load)
+    names = [
+        f"su2021-1-bert-{size}-uncased-whitening-nli" for size in ("base", "large")
+    ]
+    text = reproduction_text(run([RAW, *names], nli="hub"))
+    (line,) = [line for line in text.splitlines() if "no hub" in line]
+    assert line.startswith(", ".join(names) + ": cannot be run: nli: received hub (no")

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from encoders.tiny import TOLERANCE, write_tiny
 from exports.models import FLOW, TEXTS, fit_map, largest_difference, small_encoder
@@ -98,3 +99,13 @@ def test_what_no_graph_computes_is_refused(tmp_path):
         with pytest.raises(UserError, match=f"^format: received onnx for .*{part}"):
             export(Model(encoder), tmp_path / "to", format="onnx")
         assert [path.name for path in tmp_path.iterdir()] == ["words.txt"]
+
+
+def test_a_network_that_the_exporter_does_not_know(tmp_path, monkeypatch):
+    def fail(*_args, **_options):
+        raise torch.onnx.OnnxExporterError("no such operation\nmore")
+
+    monkeypatch.setattr(torch.onnx, "export", fail)
+    with pytest.raises(UserError, match="received onnx for BertModel"):
+        export(Model(small_encoder()), tmp_path / "to", format="onnx")
+    assert not list(tmp_path.iterdir())

@@ -181,6 +181,7 @@ def test_a_chain_is_a_transformer_of_scikit_learn():
     copied = clone(chain).set_params(whitening__n_components=3)
     assert copied.text == "whitening-3+standardization"
     assert chain.text == "whitening-4+standardization"
+    refused("flow: is not affine", make_fitted(FLOW, rows(50, 6)).affine)
     expected = make_pipeline(Whitening(4), Standardization()).fit(x).transform(x)
     np.testing.assert_array_equal(chain.fit_transform(x), expected)
     names = [f"standardization{n}" for n in range(4)]

@@ -118,13 +118,6 @@ def test_averages_of_several_runs_are_over_equal_tasks():
     assert "average" not in set(join_contents({"a": first, "b": other}).frame["task"])
 
 
-def test_validations(content):
-    frame = curve(content)
-    assert set(frame["task"]) == {"STSB dev"}
-    assert frame[frame["method"] == "flow"]["step"].tolist() == [20, 40]
-    assert frame[frame["method"] == "flow"]["spearman_wmean"].tolist() == [0.4, 0.5]
-
-
 def test_tasks_may_be_paths_and_the_test_split_is_no_validation():
     names = ["flow/a/b.csv/dev/spearman_wmean", "flow/a/b.csv/test/spearman_wmean"]
     metrics = pd.DataFrame(0.5, pd.Index([10], name="step"), names)
@@ -132,15 +125,6 @@ def test_tasks_may_be_paths_and_the_test_split_is_no_validation():
     assert curve(content)["task"].tolist() == ["a/b.csv dev"]
     only_test = PageContent("run", results(), metrics=metrics[names[1:]])
     assert curve(only_test)["task"].tolist() == ["a/b.csv test"]
-
-
-def test_every_label_has_a_row_in_every_column(content):
-    frame = intervals(content)
-    assert frame.groupby("column", sort=False)["label"].agg(list).to_dict() == {
-        "STSB": ["raw", "whitening", "flow"],
-        "QNLI auc": ["raw", "whitening", "flow"],
-    }
-    assert frame["value"].isna().sum() == 2
 
 
 def test_splits_are_columns_and_too_many_labels_are_none():

@@ -6,10 +6,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.colors import to_hex
 
 from flowbert.analysis import MEASURES, Analysis
-from flowbert.analysis.drawing import draw, method_colours, save_picture
+from flowbert.analysis.drawing import draw, save_picture
 from flowbert.analysis.measure import measure_of
 from flowbert.reports.page import plots_of
 from flowbert.reports.plots import CONTENT_PLOTS
@@ -106,13 +105,3 @@ def test_names_of_users_stay_text(content, tmp_path):
     for name in NASTY[:-1]:
         assert any(text.startswith(name) for text in written)
     assert max(map(len, written)) < 120
-
-
-def test_colours_are_of_families():
-    variant = "whitening-128:shrinkage=0.1 (0, mean)"
-    methods = ["raw", "whitening", variant, "whitening-64+flow", "new"]
-    colours = method_colours(methods)
-    assert len(set(colours.values())) == len(methods)
-    assert colours["whitening-64+flow"] == method_colours(["flow"])["flow"]
-    assert colours["raw"] == method_colours(["raw*", "raw"])["raw*"]
-    assert all(to_hex(colour) == colour for colour in colours.values())

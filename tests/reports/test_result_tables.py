@@ -8,7 +8,6 @@ from flowbert.reports.result_tables import (
     labels,
     notes,
     result_tables,
-    short_names,
     summarize,
     table_text,
 )
@@ -33,20 +32,6 @@ def test_what_a_method_lacks_is_no_difference():
         sts_rows("gold", "STSB", encoder="none", layers="none", pooling="none"),
     )
     assert set(labels(frame)) == {"raw", "whitening", "flow", "gold"}
-
-
-@pytest.mark.parametrize(
-    ("paths", "names"),
-    [
-        (["a/b/c"], ["c"]),
-        (["a/b/c", "a/d/c"], ["b/c", "d/c"]),
-        (["bert", "/models/bert"], ["bert", "models/bert"]),
-        (["a//b", "a/b"], ["a//b", "a/b"]),
-        ([], []),
-    ],
-)
-def test_short_names_are_distinct(paths, names):
-    assert list(short_names(paths).values()) == names
 
 
 def test_seeds_become_a_mean_and_a_deviation():
