@@ -1,6 +1,7 @@
 """A device that is not the CPU, simulated: devices do not mix, and numbers are equal."""
 
 import math
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -173,31 +174,52 @@ def test_steps(method, precision, tmp_path):
             assert torch.equal(one, numbers_of(two))
 
 
+def fitted_on(device, text):
+    """A map fitted on a device, its rows and those of its inverse."""
+    x = torch.from_numpy(make_rows(200)).to(device)
+    made: Any = make_map(text)
+    made.set_run_parameters(0, "cpu" if device == NAME else device)
+    pairs = x[:40], x[40:80], np.arange(40.0)
+    made.fit(x, pairs=pairs if made.supervised else None)
+    mapped = made.transform(x)
+    return made, mapped, made.inverse_transform(mapped)
+
+
+SMALL_FLOW = {"flow": "flow:levels=1:depth=1:width=4:steps=2"}
+
+
+def encoded_on(device):
+    """Vectors of each pooling, of one pass on a device."""
+    every = SentenceEncoder(Backbone(tiny_network("bert"), word_tokenizer()))
+    last, layers = [every.num_layers], [*range(every.num_layers + 1)]
+    names = [*POOLINGS, "mean:unit=true", "zipf:cls=2"]
+    variants = [
+        every.variant(
+            layers=last if name == "cls_pooler" else layers,
+            pooling=name,
+            count_over=SENTENCES,
+        )
+        for name in names
+    ]
+    every.to(device)
+    vectors = every.encode_variants(variants, SENTENCES)
+    return dict(zip(names, vectors, strict=True))
+
+
 @pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("low", LOW)
 def test_maps(low):
-    x = torch.from_numpy(make_rows(200))
-    pairs = x[:40], x[40:80], np.arange(40.0)
     for name in list(MAPS):
-        made: Any
-        options = {"flow": "flow:levels=1:depth=1:width=4:steps=2"}
-        made, expected = (make_map(options.get(name, name)) for _ in range(2))
-        for each in (made, expected):
-            each.set_run_parameters(0, "cpu")
-        expected.fit(x, pairs=pairs if expected.supervised else None)
-        on_device = tuple(each.to(NAME) for each in pairs[:2])
+        text = SMALL_FLOW.get(name, name)
+        expected, *there = fitted_on("cpu", text)
         with torch.autocast(NAME, dtype=torch.bfloat16, enabled=low):
-            made.fit(
-                x.to(NAME), pairs=(*on_device, pairs[2]) if made.supervised else None
-            )
-            mapped = made.transform(x.to(NAME))
-            back = made.inverse_transform(mapped)
-        assert mapped.device.type == back.device.type == NAME
-        there = expected.transform(x)
-        assert torch.equal(numbers_of(mapped), there), name
-        assert torch.equal(numbers_of(back), expected.inverse_transform(there)), name
+            made, *found = fitted_on(NAME, text)
+        for one, other in zip(found, there, strict=True):
+            assert one.device.type == NAME
+            assert torch.equal(numbers_of(one), other), name
         # A map that was on the device goes on with arrays, and is saved.
-        assert torch.equal(made.transform(x), there), name
+        x = torch.from_numpy(make_rows(200))
+        assert torch.equal(made.transform(x), there[0]), name
         assert made.get_state().keys() == expected.get_state().keys()
 
 
@@ -205,34 +227,23 @@ def test_maps(low):
 @pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("low", LOW)
 def test_variants(low):
-    backbone = Backbone(tiny_network("bert"), word_tokenizer())
-    every = SentenceEncoder(backbone)
-    names = [*POOLINGS, "mean:unit=true", "zipf:cls=2"]
-    layers = {name: list(range(every.num_layers + 1)) for name in names}
-    layers["cls_pooler"] = [every.num_layers]
-    variants = [
-        every.variant(layers=layers[name], pooling=name, count_over=SENTENCES)
-        for name in names
-    ]
-    expected = every.encode_variants(variants, SENTENCES)
-    every.to(NAME)
+    expected = encoded_on("cpu")
     with torch.autocast(NAME, dtype=torch.bfloat16, enabled=low):
-        found = every.encode_variants(variants, SENTENCES)
-    for name, one, two in zip(names, expected, found, strict=True):
+        found = encoded_on(NAME)
+    for name, vectors in found.items():
         # The batches of a CPU are shorter: sums in another order.
-        assert np.abs(one - two).max() < 1e-4, name
+        assert np.abs(vectors - expected[name]).max() < 1e-4, name
 
 
 @pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("low", LOW)
 def test_metrics(low):
     x, y = torch.from_numpy(make_rows(50)).chunk(2)
-    gold = torch.arange(25.0)
-    metrics = [
-        (lambda: Alignment(), (x, y)),
-        (lambda: Uniformity(dim=4, limit=20), (x,)),
-        (lambda: MeanCosine(dim=4), (x,)),
-        (lambda: STSSpearman(), (x[:, 0], gold)),
+    metrics: list[tuple[Any, tuple[Tensor, ...]]] = [
+        (Alignment, (x, y)),
+        (partial(Uniformity, dim=4, limit=20), (x,)),
+        (partial(MeanCosine, dim=4), (x,)),
+        (STSSpearman, (x[:, 0], torch.arange(25.0))),
     ]
     for make_metric, values in metrics:
         expected, metric = make_metric(), make_metric().to(NAME)

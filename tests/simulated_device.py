@@ -80,11 +80,11 @@ def _autocast(library, name, low):
     library.impl(name, kernel, "AutocastPrivateUse1")
 
 
-class Device(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Device(TorchDispatchMode):
     """Inside of it tensors can be made on the device ``simulated``."""
 
     def __init__(self):
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.device = torch.device(NAME, 0)
         self._fake = FakeTensorMode(allow_non_fake_inputs=True)
 

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks.growth import STAGES, Size, measure, vectors
-from benchmarks.harness import BEGIN, END, NotMeasured, Setting, table, write_page
+from benchmarks.harness import BEGIN, END, NotMeasured, Setting, table
 from flowbert.encoders.backbone import bfloat16_is_fast
 from flowbert.vectors import write_vectors
 
@@ -36,21 +36,6 @@ def test_the_command_writes_results_and_page(tmp_path, monkeypatch, capsys):
     assert records[0]["machine"]["capability"] in text
     assert text in capsys.readouterr().out
     assert text.count("needs FLOWBERT_REAL") == len(NEED_REAL)
-
-
-def test_a_page_is_made_or_refused_before_anything_is_measured(tmp_path, monkeypatch):
-    def fail(*_):
-        raise AssertionError("measured")
-
-    page = tmp_path / "new" / "page.md"
-    for text in ("first", "second"):
-        write_page(page, text)
-        assert page.read_text(encoding="utf-8") == f"{BEGIN}\n\n{text}\n\n{END}\n"
-    page.write_text("without markers", encoding="utf-8")
-    monkeypatch.setattr(command, "measure", fail)
-    with pytest.raises(SystemExit, match="has no lines"):
-        command.main(["--page", str(page)])
-    assert page.read_text(encoding="utf-8") == "without markers"
 
 
 @pytest.mark.real

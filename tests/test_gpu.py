@@ -6,16 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from device_steps import METHODS, fit, make
-from encoders.tiny import SENTENCES, tiny_network, word_tokenizer
-from fits import make_rows
+from device_steps import METHODS, SMALL_FLOW, encoded_on, fit, fitted_on, make
+from encoders.tiny import SENTENCES
 from flowbert import Model
 from flowbert.cli import main
 from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.backbone import Backbone
-from flowbert.encoders.pooling import POOLINGS
 from flowbert.flows import Glow
-from flowbert.maps import MAPS, make_map
+from flowbert.maps import MAPS
 from flowbert.training.optim import BertAdam
 
 NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
@@ -29,58 +26,29 @@ def on_gpu(test):
     return pytest.mark.gpu(NO_GPU(test))
 
 
-def rows(device="cpu"):
-    drawn = torch.randn(64, 24, generator=torch.Generator().manual_seed(0))
-    return (drawn * 3 + 1).to(device)
+@on_gpu
+@pytest.mark.filterwarnings("ignore:encoder. .* has no learned token weights")
+def test_poolings_are_those_of_a_cpu():
+    expected = encoded_on("cpu")
+    for name, vectors in encoded_on("cuda").items():
+        assert np.abs(vectors - expected[name]).max() < 1e-4, name
 
 
-def train(flow, optimizer, x, autocast=False):
+def train(flow, optimizer, x):
     """Three steps."""
     for _ in range(3):
-        with torch.autocast(x.device.type, dtype=torch.bfloat16, enabled=autocast):
-            loss = flow.nll(x).mean()
-        loss.backward()
+        flow.nll(x).mean().backward()
         optimizer.step()
         optimizer.zero_grad()
 
 
-def start(mixing, device):
-    torch.manual_seed(1)
-    flow = Glow(24, mixing=mixing, mixing_init="rotation")
-    flow.initialize(rows())
-    # Many gradients at the initialization are 0 but for rounding, and Adam moves by their sign.
-    with torch.no_grad():
-        for parameter in flow.parameters():
-            parameter.add_(0.05 * torch.randn_like(parameter))
-    flow.to(device)
-    return flow, BertAdam(flow.parameters(), lr=1e-3, weight_decay=0.01)
-
-
-@torch.no_grad()
-def largest_difference(first, second):
-    pairs = zip(first.parameters(), second.parameters(), strict=True)
-    return max(float((one.cpu() - two.cpu()).abs().max()) for one, two in pairs)
-
-
-@on_devices
-@pytest.mark.parametrize("mixing", ["lu", "reverse", "random"])
-def test_a_flow_trains_as_on_a_cpu(mixing, device):
-    expected, optimizer = start(mixing, "cpu")
-    train(expected, optimizer, rows())
-    for autocast in (False, True):
-        flow, optimizer = start(mixing, device)
-        train(flow, optimizer, rows(device), autocast)
-        # Rows that differ by rounding (2e-7) move them by 1e-5 at most.
-        assert largest_difference(flow, expected) < 1e-3
-        with torch.no_grad():
-            difference = flow.nll(rows(device)).cpu() - expected.nll(rows())
-        assert float(difference.abs().max()) < 0.01
-
-
 @on_devices
 def test_a_step_does_not_wait_for_the_device(device):
-    flow, optimizer = start("lu", device)
-    x = rows(device)
+    drawn = torch.randn(64, 24, generator=torch.Generator().manual_seed(0))
+    flow = Glow(24, mixing_init="rotation")
+    flow.initialize(drawn)
+    x = drawn.to(device)
+    optimizer = BertAdam(flow.to(device).parameters(), lr=1e-3, weight_decay=0.01)
     train(flow, optimizer, x)
     if device == "cuda":
         torch.cuda.set_sync_debug_mode("error")
@@ -121,39 +89,17 @@ def test_a_method_trains_as_on_a_cpu(method, precision, tmp_path):
 @on_gpu
 @pytest.mark.parametrize("name", list(MAPS))
 def test_a_map_is_that_of_a_cpu(name):
-    x = torch.from_numpy(make_rows(200))
-    pairs = x[:40], x[40:80], np.arange(40.0)
     # With all directions removed in part, nothing fixes the scale of learned-removal.
-    options = {"flow": ":levels=1:depth=1:width=4:steps=2"}
-    text = name + (options | {"learned-removal": ":n_directions=2"}).get(name, "")
-    found, expected = make_map(text), make_map(text)
-    for each, device in ((found, "cuda"), (expected, "cpu")):
-        each.set_run_parameters(0, device)
-        there = pairs[0].to(device), pairs[1].to(device), pairs[2]
-        each.fit(x.to(device), pairs=there if each.supervised else None)
-    mapped = found.transform(x.cuda())
-    assert mapped.device.type == "cuda"
-    scale = float(expected.transform(x).abs().max())
+    texts = {**SMALL_FLOW, "learned-removal": "learned-removal-2"}
+    expected, found = (
+        fitted_on(device, texts.get(name, name))[1:] for device in ("cpu", "cuda")
+    )
     # A GPU draws other random numbers for the noise of a flow.
     bound = 0.1 if name == "flow" else 1e-4
-    difference = (mapped.cpu() - expected.transform(x)).abs().max()
-    assert float(difference) < bound * scale
-    back = found.inverse_transform(mapped).cpu() - expected.inverse_transform(
-        expected.transform(x)
-    )
-    assert float(back.abs().max()) < bound * float(x.abs().max())
-
-
-@on_gpu
-@pytest.mark.filterwarnings("ignore:encoder. .* has no learned token weights")
-@pytest.mark.parametrize("pooling", [*POOLINGS, "mean:unit=true", "zipf:cls=2"])
-def test_a_pooling_is_that_of_a_cpu(pooling):
-    every = SentenceEncoder(Backbone(tiny_network("bert"), word_tokenizer()))
-    layers = every.num_layers if pooling == "cls_pooler" else [0, 1]
-    encoder = every.variant(layers=layers, pooling=pooling, count_over=SENTENCES)
-    expected = encoder.encode(SENTENCES)
-    found = encoder.to("cuda").encode(SENTENCES)
-    assert np.abs(found - expected).max() < 1e-4
+    for one, other in zip(found, expected, strict=True):
+        assert one.device.type == "cuda"
+        largest = float((one.cpu() - other).abs().max())
+        assert largest < bound * float(other.abs().max())
 
 
 @on_gpu

@@ -1,15 +1,13 @@
 """Files appear whole or not at all, damage is seen, and foreign names stay in their folder."""
 
 import os
-import signal
 import stat
 from contextlib import suppress
-from multiprocessing import get_context
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from flowbert.errors import UserError
@@ -79,35 +77,6 @@ def test_the_target_of_a_link_is_written(exists, tmp_path):
     assert [each.name for each in target.parent.iterdir()] == ["target"]
 
 
-@pytest.mark.parametrize("call", ["fsync", "replace"])
-def test_an_error_leaves_the_older_one(call, tmp_path, monkeypatch):
-    def fail(*_):
-        raise OSError(28, "No space left on device")
-
-    write_file(tmp_path / "target", "older")
-    monkeypatch.setattr(os, call, fail)
-    with pytest.raises(OSError, match="No space left"):
-        write_file(tmp_path / "target", "newer")
-    assert (tmp_path / "target").read_text() == "older"
-    assert [path.name for path in tmp_path.iterdir()] == ["target"]
-
-
-def kill_at_rename(path):
-    os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-    write_file(path, "newer")
-
-
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_kill_leaves_the_older_one(tmp_path):
-    write_file(tmp_path / "target", "older")
-    arguments = (tmp_path / "target",)
-    process = get_context("fork").Process(target=kill_at_rename, args=arguments)
-    process.start()
-    process.join()
-    assert process.exitcode == -signal.SIGKILL
-    assert (tmp_path / "target").read_text() == "older"
-
-
 def test_tensors_round_trip(tmp_path):
     path = tmp_path / "a.safetensors"
     save_tensors(path, "thing", TENSORS, **METADATA)
@@ -142,10 +111,8 @@ def test_no_damage_is_unseen(tmp_path):
         refused(r"a\.safetensors: ", load_tensors, path, "thing")
 
 
-@given(
-    st.lists(st.text()),
-    st.lists(st.text()),
-)
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.text()), st.lists(st.text()))
 def test_digests_are_of_the_content(first, second):
     equal = first == second
     with suppress(UnicodeEncodeError):  # half of a surrogate pair is no sentence

@@ -16,7 +16,7 @@ from encoders.tiny import SENTENCES, write_tiny
 from exports.models import FLOW, TEXTS, fit_map
 from flowbert.encoders import SentenceEncoder, load_encoder
 from flowbert.encoding import encode
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import FlowbertWarning
 from flowbert.maps import PRECISIONS, Ranges, Scale, Whitening, log_density, quantize
 from flowbert.model import Model, find_model, load_fitted
 from helpers import refused
@@ -166,13 +166,10 @@ def test_lists_of_sentences(model):
 def test_an_encoder_is_found_from_any_folder(kind, tmp_path, monkeypatch):
     """Its path as it was typed, the model and the encoder moved together, the model moved alone."""
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    first = tmp_path / "a" / "first"
-    first.mkdir(parents=True)
-    monkeypatch.chdir(first)
+    (tmp_path / "a").mkdir()
+    monkeypatch.chdir(tmp_path / "a")
     if kind == "words":
-        rows = np.random.default_rng(0).normal(size=(5, 4)).round(3).astype(str)
-        words = zip(["the", "dog", "a", "cat", "runs"], rows, strict=True)
-        Path("enc").write_text("\n".join(" ".join([w, *row]) for w, row in words))
+        Path("enc").write_text("the 1 2\ndog 3 -4\na 5 6\ncat -7 8\nruns 9 10")
     else:
         write_tiny(Path("enc"))
     saved = Model(load_encoder("enc"))
@@ -183,15 +180,14 @@ def test_an_encoder_is_found_from_any_folder(kind, tmp_path, monkeypatch):
     def check(path):
         assert_array_equal(Model.load(path).encode(SENTENCES), expected)
 
-    check("a/first/runs/m")
-    Path("moved").mkdir()
-    shutil.copytree("a/first", "moved/there/first")
-    shutil.move("a/first/enc", "hidden")
-    check("moved/there/first/runs/m")
-    shutil.move("hidden", "a/first/enc")
-    shutil.move("moved/there/first/runs/m", "alone")  # found by its absolute path
+    check("a/runs/m")
+    shutil.copytree("a", "moved/there")
+    shutil.move("a/enc", "hidden")
+    check("moved/there/runs/m")
+    shutil.move("hidden", "a/enc")
+    shutil.move("moved/there/runs/m", "alone")  # found by its absolute path
     check("alone")
-    shutil.move("a/first/enc", "hidden")
+    shutil.move("a/enc", "hidden")
     refused(r"^encoder: there is no .*alone', encoder=FOLDER", Model.load, "alone")
     assert Model.load("alone", encoder="hidden").encoder.path == "hidden"
 
@@ -225,24 +221,20 @@ def whitening_of(encoder, scaled=False):
 def test_a_folder_holds_models_of_one_encoder(folder, tmp_path):
     first = SentenceEncoder(folder / "bert")
     second = SentenceEncoder(folder / "bert", layers=1)
-    run = tmp_path / "run"
-    whitening_of(first, scaled=True).save(run / "model")
-    expected = Model.load(run).encode(TEXTS)
-    refused(
-        "^folder: received .* holds a model of another encoder",
-        whitening_of(second).save,
-        run / "model",
-    )
-    assert_array_equal(Model.load(run).encode(TEXTS), expected)
+    to = tmp_path / "model"
+    whitening_of(first, scaled=True).save(to)
+    expected = Model.load(tmp_path).encode(TEXTS)
+    message = "^folder: received .* holds a model of another encoder"
+    refused(message, whitening_of(second).save, to)
     # Another map of the same encoder stands beside the first; the same map replaces it, and its
     # scale.
-    Model(first, fit_map(FLOW, first.encode(TEXTS))).save(run / "model")
-    assert_array_equal(Model.load(run, "whitening").encode(TEXTS), expected)
-    whitening_of(first).save(run / "model")
-    assert Model.load(run, "whitening").scale is None
-    (run / "model" / "notes.txt").write_text("mine")
-    whitening_of(first).save(run / "model")
-    assert (run / "model" / "notes.txt").read_text() == "mine"
+    Model(first, fit_map(FLOW, first.encode(TEXTS))).save(to)
+    assert_array_equal(Model.load(tmp_path, "whitening").encode(TEXTS), expected)
+    whitening_of(first).save(to)
+    assert Model.load(tmp_path, "whitening").scale is None
+    (to / "notes.txt").write_text("mine")
+    whitening_of(first).save(to)
+    assert (to / "notes.txt").read_text() == "mine"
 
 
 def test_a_map_knows_its_encoder(folder, tmp_path):
@@ -335,22 +327,17 @@ def test_mistakes(call, message, folder, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["flow", "standardization+flow"])
-def test_log_densities(name, folder, monkeypatch):
+def test_log_densities(name, folder):
     own = Model.load(folder / "run", name)
     nats = own.log_prob(SENTENCES)
-    assert nats.shape == (len(SENTENCES),)
-    assert nats.dtype == np.float64
+    assert (nats.shape, nats.dtype) == ((len(SENTENCES),), np.float64)
     # Of float32 vectors of other batches.
     expected = log_density(own.map, own.encoder.encode(SENTENCES))
     assert_allclose(nats, expected, rtol=1e-4)
-    monkeypatch.setattr("flowbert.model._SENTENCES_IN_MEMORY", 2)
-    assert_allclose(own.log_prob(SENTENCES), nats, rtol=1e-4)
-    single = own.log_prob(SENTENCES[0])
-    assert isinstance(single, float)
-    assert single == pytest.approx(nats[0], rel=1e-4)
+    assert own.log_prob(SENTENCES[0]) == pytest.approx(nats[0], rel=1e-4)
     for other in ("whitening", "raw"):  # six of more directions, and none
-        with pytest.raises(UserError, match=r"^map: received .* no density"):
-            Model.load(folder / "run", other).log_prob(SENTENCES)
+        model = Model.load(folder / "run", other)
+        refused(r"^map: received .* no density", model.log_prob, SENTENCES)
 
 
 def test_sentences_need_an_encoder():

@@ -1,10 +1,8 @@
 """A model passes between processes in memory, whatever it consists of."""
 
-import multiprocessing
 import pickle
 from typing import Any
 
-import joblib
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
@@ -108,19 +106,6 @@ def test_a_model_of_each_map_with_its_output(name):
             assert vectors.dtype == model.encode(SENTENCES, **options).dtype
 
 
-def test_a_hook_of_the_users_own_passes_by_cloudpickle_alone():
-    encoder = small_encoder()
-    plain = encoder.encode(SENTENCES)
-    layer = encoder.backbone.network.get_submodule("encoder.layer.1.output.dense")
-    layer.register_forward_hook(lambda *values: values[-1] * 2)
-    changed = encoder.encode(SENTENCES)
-    assert not np.array_equal(plain, changed)
-    passed = pickle.loads(cloudpickle.dumps(encoder))
-    assert np.array_equal(passed.encode(SENTENCES), changed)
-    with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
-        pickle.dumps(encoder)
-
-
 @pytest.mark.parametrize("suffix", [".npy", ".safetensors", ".parquet"])
 def test_a_file_of_vectors_passes_as_its_path(suffix, tmp_path):
     rows = np.random.default_rng(0).normal(size=(5000, 6)).astype(np.float32)
@@ -137,18 +122,3 @@ def test_vectors_in_memory_and_in_the_cache(tmp_path):
     cached = EmbeddingCache(tmp_path).rows(encoder, SENTENCES)
     for vectors in (cached, as_vectors(cached[:]), cached.subset(np.array([2, 0]))):
         assert np.array_equal(pickle.loads(pickle.dumps(vectors))[:], vectors[:])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("encoder", ["sif", "words", "sentence-transformers"])
-def test_processes_that_know_nothing_of_this_one(encoder, tmp_path):
-    made = ENCODERS[encoder](tmp_path)
-    rows = made.encode(TEXTS)
-    for name in ("whitening:shrinkage=0.1", CHAINS[1]):
-        model = Model(made, fit_map(name, rows))
-        expected = model.encode(SENTENCES)
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
-            assert np.array_equal(pool.apply(model.encode, (SENTENCES,)), expected)
-        parallel = joblib.Parallel(2)
-        calls = [joblib.delayed(model.encode)(SENTENCES)] * 2
-        assert all(np.array_equal(each, expected) for each in parallel(calls))

@@ -20,7 +20,7 @@ ray.init(num_cpus=4, include_dashboard=False)
 del sys.argv[0]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
-FILES, ROWS, BLOCK = 5, 3000, 4096
+FILES, ROWS, BLOCK = 3, 1500, 4096
 
 
 def test_the_document_shows_the_file():

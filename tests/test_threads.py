@@ -8,7 +8,7 @@ import pytest
 import torch
 from pytorch_lightning import Callback
 
-from fits import fit, make_data
+from fits import fit
 from flowbert import threads
 from flowbert.cli import main
 from flowbert.threads import (
@@ -62,27 +62,6 @@ def test_a_given_number_is_that_of_every_size(monkeypatch):
     assert torch.get_num_threads() == 4
 
 
-class Seen(Callback):
-    """Threads in a training step, in a validation and before the training."""
-
-    def __init__(self):
-        self.seen = {}
-
-    def on_fit_start(self, trainer, pl_module):
-        self.seen["before"] = torch.get_num_threads()
-
-    def on_train_batch_start(self, *_):
-        self.seen["step"] = torch.get_num_threads()
-
-
-@pytest.mark.parametrize(("batch_size", "expected"), [(4, 1), (LARGE, 4)])
-def test_training_steps(tmp_path, batch_size, expected):
-    seen = Seen()
-    fit(tmp_path, seen, data=make_data(batch_size=batch_size))
-    assert seen.seen == {"before": 4, "step": expected}
-    assert torch.get_num_threads() == 4
-
-
 def test_a_failed_training_restores_them(tmp_path):
     class Fails(Callback):
         def on_train_batch_end(self, *_):
@@ -95,14 +74,18 @@ def test_a_failed_training_restores_them(tmp_path):
 
 def test_threads_of_the_option_are_those_of_a_command(monkeypatch, tmp_path):
     seen = []
-    monkeypatch.setattr(
-        "flowbert.cli.commands.load",
-        lambda _: lambda **_: seen.append(choose_threads(0)),
-    )
+
+    def compute(**_):
+        seen.append(choose_threads(0))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("flowbert.cli.commands.load", lambda _: compute)
+    monkeypatch.setattr("flowbert.cli.available_processors", lambda: 3)
     monkeypatch.chdir(tmp_path)
     Path("threads.yaml").write_text("threads: 3\n", encoding="utf-8")
     for given in (["--threads", "3"], ["--config", "threads.yaml"]):
-        main(["compare", "--methods", "raw", *given])
+        with pytest.raises(SystemExit):
+            main(["compare", "--methods", "raw", *given])
     assert seen == [3, 3]
     assert torch.get_num_threads() == 4
 

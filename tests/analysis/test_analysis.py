@@ -6,46 +6,19 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from pandas.testing import assert_frame_equal
 
+from analysis.samples import METHODS, N, make_analysis, texts, vectors
 from flowbert.analysis import Analysis, Sample, analyze_sample
 from flowbert.analysis.measure import make_measures
 from flowbert.analysis.sentences import DRAWN_SENTENCES, project
-from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.flows import Glow
 from helpers import refused
-
-N = 60
-
-
-def vectors(count=N):
-    x = torch.randn(count, 6, generator=torch.Generator().manual_seed(0))
-    return {"raw": x + 2, "whitening": x - x.mean(dim=0)}
-
-
-def texts(count=N):
-    return [f"sentence number {i}" for i in range(count)]
 
 
 @pytest.fixture(scope="module")
 def whole():
-    x, rng = vectors()["raw"], np.random.default_rng(0)
-    cosines = {name: rng.uniform(-1, 1, 30) for name in ("raw", "other")}
-    flow = Glow(6, levels=1)
-    flow.initialize(x)
-    sample = Sample(
-        texts(),
-        vectors(),
-        {"STSB dev": (rng.uniform(0, 4, 30), cosines)},
-        encoder=SentenceEncoder("builtin-sample"),
-        tokens=20,
-        flows={"flow": flow},
-        fitting=x[:40],
-        held_out=x[40:],
-    )
-    return analyze_sample(sample, {"encoder": "bert", "layers": [1, 12]})
+    return make_analysis()
 
 
 def test_a_number_that_is_not_finite_is_missing_here_and_in_the_file(tmp_path):
@@ -63,12 +36,11 @@ def test_what_was_not_measured_is_left_out():
 
 def test_raw_is_no_latent(whole):
     frames = whole.frames
-    for name in ("isotropy", "spectra", "norms", "sentences"):
-        assert set(frames[name]["method"]) == {"raw", "whitening"}
+    for name in ("isotropy", "spectra", "norms", "sentences", "bands"):
+        assert set(frames[name]["method"]) == {*METHODS}
     for name in ("latents", "latent_norms", "latent_moments"):
-        assert set(frames[name]["method"]) == {"whitening"}
-    assert set(frames["bands"]["method"]) == {"raw", "other"}
-    assert frames["spectra"]["share"].sum() == pytest.approx(2)
+        assert set(frames[name]["method"]) == {"whitening", "flow"}
+    assert frames["spectra"]["share"].sum() == pytest.approx(3)
 
 
 def test_each_measure_alone_is_that_of_all(whole):

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from flowbert.data.corpus import Corpus, load_corpus
-from flowbert.data.nli import BUILTIN
 from helpers import refused
 
 from .conftest import write
@@ -88,8 +87,6 @@ def test_names_are_no_sentences(tmp_path):
         (pd.Series(["a", None]), None, "sentence 2 is .*; expected text"),
         (pd.concat([FRAME, FRAME], axis=1), "text", "has 2 columns 'text'"),
         (FRAME["text"], "text", "column: received 'text', which has no effect"),
-        (BUILTIN, "text", "column: received 'text', which has no effect"),
-        (Corpus.of("own", ["a"]), "text", "column: received 'text', which has no"),
         (["", " "], None, "has no sentence"),
         (
             datasets.DatasetDict({"train": 1}),

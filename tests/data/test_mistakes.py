@@ -31,7 +31,6 @@ FILES = [
     ("corpus", "caption.txt", None, "(did you mean 'captions.txt'?)"),
     ("corpus", "folder.txt", None, "is a folder"),
     ("corpus", "a.doc", "a\n", "received '.doc'; expected .txt, .csv"),
-    ("corpus", "notes", "a\n", "received ''; expected .txt, .csv"),
     ("corpus", "a.txt", "", "blank ones only"),
     ("corpus", "a.txt", b"good\nbad \xff\n", "line 2 is not UTF-8"),
     ("corpus", "a.txt", "one\n".encode("utf-16"), "line 1 has a NUL character"),
@@ -44,18 +43,14 @@ FILES = [
         "row 1: not JSON ('text' is in",
     ),
     ("corpus", "a.txt.gz", gzip.compress(b"a line\n" * 100, mtime=0)[:-12], "damaged"),
-    ("corpus", "a.csv", "text\n\n", "no row"),
     ("corpus", "a.csv", 'text\na\n"open\nb\n', "row 2: unexpected end of data"),
     ("corpus", "a.csv", 'text\n"a"b\n', "row 1: ',' expected"),
     ("corpus", "a.jsonl", '{"text": "a"}\n\n{"text": \n', "row 2: not JSON"),
     ("corpus", "a.jsonl", '{"text": "a"}\n["b"]\n', "row 2: not JSON (received ['b']"),
     ("corpus", "a.jsonl", '{"text": "a"}\n{"text": 3}\n', "row 2: text is 3"),
-    ("corpus", "a.jsonl", '{"text": "a"}\n{"other": "b"}\n', "row 2: text is None"),
     ("corpus", "a.parquet", "PAR1 but not really", "not parquet"),
     ("pairs", "a.csv", PAIRS + "c,d,2,3\n", "row 2: 4 fields; expected sentence1, s"),
     ("pairs", "a.csv", PAIRS + "c, ,2\n", "row 2: sentence2 is ' '"),
-    ("pairs", "a.csv", PAIRS + "c,d,\n", "row 2: score is ''"),
-    ("pairs", "a.csv", PAIRS + "c,d,5.5\n", "row 2: score is '5.5'"),
     ("pairs", "a.csv", PAIRS + "c,d,nan\n", "row 2: score is 'nan'"),
     ("pairs", "a.jsonl", '{"sentence1": "a", "sentence2": "b", "score": true}', "True"),
     ("pairs", "a.csv", PAIRS + "c,d,1.0\n", "expected two or more different scores"),
@@ -76,7 +71,6 @@ FILES = [
     ("entailment", "a.jsonl", NLI * 20, "1 premises; expected 10"),
     ("entailment", "a.csv", NEUTRAL, "every label to train on is neutral"),
     ("answers", "a.csv", ANSWERS + "Who ?,2,A hat .\n", "row 2: label is '2'"),
-    ("answers", "a.csv", ANSWERS + "Who ?,0, \n", "row 2: atext is ' '"),
     ("answers", "a.csv", ANSWERS, "every label is True"),
     ("answers", "a.csv", PAIRS, "expected question, label, answer or qtext"),
 ]
@@ -138,7 +132,6 @@ HEADER = "pair_ID\tsentence_A\tsentence_B\trelatedness-score\tlabel"
     ("load", "file", "row", "line", "message"),
     [
         (load_sts, GOLD, 1, "4\n2", "has 3 lines; expected 4"),
-        (load_sts, GOLD, 3, "5.1", "row 3: STS.gs.OnWN.txt is '5.1'"),
         (load_sts, INPUT, 3, "one", "row 3: 2 fields; expected STS.gs.OnWN"),
         (
             load_sts,
@@ -147,7 +140,6 @@ HEADER = "pair_ID\tsentence_A\tsentence_B\trelatedness-score\tlabel"
             "a\tb\tc\td\t1\tx",
             "row 2: 6 fields; expected genre, file",
         ),
-        (load_sts, STSB, 2, "a\tb\tc\td\t-1\tx\ty", "row 2: score is '-1'"),
         (
             load_sts,
             SICK,
@@ -189,17 +181,16 @@ def test_a_year_without_any_score(senteval):
     [
         (lambda: as_list(" , ", "methods"), "methods: received ' , '"),
         (lambda: load_corpus("tagret"), "corpus: received 'tagret'; .* 'target'"),
+        (lambda: load_corpus(["a"], nli="x"), "nli: received 'x'"),
         (lambda: load_corpus("target"), "corpus: received 'target' without a task"),
         (
             lambda: load_corpus("hub:x?splt=a"),
             "corpus: received 'hub:x.splt=a'; .* 'split'",
         ),
-        (lambda: load_corpus("hub:x?split="), "corpus: received .*each option once"),
         (lambda: load_sts("stsb"), "tasks: received 'stsb'; .* 'STSB'"),
         (lambda: load_sts("STSB"), "senteval: received nothing"),
         (lambda: load_sts("SAMPLE").split("trial"), "split: received 'trial'"),
         (lambda: load_sts("STS12", "nowhere"), "nowhere/.*MSRpar.txt: no such file"),
-        (lambda: load_sts("BQ", "nowhere"), "nowhere/BQ/BQ.test.data: no such file"),
         (
             lambda: load_sts("a.csv", columns=["a", "b", "a"]),
             "columns: received a, b, a",
@@ -212,7 +203,6 @@ def test_a_year_without_any_score(senteval):
             for limits in ([1], [1, 1], [0, float("inf")], ["0", 1])
         ),
         (lambda: load_entailment("sickr"), "tasks: received 'sickr' .* 'SICKR'"),
-        (lambda: load_entailment("SICKR"), "senteval: received nothing"),
     ],
 )
 def test_arguments(call, message):

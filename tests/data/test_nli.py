@@ -70,24 +70,6 @@ def test_simcse_triples_come_back(tmp_path):
     assert [",".join(triple) for triple in sorted(triples)] == sorted(lines[1:])
 
 
-def test_hub_is_snli_and_mnli(monkeypatch):
-    loaded = []
-
-    def load(name, *_, split):
-        loaded.append(f"{name} {split}")
-        columns = {"premise": ["p", "q"], "hypothesis": ["h", ""], "label": [2, -1]}
-        return datasets.Dataset.from_dict(columns)
-
-    monkeypatch.setattr(datasets, "load_dataset", load)
-    assert load_nli("hub").triples() == []
-    assert load_nli("hub:owner/own").labels == ("contradiction",)
-    assert loaded == [
-        "stanfordnlp/snli train",
-        "nyu-mll/multi_nli train",
-        "owner/own train",
-    ]
-
-
 def test_sick_has_splits_of_its_own(senteval):
     relatedness = load_sts("SICKR", senteval)
     splits = load_entailment("SICKR", senteval).splits

@@ -204,15 +204,6 @@ def test_no_two_changes_share_vectors(folder, tmp_path):
         assert_allclose(vectors, encoder.encode(TEXTS), rtol=0, atol=TOLERANCE)
 
 
-def test_averaged_layers_follow_their_network(folder, tmp_path):
-    for change in (numpy_view, other_epsilon, other_network, other_prompt):
-        averaged = SentenceEncoder(folder).variant(layers=(1, 3), by_layer=True)
-        EmbeddingCache(tmp_path).fill([averaged], TEXTS)
-        change(averaged)
-        vectors = EmbeddingCache(tmp_path).rows(averaged, TEXTS)[:]
-        assert_allclose(vectors, averaged.encode(TEXTS), rtol=0, atol=TOLERANCE)
-
-
 def words_in_place(encoder):
     encoder.vectors[:] *= np.arange(1, 4)
 

@@ -4,7 +4,7 @@ import pytest
 
 from encoders.tiny import tiny_network, word_tokenizer
 from flowbert.encoders import SentenceEncoder, memory
-from flowbert.errors import UserError
+from helpers import refused
 
 
 @pytest.mark.parametrize("shards", ["1GB", "4KB"])
@@ -17,6 +17,5 @@ def test_weights_larger_than_the_memory(shards, tmp_path, monkeypatch):
     free.write_text(f"MemFree: 0 kB\nMemAvailable:   {kilobytes} kB\n")
     monkeypatch.setattr(memory, "_MEMORY_FILE", free)
     path = str(tmp_path / "llama")
-    with pytest.raises(UserError, match=r"^encoder: received .*GB in float32"):
-        SentenceEncoder(path)
+    refused(r"^encoder: received .*GB in float32", SentenceEncoder, path)
     SentenceEncoder(path, dtype="bfloat16")

@@ -9,7 +9,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from tokenizers import Tokenizer, processors
-from tokenizers.models import BPE
+from tokenizers.models import BPE, Unigram
 from transformers import FunnelConfig, FunnelModel, PreTrainedTokenizerFast
 
 from encoders.tiny import CONFIGS, SENTENCES, TOLERANCE, tiny_network, word_tokenizer
@@ -132,36 +132,22 @@ def test_layers_without_a_vector_for_each_token(kind):
     refused(f"'{kind}'.* do not give each token a vector", opened.encode, ["a cat"])
 
 
-@pytest.mark.parametrize(
-    ("kind", "options"),
-    [
-        ("layoutlm", {}),
-        (
-            "squeezebert",
-            {"embedding_size": 16, "q_groups": 1, "k_groups": 1}
-            | {"v_groups": 1, "post_attention_groups": 1, "intermediate_groups": 1}
-            | {"output_groups": 1},
-        ),
-    ],
-)
-def test_a_pooler_that_is_always_called_is_taken_out(kind, options, tmp_path):
-    network = tiny_network(kind, **options)
+def test_a_pooler_that_is_always_called_is_taken_out(tmp_path):
+    network: Any = tiny_network("layoutlm")
     network.save_pretrained(tmp_path)
     word_tokenizer().save_pretrained(tmp_path)
     opened = SentenceEncoder(tmp_path)
-    features = opened.tokenize(["the cat sleeps"])
+    texts = ["the cat sleeps"]
     with torch.no_grad():
-        expected = network(**features).last_hidden_state.mean(dim=1)
-    assert_allclose(opened.encode(["the cat sleeps"]), expected, atol=TOLERANCE)
+        expected = network(**opened.tokenize(texts))
+    mean = expected.last_hidden_state.mean(dim=1)
+    assert_allclose(opened.encode(texts), mean, atol=TOLERANCE)
     assert "changed" not in opened.identity
     assert not any("pooler" in name for name in opened.state_dict())
-    refused(
-        "without which the encoder was loaded", opened.variant, pooling="cls_pooler"
-    )
-    pooled = SentenceEncoder(tmp_path, pooling="cls_pooler").encode(["the cat sleeps"])
-    with torch.no_grad():
-        expected = network(**features).pooler_output
-    assert_allclose(pooled, expected, atol=TOLERANCE)
+    message = "without which the encoder was loaded"
+    refused(message, opened.variant, pooling="cls_pooler")
+    pooled = SentenceEncoder(tmp_path, pooling="cls_pooler").encode(texts)
+    assert_allclose(pooled, expected.pooler_output, atol=TOLERANCE)
 
 
 # ----------------------------------------------------------------------- outlier tokens
@@ -267,3 +253,18 @@ def test_merges_are_dropped_in_training_alone():
     assert_array_equal(trained.encode(text), frozen.encode(text))
     assert trained.lengths(text) == [80]
     assert frozen.train().lengths(text) == [20]
+
+
+def test_the_token_for_unknown_text_is_that_of_the_model():
+    words = [("the", -1.0), ("<unk>", 0.0), ("cat", -2.0), ("dog", -3.0)]
+    backend = Tokenizer(Unigram(words, 1, False))
+    weights = []
+    for names in ({}, {"unk_token": "<unk>"}):
+        tokenizer = PreTrainedTokenizerFast(
+            tokenizer_object=backend, pad_token="the", **names
+        )
+        opened = SentenceEncoder(
+            Backbone(tiny_network("bert"), tokenizer), pooling="zipf"
+        )
+        weights.append(opened.token_weights)
+    assert torch.equal(*weights)  # type: ignore[arg-type]

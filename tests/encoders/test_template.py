@@ -13,7 +13,7 @@ from encoders.tiny import SENTENCES, TOLERANCE, tiny_network, word_tokenizer, wr
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.template import TEMPLATES, Template, resolve_template
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import FlowbertWarning
 from flowbert.exports import export
 from flowbert.maps import make_map
 from flowbert.model import Model
@@ -92,10 +92,9 @@ def test_truncation_cuts_the_sentence_and_not_the_template():
     np.testing.assert_allclose(
         cut, encoder.encode(["dog runs dog runs dog"]), rtol=0, atol=TOLERANCE
     )
-    with pytest.raises(
-        UserError, match=r"^max_length: received 7; expected at least 8"
-    ):
-        encoder.variant(max_length=7)
+    refused(
+        r"^max_length: received 7; expected at least 8", encoder.variant, max_length=7
+    )
 
 
 @pytest.mark.parametrize(
@@ -107,15 +106,7 @@ def test_truncation_cuts_the_sentence_and_not_the_template():
     ],
 )
 def test_mistakes(template, message):
-    with pytest.raises(UserError, match=f"^template: .*{message}"):
-        encoder_of("llama", template=template)
-
-
-def test_a_slow_tokenizer_has_no_template():
-    tokenizer = word_tokenizer()
-    tokenizer.__class__ = type("Slow", (type(tokenizer),), {"is_fast": False})
-    with pytest.raises(UserError, match="is not a fast tokenizer"):
-        Template.make(AROUND, tokenizer)
+    refused(f"^template: .*{message}", encoder_of, "llama", template=template)
 
 
 def byte_tokenizer():

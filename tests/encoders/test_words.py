@@ -110,19 +110,15 @@ def test_sentences_whose_punctuation_alone_is_known_are_told(tmp_path):
     [
         (["a 1 2 3", "b 1 2"], "row 2: received 2 numbers; expected 3"),
         (["a 1 2 3", "b 1 2 3 4"], "row 2: received 4 numbers; expected 3"),
-        (["a 1 2 3", ""], "row 2: received 0 numbers"),
         (
             ["2 3", "a 1 2 3", "b 1 2 x"],
             "row 3: 'x' is not a number",
         ),
         (["a 1 2", "b 1 nan"], "row 2: 'nan' is not finite"),
         (["a 1 2", "b 1 1e99"], "row 2: a value is not finite"),
-        (["a 1 2", "b 1 1_0"], "row 2: '1_0' is not a number"),
         (["a 1 2", "b 1 \uff12"], "row 2: '\uff12' is not a number"),
         (["a  1 2"], "row 1: '' is not a number"),
-        (["a\t1\t2", "b\t1"], "row 2: received 1 numbers; expected 2"),
         (["3 2", "a 1 2", "b 1 2"], "received 2 rows; expected 3"),
-        (["word"], "row 1: received 0 numbers; expected 1"),
         (["3 2"], "received 1 rows without"),
         ([], "received 0 rows"),
     ],
@@ -153,16 +149,14 @@ def test_word2vecs_binary_format_is_named(name, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("settings", "start", "part"),
+    ("settings", "message"),
     [
-        ({"pooling": "cls"}, "pooling", "'cls'"),
-        ({"pooling": "sif:cls=2"}, "pooling", "'sif:cls=2'"),
-        ({"pooling": "mean:unit=true"}, "pooling", "'mean:unit=true'"),
-        ({"pooling": "sif"}, "pooling", "without sentences"),
-        ({"max_words": 0}, "max_words", "received 0"),
+        ({"pooling": "cls"}, "^pooling: .*'cls'"),
+        ({"pooling": "sif:cls=2"}, "^pooling: .*'sif:cls=2'"),
+        ({"pooling": "mean:unit=true"}, "^pooling: .*'mean:unit=true'"),
+        ({"pooling": "sif"}, "^pooling: .*without sentences"),
+        ({"max_words": 0}, "^max_words: .*received 0"),
     ],
 )
-def test_wrong_settings(settings, start, part, tmp_path):
-    with pytest.raises(UserError, match=f"^{start}: ") as caught:
-        WordVectors(write(tmp_path, *LINES), **settings)
-    assert part in str(caught.value)
+def test_wrong_settings(settings, message, tmp_path):
+    refused(message, WordVectors, write(tmp_path, *LINES), **settings)

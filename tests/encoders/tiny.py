@@ -1,6 +1,7 @@
 """Random networks of a few weights with a tokenizer of words, and what they are compared with."""
 
 import json
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -117,10 +118,15 @@ def write_tiny(folder, kind="bert", seed=0):
     return folder
 
 
+@cache
+def _load(folder):
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    return tokenizer, AutoModel.from_pretrained(folder).eval()
+
+
 def states_of(folder, sentence):
     """Hidden states of one sentence by transformers alone, ``(T, D)`` each."""
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModel.from_pretrained(folder).eval()
+    tokenizer, model = _load(folder)
     features = tokenizer([sentence], return_tensors="pt", return_token_type_ids=False)
     with torch.no_grad():
         output = model(**features, output_hidden_states=True)

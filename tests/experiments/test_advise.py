@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from encoders.tiny import write_tiny
+from encoders.tiny import add_modules, write_tiny
 from flowbert import analyze, compare
 from flowbert.analysis import cls_token
 from flowbert.analysis.cls_token import (
@@ -78,6 +78,15 @@ def test_a_folder_of_sentence_transformers_keeps_what_it_is(pooling, tmp_path):
     assert (advice.layers, advice.pooling, advice.method) == ("last", pooling, "raw")
 
 
+def test_a_folder_with_further_modules_is_used_as_it_is(tmp_path):
+    pytest.importorskip("sentence_transformers")
+    dense = ("Dense", {"in_features": 16, "out_features": 6, "bias": False})
+    folder = add_modules(write_tiny(tmp_path / "st"), ("Pooling", {}), dense)
+    advice = advise(encoder=str(folder))
+    assert advice.method == "raw"
+    assert "--encoder.layers" not in advice.text
+
+
 def test_any_other_encoder_gets_the_recipe(corpus, tmp_path):
     SentenceEncoder(pooling="cls").save(tmp_path / "cls")
     trained = advise(corpus, str(tmp_path / "cls"))
@@ -88,7 +97,7 @@ def test_any_other_encoder_gets_the_recipe(corpus, tmp_path):
     assert "was not examined" in advice.text
 
 
-def test_a_decoder_gets_a_template(corpus, pairs, tmp_path):
+def test_a_decoder_gets_a_template(corpus, tmp_path):
     encoder = str(write_tiny(tmp_path / "llama", "llama"))
     advice = advise(corpus, encoder)
     used = (advice.template, advice.layers, advice.pooling, advice.method)
@@ -96,12 +105,6 @@ def test_a_decoder_gets_a_template(corpus, pairs, tmp_path):
     assert "--encoder.template=prompteol" in advice.text
     own = EncoderOptions(encoder, template="the {} in")
     assert advise(corpus, own).template == "the {} in"
-    setting = EncoderOptions(encoder, layers="last", pooling=used[2], template=used[0])
-    options = {"corpus": corpus, "tasks": pairs[0], "bootstrap": 0}
-    followed = compare(encoder, "raw,advised", **options)
-    given = compare(setting, used[-1], **options)
-    name = f"advised: {used[-1]}"
-    assert followed.score(name, "one") == given.score(used[-1], "one")
 
 
 def test_learned_token_weights_are_kept(corpus, pairs, tmp_path):
@@ -120,37 +123,6 @@ def test_learned_token_weights_are_kept(corpus, pairs, tmp_path):
         results.score(name, "one") for name in (f"advised: {RECIPE[-1]}", RECIPE[-1])
     )
     assert followed == direct
-
-
-@pytest.mark.parametrize("folder", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_compare_follows_the_advice(folder, corpus, pairs, tmp_path):
-    encoder = "builtin-sample"
-    if folder:
-        encoder = write_sentence_transformer(tmp_path / "st", "cls")
-    advice = advise(corpus, encoder)
-    options = EncoderOptions(encoder, layers=["last", "first_last"], pooling="mean")
-    given = {"corpus": corpus, "tasks": pairs[0], "bootstrap": 0}
-    results = compare(options, "raw,advised", **given)
-    followed = results.frame.query("method.str.startswith('advised')")
-    assert set(followed["method"]) == {f"advised: {advice.method}"}
-    assert set(followed["layers"]) == {advice.layers}
-    assert set(followed["pooling"]) == {advice.pooling}
-    plain = EncoderOptions(encoder, layers=advice.layers, pooling=advice.pooling)
-    direct = compare(plain, f"{advice.method},whitening-8", **given)
-    score = direct.score(advice.method, "one")
-    assert results.score(f"advised: {advice.method}", "one") == score
-
-
-def test_each_encoder_of_a_comparison_gets_its_own_advice(corpus, pairs, tmp_path):
-    folder = write_sentence_transformer(tmp_path / "st")
-    options = EncoderOptions(["builtin-sample", folder])
-    given = {"corpus": corpus, "tasks": pairs[0], "bootstrap": 0}
-    frame = compare(options, "advised", **given).frame
-    rows = set(zip(frame["encoder"], frame["method"], strict=True))
-    assert rows == {
-        ("builtin-sample", f"advised: {RECIPE[2]}"),
-        (folder, "advised: raw"),
-    }
 
 
 def run_commands(text):
@@ -186,33 +158,45 @@ def test_its_commands_run(raw, corpus, tmp_path, monkeypatch, capsys):
         assert '"it says: {}"' in file.read_text()
 
 
+def test_compare_follows_the_advice_of_each_encoder(corpus, pairs, tmp_path):
+    folder = write_sentence_transformer(tmp_path / "st", "cls")
+    given: dict[str, Any] = {"corpus": corpus, "tasks": pairs[0], "bootstrap": 0}
+    results = compare(EncoderOptions(["builtin-sample", folder]), "advised", **given)
+    for encoder in ("builtin-sample", folder):
+        advice = advise(corpus, encoder)
+        name = f"advised: {advice.method}"
+        (rows,) = results.frame.query("encoder == @encoder").groupby("method")
+        assert rows[0] == name
+        plain = EncoderOptions(encoder, layers=advice.layers, pooling=advice.pooling)
+        direct = compare(plain, f"{advice.method},whitening-8", **given)
+        score = results.score(name, "one", encoder=encoder)
+        assert score == direct.score(advice.method, "one")
+
+
+FITTED = ("builtin-sample", "embedding_last", "zipf")
+
+
 @pytest.mark.parametrize(
-    ("name", "corpus", "column", "flags"),
+    ("name", "options"),
     [
-        ("my file.txt", "my file.txt", None, ["--corpus=my file.txt"]),
-        ("t.csv", "t.csv", "text", ["--corpus=t.csv", "--column=text"]),
-        ("n.jsonl", "nli", None, ["--corpus=nli", "--nli=n.jsonl"]),
+        ("my file.txt", {"corpus": "my file.txt"}),
+        ("t.csv", {"corpus": "t.csv", "column": "text"}),
+        ("n.jsonl", {"corpus": "nli", "nli": "n.jsonl"}),
     ],
 )
 def test_commands_have_the_options_that_were_given_and_no_others(
-    name, corpus, column, flags, tmp_path, monkeypatch
+    name, options, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
     pairs = [json.dumps({"premise": x, "hypothesis": x, "label": 0}) for x in SENTENCES]
-    quoted = [f'"{text}"' for text in SENTENCES]
-    lines = {".csv": ["text", *quoted], ".jsonl": pairs}.get(
-        Path(name).suffix, SENTENCES
-    )
-    Path(name).write_text("\n".join(lines))
-    nli = name if corpus == "nli" else "hub"
-    text = advise(corpus, nli=nli, column=column).text
-    fit = next(line for line in text.splitlines() if "flowbert fit" in line)
-    encoder = ("builtin-sample", "embedding_last", "zipf")
-    names = ("path", "layers", "pooling")
-    own = [
-        f"--encoder.{key}={value}" for key, value in zip(names, encoder, strict=True)
-    ]
-    assert shlex.split(fit)[4:] == own + flags
+    tables = {".csv": ["text", *(f'"{x}"' for x in SENTENCES)], ".jsonl": pairs}
+    Path(name).write_text("\n".join(tables.get(Path(name).suffix, SENTENCES)))
+    lines = advise(**options).text.splitlines()
+    fit = next(line for line in lines if "flowbert fit" in line)
+    encoder = dict(zip(("path", "layers", "pooling"), FITTED, strict=True))
+    expected = [f"--encoder.{key}={value}" for key, value in encoder.items()]
+    expected += [f"--{key}={value}" for key, value in options.items()]
+    assert shlex.split(fit)[4:] == expected
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import torch
 from pandas.testing import assert_frame_equal
 
 from equivalence.ways import write_task
-from experiments.small import DIM, WordSums, write_corpus, write_pairs
+from experiments.small import WordSums, write_corpus, write_pairs
 from flowbert.data.sample import sample_corpus, sample_pairs
 from flowbert.encoders import EncoderOptions, SentenceEncoder
 from flowbert.errors import FlowbertWarning
@@ -21,7 +21,6 @@ from flowbert.experiments.intervals import RESULT_COLUMNS
 from flowbert.maps import Chain, Raw, make_map
 from flowbert.tasks import STS, load_task, load_tasks
 from flowbert.vectors import EmbeddingCache
-from helpers import refused
 
 COMPARING = sys.modules["flowbert.experiments.run"]
 FLOW = "flow:levels=1:depth=1:width=4:steps=3"
@@ -268,36 +267,6 @@ def test_corpora_and_subsets(encoder, tmp_path):
     assert small.score("whitening", "STS-B") == spearman["value"].iloc[-1]
     smaller = run(encoder, "whitening", corpus=file, max_sentences=100, **options)
     assert smaller.score("whitening", "STS-B") != spearman["value"].iloc[-1]
-
-
-MISTAKES = [
-    ({"methods": "whitenning"}, "methods: .*whitenning.*whitening"),
-    ({"methods": f"whitening-{DIM + 1}"}, f"methods: .*{DIM + 1}"),
-    ({"methods": "learned-removal", "tasks": "pairs"}, "labels: .* one test"),
-    ({"labels": "pairs", "tasks": "pairs", "methods": "learned-removal"}, "labels: 60"),
-    ({"tasks": "STSX"}, "tasks: received 'STSX'"),
-    ({"corpus": "targets"}, "corpus: received 'targets'.*target"),
-    ({"corpus": "train_only", "tasks": "pairs"}, "corpus: received 'train_only'"),
-    ({"seeds": []}, "seeds: received none"),
-    ({"score_range": [0]}, r"score_range: received \[0\]"),
-    (
-        {"methods": "raw", "corpus": "a.txt"},
-        r"corpus: received \['a.txt'\], which has no",
-    ),
-    ({"output": "results.csv"}, r"output: received results\.csv"),
-]
-
-
-@pytest.mark.parametrize(("options", "message"), MISTAKES)
-def test_mistakes_are_named_before_anything_is_encoded(
-    options, message, encoder, pairs
-):
-    options = {
-        name: pairs[0] if isinstance(value, str) and value == "pairs" else value
-        for name, value in options.items()
-    }
-    refused(message, run, encoder, **{"methods": "raw,whitening"} | options)
-    assert encoder.encoded == []
 
 
 def test_tokens_that_are_counted_over_several_corpora_give_a_warning(tmp_path):

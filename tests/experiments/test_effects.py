@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.linear_model import LinearRegression
 
 from experiments.small import WordSums, write_corpus, write_pairs
 from flowbert.encoders import SentenceEncoder
@@ -26,54 +28,58 @@ def run(methods="raw,whitening", **options):
     return compare(WordSums(), methods, **small | options)
 
 
-WITHOUT_EFFECT = [
-    ({"score_range": [0, 1]}, "files of pairs"),
-    ({"senteval": "hub", "tasks": "pairs"}, "tasks that are read from it"),
-    ({"tasks": "answers", "split": "dev"}, "tasks of the kind sts or .*lexical"),
-    ({"tasks": "lexical:SAMPLE", "positive_above": 0.5}, "tasks of the kind sts"),
-    ({"labels": "pairs"}, "a method that learns from labels"),
-    ({"drop_overlap": True}, "a method that learns from labels"),
-    ({"seeds": 3}, "a method that draws random numbers"),
-    ({"methods": "raw", "seeds": [0, 1], "max_sentences": 9}, "is fitted"),
-    ({"methods": "raw", "max_sentences": 9}, "a method that is fitted"),
-    ({"nli": "builtin-sample"}, "the corpus nli"),
-    ({"column": "text"}, "a corpus of tables"),
-    ({"bootstrap_seed": 1}, "a bootstrap of 1 or more"),
+MISTAKES: list[tuple[dict[str, Any], str]] = [
+    ({"score_range": [0, 1]}, "no effect .*files of pairs"),
+    ({"senteval": "hub", "tasks": "pairs"}, "no effect .*tasks that are read from it"),
+    ({"tasks": "answers", "split": "dev"}, "no effect .*tasks of the kind sts or "),
+    ({"tasks": "lexical:SAMPLE", "positive_above": 0.5}, "no effect .*the kind sts"),
+    ({"labels": "pairs"}, "no effect .*a method that learns from labels"),
+    ({"drop_overlap": True}, "no effect .*a method that learns from labels"),
+    ({"seeds": 3}, "no effect .*a method that draws random numbers"),
+    ({"methods": "raw", "seeds": [0, 1], "max_sentences": 9}, "no effect .*is fitted"),
+    ({"methods": "raw", "corpus": "a.txt"}, r"corpus: .*'a.txt'\], which has no"),
+    ({"nli": "builtin-sample"}, "no effect .*the corpus nli"),
+    ({"column": "text"}, "no effect .*a corpus of tables"),
+    ({"bootstrap_seed": 1}, "no effect .*a bootstrap of 1 or more"),
+    ({"uniformity_limit": -5}, "uniformity_limit: received -5"),
+    ({"positive_above": 4}, "positive_above: received 4; .*0.8 of 0 to 5 is 4"),
+    ({"seeds": []}, "seeds: received none"),
+    ({"seeds": [0, 0], "methods": FLOW}, r"seeds: received \[0, 0\]"),
+    ({"tasks": "STSX"}, "tasks: received 'STSX'"),
+    ({"corpus": "targets"}, "corpus: received 'targets'.*target"),
+    ({"corpus": "train_only", "tasks": "pairs"}, "corpus: received 'train_only'"),
+    ({"corpus": [pd.Series(["a"])] * 2}, "corpus: received two called 'memory'"),
+    ({"score_range": [0]}, r"score_range: received \[0\]"),
+    ({"output": "results.csv"}, r"output: received results\.csv"),
+    ({"methods": "learned-removal", "tasks": "pairs"}, "labels: .* one test"),
+    ({"labels": "pairs", "tasks": "pairs", "methods": "learned-removal"}, "labels: 60"),
+    ({"methods": "whitenning"}, "methods: .*whitenning.*whitening"),
+    ({"methods": "whitening-7"}, "methods: .*7"),
+    ({"methods": "zca,zca+raw,zca+raw:x=1"}, "raw:x=1"),
+    ({"methods": "whitening-64:n_components=16"}, "received n_components twice"),
+    ({"methods": "flow:random_state=5"}, "received the option 'random_state'"),
+    ({"methods": "flow:noise=low"}, "flow:noise=low: noise: received 'low'"),
+    ({"methods": "whitening-4+flow:accelerator=cpu"}, "the option 'accelerator'"),
+    ({"methods": ["zca", make_map("zca")]}, "methods: received zca, zca; expected"),
+    ({"methods": {"a": 3}}, "methods: received 3"),
+    ({"methods": [LinearRegression()]}, r"methods: received LinearRegression\(\)"),
+    ({"methods": [Flow(random_state=5)]}, "random_state=5; .* seeds"),
+    ({"methods": [Whitening().fit(np.eye(4))]}, "vectors of size 4; expected .* 6"),
 ]
 
 
-@pytest.mark.parametrize(("options", "expected"), WITHOUT_EFFECT, ids=str)
-def test_what_has_no_effect_is_refused(options, expected, pairs, tmp_path):
+@pytest.mark.parametrize(("options", "message"), MISTAKES, ids=str)
+def test_mistakes_are_named_before_anything_is_encoded(
+    options, message, encoder, pairs, tmp_path
+):
     answers = tmp_path / "quiz.csv"
     answers.write_text(ANSWERS, encoding="utf-8")
     places = {"answers": f"answers:{answers}", "pairs": pairs[0]}
-    options = {
-        name: places.get(value, value) if isinstance(value, str) else value
-        for name, value in options.items()
-    }
-    refused(f"no effect .*{expected}", run, **{"methods": "raw,whitening"} | options)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"uniformity_limit": -5}, "uniformity_limit: received -5"),
-        ({"positive_above": 4}, "positive_above: received 4; .*0.8 of 0 to 5 is 4"),
-        ({"seeds": [0, 0], "methods": FLOW}, r"seeds: received \[0, 0\]"),
-        ({"methods": "whitening-64:n_components=16"}, "received n_components twice"),
-        ({"methods": "flow:random_state=5"}, "received the option 'random_state'"),
-        ({"methods": "flow:noise=low"}, "flow:noise=low: noise: received 'low'"),
-        ({"methods": [Flow(random_state=5)]}, "random_state=5; .* seeds"),
-        (
-            {"methods": "whitening-4+flow:accelerator=cpu"},
-            "received the option 'accelerator'",
-        ),
-        ({"methods": [Whitening().fit(np.eye(4))]}, "vectors of size 4; expected .* 6"),
-    ],
-    ids=str,
-)
-def test_wrong_values_are_refused(options, message):
-    refused(message, run, **{"methods": "raw,whitening"} | options)
+    given = {"methods": "raw,whitening", "bootstrap": 0, "cache": EmbeddingCache(False)}
+    for name, value in options.items():
+        given[name] = places.get(value, value) if isinstance(value, str) else value
+    refused(message, compare, encoder, **given)
+    assert encoder.encoded == []
 
 
 def test_each_seed_draws_its_own_sample(pairs, tmp_path):

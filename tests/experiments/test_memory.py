@@ -14,7 +14,6 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 
 from experiments.small import WordSums
 from flowbert.data.sample import sample_encoder_path, sample_pairs
-from flowbert.data.sts import PAIR_COLUMNS
 from flowbert.errors import UserError
 from flowbert.experiments import compare
 from flowbert.maps import Raw, Whitening
@@ -43,30 +42,24 @@ def test_pairs_in_memory_are_those_of_a_file(kind, pairs):
     pd.testing.assert_frame_equal(*scores)
 
 
-@pytest.mark.parametrize(
-    ("tasks", "message"),
-    [
-        (Pairs(["a"], ["b", "c"], [1, 2]), r"received \[1, 2, 2\] sentences"),
-        (Pairs(["a", " "], ["b", "c"], [1, 2]), "pairs: row 2: sentence1 is ' '"),
-        (Pairs(["a", None], ["b", "c"], [1, 2]), "row 2: sentence1 is None"),  # type: ignore[list-item]
-        (Pairs(["a", "b"], ["b", "c"], [1, 1]), "two or more different scores"),
-        (Pairs(["a", "b"], ["b", "c"], [1, np.nan]), "row 2: score is nan"),
-        (Pairs(["a", "b"], ["b", "c"], ["x", "y"]), "scores: received"),
-        (
-            Pairs(["a", "b"], ["b", "c"], [1, 7], score_range=(0, 5)),
-            r"row 2: score is 7\.0; expected a finite number from 0 to 5",
-        ),
-        (
-            pd.DataFrame({"sentence1": FIRST}),
-            "the columns sentence1; expected sentence1, ",
-        ),
-        (pd.DataFrame(columns=[*PAIR_COLUMNS, "score"]), "score, score; .* once each"),
-        ([3], "tasks: received 3"),
-        ([Pairs(FIRST, SECOND, SCORES)] * 2, "two are called 'pairs'"),
-    ],
-    ids=[f"mistake {number}" for number in range(11)],
-)
-def test_pairs_that_are_none(tasks, message):
+NO_PAIRS: list[tuple[Any, str]] = [
+    (Pairs(["a"], ["b", "c"], [1, 2]), r"received \[1, 2, 2\] sentences"),
+    (Pairs(["a", " "], ["b", "c"], [1, 2]), "pairs: row 2: sentence1 is ' '"),
+    (Pairs(["a", "b"], ["b", "c"], [1, 1]), "two or more different scores"),
+    (Pairs(["a", "b"], ["b", "c"], [1, np.nan]), "row 2: score is nan"),
+    (
+        Pairs(["a", "b"], ["b", "c"], [1, 7], score_range=(0, 5)),
+        r"row 2: score is 7\.0; expected a finite number from 0 to 5",
+    ),
+    (pd.DataFrame({"sentence1": FIRST}), "the columns sentence1; expected sentence1, "),
+    ([3], "tasks: received 3"),
+    ([Pairs(FIRST, SECOND, SCORES)] * 2, "two are called 'pairs'"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(NO_PAIRS)))
+def test_pairs_that_are_none(number):
+    tasks, message = NO_PAIRS[number]
     refused(message, run, tasks=tasks)
 
 

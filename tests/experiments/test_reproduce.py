@@ -13,6 +13,7 @@ from encoders.tiny import tiny_network
 from experiments.small import WordSums, write_nli
 from flowbert.data.sample import sample_encoder_path, sample_pairs
 from flowbert.encoders import EncoderOptions, SentenceEncoder
+from flowbert.errors import UserError
 from flowbert.experiments import compare
 from flowbert.experiments.published import (
     IS_COPY,
@@ -25,7 +26,6 @@ from flowbert.experiments.published import (
     select_rows,
 )
 from flowbert.experiments.reproduce import (
-    _place_encoder,
     reproduce,
     reproduction_text,
 )
@@ -210,23 +210,8 @@ def test_another_encoder_makes_scores_context(run, minilm):
     assert own["difference"].to_list() == pytest.approx(difference.to_list())
     inside = own["published"].between(own["low"], own["high"])
     assert own["inside"].to_list() == inside.to_list()
-    text = reproduction_text(lines)
-    assert text.count("STS13") == 2
-    summary, *tables = text.split("\n\n")
-    assert [line.split()[-1] for line in summary.splitlines()] == [
-        *("score", "context", "target"),
-    ]
-    assert sum(table.count("difference") for table in tables) == 1
-
-
-def test_all_names_of_an_encoder_run_the_same_rows(tmp_path):
-    """A name of the papers, that of the hub, and a folder of that name."""
-    rows = select_rows("li2020,su2021").assign(by_id=False)
-    folder = write_config(tmp_path / "bert-base-uncased")
-    names = ("bert-base-uncased", BERT, folder)
-    placed = [set(_place_encoder(rows, name)["id"]) for name in names]
-    assert placed[0] == placed[1] == placed[2]
-    assert len(placed[0]) == 11
+    _, *tables = reproduction_text(lines).split("\n\n")
+    assert [table.count("difference") for table in tables] == [0, 1]
 
 
 def write_config(folder, **changed):
@@ -359,3 +344,16 @@ def test_files_hold_what_is_returned(run, output):
 )
 def test_mistakes_are_named(options, message, run):
     refused(message, run, **options)
+
+
+def test_nli_pairs_that_cannot_be_loaded_are_told_once(run, monkeypatch):
+    def load(*_, **__):
+        raise UserError("no hub")
+
+    monkeypatch.setattr("flowbert.experiments.reproduce.load_corpus", load)
+    names = [
+        f"su2021-1-bert-{size}-uncased-whitening-nli" for size in ("base", "large")
+    ]
+    text = reproduction_text(run([RAW, *names], nli="hub"))
+    (line,) = [line for line in text.splitlines() if "no hub" in line]
+    assert line.startswith(", ".join(names) + ": cannot be run: nli: received hub (no")

@@ -111,7 +111,9 @@ def test_the_command_of_the_documents(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     main([*shlex.split(COMMAND)[1:], "--quiet"])
     printed = capsys.readouterr().out
-    tables = dict(table.split("\n", 1) for table in printed.strip().split("\n\n"))
+    *blocks, hint = printed.strip().split("\n\n")
+    assert hint.startswith("nothing was written; --output")
+    tables = dict(block.split("\n", 1) for block in blocks)
     rows = published().query("source in ['li2020', 'su2021']").set_index("id")
     rows = rows[rows["path"] == "google-bert/bert-base-uncased"]
     assert list(tables) == list(rows.index)

@@ -123,8 +123,13 @@ def test_the_method_of_a_map(model, encoder):
     )
     assert name_in(lacking, model, own=True, trained=False) == "learned-removal-2"
     two = [row | {"corpus": name} for row in others for name in ("target", "nli")]
-    with pytest.raises(UserError, match="several scores of raw on STSB"):
-        model_card(model, **SETTINGS, results=Results(two, {}))
+    refused(
+        "several scores of raw on STSB",
+        model_card,
+        model,
+        **SETTINGS,
+        results=Results(two, {}),
+    )
 
 
 def test_results_of_another_run_are_of_the_same_encoder(encoder):

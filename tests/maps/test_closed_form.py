@@ -19,7 +19,6 @@ from flowbert.maps import (
     Truncation,
     Whitening,
     make_map,
-    removal,
 )
 from flowbert.vectors.moments import Moments
 from helpers import refused, rows
@@ -211,26 +210,6 @@ def test_learned_removal_finds_the_direction_that_disturbs(center):
     before = correlation(bent, left, right, target)
     assert correlation(fitted, left, right, target) > before + 0.3
     assert fitted.weights_[0] == pytest.approx(1, abs=0.05)
-
-
-@pytest.mark.parametrize(("seed", "better"), [(9, 0.5), (10, 0.0)])
-def test_learned_removal_takes_the_better_of_two_maxima(seed, better, monkeypatch):
-    rng = np.random.default_rng(seed)
-    scale = np.array([8, 4, 2, 1, 1, 1])
-    left = rng.normal(size=(60, 6)) * scale
-    right = left + rng.normal(size=(60, 6)) * scale
-    target = rng.normal(size=60)
-
-    def learned(starts):
-        monkeypatch.setattr("flowbert.maps.removal._STARTS", starts)
-        fitted = LearnedRemoval().fit(
-            np.concatenate([left, right]), pairs=(left, right, target)
-        )
-        return correlation(fitted, left, right, target)
-
-    both, best = learned(removal._STARTS), learned((better,))
-    assert both == best
-    assert best > learned((0.5 - better,)) + 0.001
 
 
 @pytest.mark.parametrize("scores", [[1.0, 1.0, 1.0], [1.0, math.nan, 2.0]])

@@ -14,7 +14,7 @@ from flowbert.fitting import FitOptions, fit
 from flowbert.fitting.prepare import prepare_run
 from flowbert.maps import make_map
 from flowbert.methods import DistillationModule, make_examples, teach
-from flowbert.methods.distillation import DISTILLATION_OBJECTIVES, compared_rows
+from flowbert.methods.distillation import DISTILLATION_OBJECTIVES
 from flowbert.methods.losses import distance_loss, listwise_loss
 from flowbert.model import Model
 from helpers import refused
@@ -87,12 +87,6 @@ def test_targets_are_turned_to_the_student():
     targets: Any = teach(made, 2 * start @ rotation, start).targets
     expected = start / np.linalg.norm(start, axis=1, keepdims=True)
     assert_allclose(targets, expected, atol=1e-5)
-
-
-def test_few_rows_are_compared():
-    for size in (1, 16384, 16385, 1_000_000):
-        count = len(range(size)[compared_rows(size)])
-        assert min(size, 8192) <= count <= 16384
 
 
 def test_examples_need_targets_of_the_student():

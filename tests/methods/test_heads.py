@@ -10,7 +10,6 @@ from transformers import BertConfig, BertModel
 
 from fits import EveryBatch, differences, fit, tensors
 from flowbert.encoders import SentenceEncoder
-from flowbert.errors import UserError
 from flowbert.maps import make_map
 from flowbert.methods.heads import AffineHead
 from flowbert.methods.simcse import SimCSEModule
@@ -162,5 +161,11 @@ def test_other_heads_are_refused(options, message):
 def test_an_undefined_map_is_refused(tmp_path):
     module, _ = make(head="whitening")
     data = text_data(module.encoder, examples(size=8, positive="crop"))
-    with pytest.raises(UserError, match=r"^head: whitening of N=8 distinct sentences"):
-        fit(tmp_path, module=module, data=data, max_epochs=1)
+    refused(
+        r"^head: whitening of N=8 distinct sentences",
+        fit,
+        tmp_path,
+        module=module,
+        data=data,
+        max_epochs=1,
+    )

@@ -1,38 +1,13 @@
 """A run with everything that a page shows, small and made up."""
 
-import numpy as np
 import pandas as pd
 import pytest
-import torch
 import yaml
 
-from flowbert.analysis import Sample, analyze_sample
-from flowbert.encoders import SentenceEncoder
+from analysis.samples import METHODS, make_analysis
 from flowbert.experiments.results import Results
-from flowbert.flows import Glow
 from flowbert.reports.content import read_content
 from reports.rows import row, sts_rows
-
-METHODS = ("raw", "whitening", "flow")
-
-
-def analysis():
-    x = torch.randn(60, 6, generator=torch.Generator().manual_seed(0))
-    rng = np.random.default_rng(0)
-    cosines = {method: rng.uniform(-0.5, 0.5, 40) for method in METHODS}
-    flow = Glow(6, levels=1)
-    flow.initialize(x)
-    sample = Sample(
-        [f"sentence number {i}" * (1 + i % 7) for i in range(60)],
-        {"raw": x + 2, "whitening": x - x.mean(dim=0), "flow": x},
-        {"STSB test": (rng.uniform(0, 4.9, 40), cosines)},
-        encoder=SentenceEncoder("builtin-sample"),
-        tokens=20,
-        flows={"flow": flow},
-        fitting=x[:40],
-        held_out=x[40:],
-    )
-    return analyze_sample(sample, {"encoder": "bert", "corpus": "target"})
 
 
 def metrics():
@@ -66,7 +41,7 @@ def folder(tmp_path_factory):
         "versions": {"torch": "2.13"},
     }
     Results(rows, record).save(folder / "results.json")
-    analysis().to_json(folder / "analysis.json")
+    make_analysis().to_json(folder / "analysis.json")
     metrics().to_csv(folder / "metrics.csv", index=False)
     config = {"encoder": {"path": "bert"}, "model": {"noise": 0.05}, "seed": None}
     (folder / "config.yaml").write_text(yaml.safe_dump(config))

@@ -6,10 +6,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.colors import to_hex
 
 from flowbert.analysis import MEASURES, Analysis
-from flowbert.analysis.drawing import draw, method_colours, save_picture
+from flowbert.analysis.drawing import draw, save_picture
 from flowbert.analysis.measure import measure_of
 from flowbert.reports.page import plots_of
 from flowbert.reports.plots import CONTENT_PLOTS
@@ -98,26 +97,6 @@ def test_pictures_are_files_with_their_data(content, tmp_path):
     assert save_picture(plot, frame, tmp_path / "again") == picture
 
 
-def caption(name, content):
-    plot, frame = drawn(name, content)
-    return plot.caption if isinstance(plot.caption, str) else plot.caption(frame)
-
-
-def test_captions_speak_of_what_is_drawn(content):
-    assert "A path is a training" in caption("plane", content)
-    assert "path" not in caption("plane", replace(content, metrics=content.metrics[:0]))
-    assert "Dashed" in caption("curve", content)
-    alone = content.metrics.drop(
-        columns=[name for name in content.metrics if "raw/" in name]
-    )
-    assert "Dashed" not in caption("curve", replace(content, metrics=alone))
-    assert "may rise" not in caption("training", content)
-    rising = content.metrics.assign(
-        **{"held_out/bits_per_dim": [-1.4, -1.3, -1.2, -1.1]}
-    )
-    assert "may rise" in caption("training", replace(content, metrics=rising))
-
-
 def test_names_of_users_stay_text(content, tmp_path):
     frame = pd.DataFrame({"method": NASTY, "direction": 1, "share": 0.5})
     plot, _ = drawn("spectra", content)
@@ -126,13 +105,3 @@ def test_names_of_users_stay_text(content, tmp_path):
     for name in NASTY[:-1]:
         assert any(text.startswith(name) for text in written)
     assert max(map(len, written)) < 120
-
-
-def test_colours_are_of_families():
-    variant = "whitening-128:shrinkage=0.1 (0, mean)"
-    methods = ["raw", "whitening", variant, "whitening-64+flow", "new"]
-    colours = method_colours(methods)
-    assert len(set(colours.values())) == len(methods)
-    assert colours["whitening-64+flow"] == method_colours(["flow"])["flow"]
-    assert colours["raw"] == method_colours(["raw*", "raw"])["raw*"]
-    assert all(to_hex(colour) == colour for colour in colours.values())

@@ -8,7 +8,6 @@ from flowbert.reports.result_tables import (
     labels,
     notes,
     result_tables,
-    short_names,
     summarize,
     table_text,
 )
@@ -33,20 +32,6 @@ def test_what_a_method_lacks_is_no_difference():
         sts_rows("gold", "STSB", encoder="none", layers="none", pooling="none"),
     )
     assert set(labels(frame)) == {"raw", "whitening", "flow", "gold"}
-
-
-@pytest.mark.parametrize(
-    ("paths", "names"),
-    [
-        (["a/b/c"], ["c"]),
-        (["a/b/c", "a/d/c"], ["b/c", "d/c"]),
-        (["bert", "/models/bert"], ["bert", "models/bert"]),
-        (["a//b", "a/b"], ["a//b", "a/b"]),
-        ([], []),
-    ],
-)
-def test_short_names_are_distinct(paths, names):
-    assert list(short_names(paths).values()) == names
 
 
 def test_seeds_become_a_mean_and_a_deviation():
@@ -76,21 +61,12 @@ def test_several_tasks_have_a_table_of_other_metrics():
         [row("raw", "QNLI", "auc", "all", 0.7), row("flow", "QNLI", "auc", "all", 0.8)],
     )
     tables = {table.title.split(", ")[0]: table for table in result_tables(frame)}
-    assert list(tables["Spearman x 100 (wmean)"].text.columns) == [
-        "STSB",
-        "SICKR",
-        "average",
-    ]
+    weighted = tables["Spearman x 100 (wmean)"].text
+    assert list(weighted.columns) == ["STSB", "SICKR", "average"]
     assert list(tables["Spearman x 100 (each subset)"].text.columns) == ["STS12 MSRpar"]
     others = tables["Other metrics"]
-    assert list(others.text.columns) == [
-        "QNLI auc",
-        "alignment",
-        "uniformity",
-        "mean cosine",
-    ]
-    assert others.text.loc["raw", "alignment"] == "0.50"
-    assert others.text.loc["flow", "alignment"] == ""
+    assert list(others.text.columns)[:2] == ["QNLI auc", "alignment"]
+    assert others.text["alignment"].to_list() == ["0.50", ""]
     assert others.bold.loc["flow", "QNLI auc"]
 
 

@@ -281,3 +281,9 @@ def test_mistakes_are_named(arguments, names):
     with pytest.raises(UserError) as caught:
         load_tasks(**arguments)
     assert all(name in str(caught.value) for name in names)
+
+
+@pytest.mark.parametrize("change", [{"kind": "ranking"}, {"more": 1}])
+def test_a_state_that_is_no_task(change):
+    with pytest.raises(UserError, match="task: received"):
+        load_scoring(load_task("SAMPLE").state() | change)

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -57,16 +56,3 @@ def test_a_fit_is_that_of_one_process(tmp_path):
     for name, value in one.items():
         # Sums of float32 numbers in another order, in five steps.
         torch.testing.assert_close(two[name], value, rtol=1e-5, atol=1e-6)
-
-
-def test_encode_writes_one_file(tmp_path):
-    text = [f"a dog runs {number} times" for number in range(3001)]
-    (tmp_path / "a.txt").write_text("\n".join(text), encoding="utf-8")
-    command = [str(ROOT / "train.py"), "encode", "--input", "a.txt", "--device", "cpu"]
-    for nodes in (1, 2):
-        options = ["--num_nodes", str(nodes), "--output", f"{nodes}.npy"]
-        run_on(nodes, tmp_path, *command, *options)
-    one, two = (np.load(tmp_path / f"{nodes}.npy") for nodes in (1, 2))
-    # Batches of other sizes: 168 u of float32, as in tests/test_model.py.
-    np.testing.assert_allclose(two, one, rtol=0, atol=1e-5 * np.abs(one).max())
-    assert not list(tmp_path.glob(".*partial*"))

@@ -21,6 +21,7 @@ from encoders.tiny import SENTENCES, TOLERANCE
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.vectors import EmbeddingCache, cache, store
+from helpers import refused
 
 BLOCK = 8
 CONTEXT: Any = multiprocessing.get_context(
@@ -317,3 +318,16 @@ def test_another_process_is_waited_for(tmp_path, monkeypatch):
     assert encoded == 0
     assert "waits for" in message
     assert other.results.get(timeout=30)
+
+
+def test_the_home_folder_is_unknown(monkeypatch):
+    """As of a user id without an entry, in a container."""
+
+    def missing(*_):
+        raise KeyError("uid not found")
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.delenv("FLOWBERT_CACHE", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", missing)
+    refused(r"^cache: received ~/.cache/flowbert, and the", EmbeddingCache)
+    assert EmbeddingCache(False).folder is None
