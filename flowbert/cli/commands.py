@@ -19,7 +19,6 @@ from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError
 from flowbert.experiments import Results
 from flowbert.experiments.published import explain
-from flowbert.experiments.reproduce import reproduction_text
 from flowbert.progress import show_progress, tell
 from flowbert.registry import import_custom
 from flowbert.reports import (
@@ -29,6 +28,7 @@ from flowbert.reports import (
     page_of,
     print_results,
     report,
+    reproduction_text,
     save_page,
 )
 from flowbert.threads import threads_for, use_threads

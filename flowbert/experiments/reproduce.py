@@ -144,38 +144,6 @@ def reproduce(
     return comparison
 
 
-def reproduction_text(comparison: pd.DataFrame) -> str:
-    """A table of all rows, the rows that were not run, and a table for each row.
-
-    Args:
-        comparison: What :func:`reproduce` returned.
-    """
-    # The average, or the only task.
-    last = comparison.drop_duplicates("row", keep="last")
-    was_run = last["row"].isin(comparison.loc[comparison["ours"].notna(), "row"])
-    run = last[was_run].set_index("row")
-    summary = run[["task", "aggregation", "published", "ours", "difference"]].assign(
-        score=np.where(run["difference"].notna(), "target", "context")
-    )
-    tables = [f"{_text_of(summary.rename_axis(None))}\n"]
-    for note, rows in last[~was_run].groupby("note", sort=False)["row"]:
-        tables.append(f"{', '.join(rows)}: {note}\n")
-    shown = comparison[comparison["row"].isin(run.index)]
-    for row, lines in shown.groupby("row", sort=False):
-        numbers = lines.set_index("task").drop(columns=["row", "aggregation", "note"])
-        numbers["inside"] = numbers["inside"].map({True: "yes", False: "no"})
-        numbers = numbers.dropna(axis=1, how="all").rename_axis(None)
-        text = _text_of(numbers.T)
-        notes = "\n".join(lines["note"].str.split("; ").explode().unique())
-        tables.append(f"{row}\n{notes}\n{text}\n")
-    return "\n".join(tables)
-
-
-def _text_of(table: pd.DataFrame) -> str:
-    text: str = table.to_string(float_format="{:.2f}".format, na_rep="-")
-    return text
-
-
 def _place_encoder(rows: pd.DataFrame, encoder: str | None) -> pd.DataFrame:
     """The rows of a published encoder, or all rows with another encoder in its place.
 

@@ -1,5 +1,6 @@
 """Plots of results and of what was logged: intervals, alignment and uniformity, trainings."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -164,8 +165,11 @@ def draw_plane(ax: "Axes", frame: pd.DataFrame) -> None:
     is_path = frame["step"].notna()
     colours = method_colours(frame["label"][~is_path])
     colours |= method_colours(frame["label"][is_path])
-    for number, (label, rows) in enumerate(frame.groupby("label", sort=False)):
-        colour, marker = colours[label], _MARKERS[number % len(_MARKERS)]
+    used: Counter[str] = Counter()
+    for label, rows in frame.groupby("label", sort=False):
+        colour = colours[label]
+        marker = _MARKERS[used[colour] % len(_MARKERS)]
+        used[colour] += 1
         x, y = rows["uniformity"], rows["alignment"]
         if is_path[rows.index[0]]:
             ax.plot(x, y, ".-", color=colour, label=short(label), zorder=3)

@@ -6,11 +6,11 @@ import pandas as pd
 import pytest
 
 from flowbert.analysis import Table
+from flowbert.experiments.intervals import short_names
 from flowbert.reports.result_tables import (
     labels,
     notes,
     result_tables,
-    short_names,
     summarize,
     table_text,
 )
