@@ -545,11 +545,13 @@ def find_model(path: str | Path) -> Path:
 
 
 def _check_not_runs(path: str) -> None:
-    """Raise a UserError for a folder that holds run folders."""
-    runs = folders_with(user_path(path), f"model/{MODEL_FILE}")
+    """Raise a UserError for a folder that holds runs or models."""
+    folder = user_path(path)
+    runs = folders_with(folder, f"model/{MODEL_FILE}")
+    runs = runs or folders_with(folder, MODEL_FILE)
     if runs:
         raise UserError(
-            argument="model", received=path, expected=f"a run: {', '.join(runs)}"
+            argument="model", received=path, expected=f"one of {', '.join(runs)}"
         )
 
 
