@@ -57,16 +57,16 @@ def reproduce(
             patterns (``*-flow-target``); a list or a comma-separated text. None for all.
         encoder: Name of a published encoder, or a folder with its name and sizes, to run only its
             rows. Another folder, run folder or file of word vectors replaces the published
-            encoders of all rows; their scores are then context, not targets, as they are where
-            the id of a row is given.
+            encoders of all rows; the published scores are then context, not targets. A row that
+            is given by its id runs with any encoder.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         nli: NLI pairs of the rows that are fitted on NLI: ``hub``, or files.
         tasks: Tasks to evaluate on; None for all: STS12 to STS16, STSB and SICKR.
         seeds: Seeds of the flows; with several, their mean is compared.
         bootstrap: Resamples of the confidence intervals; 0 for none.
         bootstrap_seed: Seed of the resamples.
-        output: FILE.json for all results, and FILE.csv for what is returned. Finished experiments
-            are kept in the folder FILE.records and reused.
+        output: FILE.json for all results; the comparison is also written to FILE.csv. Finished
+            experiments are stored in the folder FILE.records and reused.
         cache: Folder of the embedding cache; in Python also an ``EmbeddingCache``. None for
             ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
         device: Device of encoders and flows, such as ``cuda:1``; ``auto`` for the GPU if there is
