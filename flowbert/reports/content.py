@@ -54,9 +54,11 @@ class PageContent:
 
     @property
     def title(self) -> str:
-        """Methods and tasks of the results; without any, the name."""
+        """Methods and tasks of the results; without results, what was measured, or the name."""
         if "published" in self.record:
             return "Published scores and ours"
+        if self.frame.empty and "encoder" in self.analysis.setting:
+            return f"Analysis of {Path(str(self.analysis.setting['encoder'])).name}"
         if self.frame.empty or "run" in self.frame:
             return self.name
         tasks = self.frame["task"][self.frame["task"] != AVERAGE]

@@ -249,12 +249,15 @@ def _setting(setting: Mapping[str, Any]) -> str:
         "sentences": "{} sentences measured",
         "map": "drawn in two dimensions by {}",
     }
-    shown = {
-        name: ", ".join(map(str, value)) if isinstance(value, list) else value
+    lists = {
+        name: value if isinstance(value, list) else [value]
         for name, value in setting.items()
     }
+    if "encoder" in lists:
+        lists["encoder"] = list(short_names(lists["encoder"]).values())
+    shown = {name: ", ".join(map(str, values)) for name, values in lists.items()}
     if "map" in shown:
-        shown["map"] = str(shown["map"]).upper()
+        shown["map"] = shown["map"].upper()
     return ", ".join(
         texts.get(name, f"{name} {{}}").format(value) for name, value in shown.items()
     )
