@@ -356,9 +356,8 @@ class Model:
                 )
             if encoder is not None:
                 raise UserError(
+                    f"received {encoder!r}; cannot be combined with {path}, which is an encoder",
                     argument="encoder",
-                    received=encoder,
-                    expected=f"none, as {path} is an encoder itself",
                 )
             return cls(load_encoder(str(path)))
         content = _read_encoder(folder)

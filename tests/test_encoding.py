@@ -229,7 +229,7 @@ def test_mistakes(
         ({"method": "flow"}, "method: received 'flow'"),
         (
             {"encoder": EncoderOptions(layers="last")},
-            "layers: received 'last'; expected none",
+            "layers: received 'last'; cannot be combined",
         ),
         ({"encoder": SentenceEncoder()}, "encoder: received an opened encoder"),
         (

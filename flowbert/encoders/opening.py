@@ -233,12 +233,13 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encode
         )
     if "max_words" in given:
         raise UserError(
+            f"received {given['max_words']!r}, but {path} is not a file of word vectors",
             argument="max_words",
-            received=given["max_words"],
-            expected=(f"none, as {path} is no file of word vectors"),
         )
     if "views" in given:
-        _refuse(given, "views, which have their own", "layers", "pooling", "template")
+        _refuse(
+            given, "views, each of which has its own", "layers", "pooling", "template"
+        )
         return ViewsEncoder(
             path, **{name: x for name, x in given.items() if name in _OF_VIEWS}
         )
@@ -260,5 +261,6 @@ def _refuse(given: dict[str, Any], kind: str, *settings: str) -> None:
     for name in settings:
         if given.get(name, "float32") != "float32":
             raise UserError(
-                argument=name, received=given[name], expected=f"none for {kind}"
+                f"received {given[name]!r}; cannot be combined with {kind}",
+                argument=name,
             )

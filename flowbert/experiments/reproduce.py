@@ -104,7 +104,8 @@ def reproduce(
     names = [name for name in names if chosen[name].notna().any()]
     if not names:
         raise UserError(
-            f"received {tasks}; the rows have no score of them", argument="tasks"
+            f"received {tasks}; the rows have no scores on these tasks",
+            argument="tasks",
         )
     kinds = [f"{kind}:{name}" for kind in chosen["task"].unique() for name in names]
     measured = load_tasks(kinds, senteval, uniformity_limit=_UNIFORMITY_LIMIT)

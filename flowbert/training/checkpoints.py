@@ -234,8 +234,8 @@ def find_checkpoint(name: str | Path, run: str | Path | None) -> Path:
     folder = None if run is None else Path(run) / "checkpoints"
     if folder is None or not folder.is_dir():
         raise UserError(
-            f"received {name!r} of no run; expected a run folder with checkpoints, or the path "
-            "of one",
+            f"received {name!r} without a run; expected a run folder with checkpoints, or the path "
+            "of a checkpoint",
             argument="ckpt_path",
         )
     path = folder / f"{name}.ckpt"

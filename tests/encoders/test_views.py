@@ -146,5 +146,7 @@ def test_wrong_maps(text: str, message: str) -> None:
 
 def test_options_of_one_reading_are_refused_with_views(folder: Path) -> None:
     options = EncoderOptions(str(folder), layers=1, views=VIEWS)
-    with pytest.raises(UserError, match="layers: received 1; expected none for views"):
+    with pytest.raises(
+        UserError, match="layers: received 1; cannot be combined with views"
+    ):
         open_encoder(options)
