@@ -1,6 +1,5 @@
 """Plots of results and of what was logged: intervals, alignment and uniformity, trainings."""
 
-from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -165,10 +164,11 @@ def draw_plane(ax: "Axes", frame: pd.DataFrame) -> None:
     is_path = frame["step"].notna()
     colours = method_colours(frame["label"][~is_path])
     colours |= method_colours(frame["label"][is_path])
-    used: Counter[str] = Counter()
+    used: dict[str, int] = {}  # number of the next marker in each colour
     for label, rows in frame.groupby("label", sort=False):
         colour = colours[label]
-        marker = _MARKERS[used[colour] % len(_MARKERS)]
+        number = used.setdefault(colour, len(used))
+        marker = _MARKERS[number % len(_MARKERS)]
         used[colour] += 1
         x, y = rows["uniformity"], rows["alignment"]
         if is_path[rows.index[0]]:
