@@ -27,8 +27,6 @@ _DTYPES = {  # of numpy, by the name that safetensors has
     for size in (2, 4, 8)
 }
 _DTYPES["BF16"] = "<u2"
-_MOST_RECALLED = 64
-_recalled: dict[str, str] = {}  # digests by fingerprint
 _METADATA = "flowbert"  # one key: safetensors writes several in random order
 
 
@@ -118,49 +116,16 @@ def sentences_digest(sentences: Iterable[str]) -> str:
 
 
 def digest_tensors(tensors: "Mapping[str, torch.Tensor]") -> str:
-    """Digest of names, dtypes, shapes and values."""
-    return _hash_tensors(tensors, hashlib.blake2b(digest_size=16))
-
-
-def fingerprint_tensors(tensors: "Mapping[str, torch.Tensor]") -> str:
-    """A digest that stays in this process (XXH3, 128 bits): at the speed of memory."""
+    """Digest of names, dtypes, shapes and values (XXH3, 128 bits: at the speed of memory)."""
+    import torch
     import xxhash
 
-    return _hash_tensors(tensors, xxhash.xxh3_128())
-
-
-def _hash_tensors(tensors: "Mapping[str, torch.Tensor]", state: Any) -> str:
-    import torch
-
+    state = xxhash.xxh3_128()
     for name in sorted(tensors):
         tensor = tensors[name].detach().cpu().contiguous()
         state.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         state.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
-    return str(state.hexdigest())
-
-
-def recall_digest(tensors: "Mapping[str, torch.Tensor]") -> str:
-    """:func:`digest_tensors` of tensors that are asked for often and change rarely.
-
-    The values are read every time, and the slow digest is computed when they are new.
-    """
-    return recall(fingerprint_tensors(tensors), lambda: digest_tensors(tensors))
-
-
-def recall(fingerprint: str, compute: Callable[[], str]) -> str:
-    """The digest that belongs to a fingerprint, computed once in this process."""
-    if fingerprint not in _recalled:
-        _recalled[fingerprint] = compute()
-        if len(_recalled) > _MOST_RECALLED:
-            _recalled.pop(next(iter(_recalled)))
-    return _recalled[fingerprint]
-
-
-def fingerprint_text(text: str) -> str:
-    """:func:`fingerprint_tensors` of text."""
-    import xxhash
-
-    return str(xxhash.xxh3_128(text.encode("utf-8", "surrogatepass")).hexdigest())
+    return state.hexdigest()
 
 
 def digest_file(path: str | Path) -> str:
@@ -331,64 +296,24 @@ def as_json(value: Any, describe: Callable[[Any], Any] = str) -> Any:
     return describe(value)
 
 
-MANIFEST = ".flowbert"
-"""File with the digest of each written file by its name."""
-
-
 @contextmanager
-def write_folder_atomically(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary folder that becomes ``path`` at the end.
-
-    It replaces a folder that this function wrote. After an error nothing is left, and an older
-    folder stays. A kill between the two renames leaves the older one under a hidden name, next to
-    it.
+def write_new_folder(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary folder that becomes ``path`` at the end; after an error nothing is left.
 
     Raises:
-        UserError: If the folder holds a file that this function did not write, or that was changed.
+        UserError: If ``path`` is a file, or a folder that is not empty.
     """
     path = follow_link(path)
-    _check_own(path)
+    if path.is_file() or (path.is_dir() and any(path.iterdir())):
+        raise UserError(f"{path}: exists; expected a new folder")
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    newer, older = temporary / "newer", temporary / "older"
-    newer.mkdir(parents=True)
+    temporary.mkdir()
     try:
-        yield newer
-        digests = {name: digest_file(newer / name) for name in _names(newer)}
-        write_json(newer / MANIFEST, {"files": digests})
-        for file in newer.rglob("*"):
+        yield temporary
+        for file in temporary.rglob("*"):
             flush(file)
-        _check_own(path)  # it may have got other files meanwhile
-        if path.exists():
-            os.rename(path, older)
-        os.replace(newer, path)
+        os.replace(temporary, path)
     finally:
-        if older.exists() and not path.exists():
-            os.rename(older, path)
         shutil.rmtree(temporary, ignore_errors=True)
     flush(path.parent)
-
-
-def _names(folder: Path) -> list[str]:
-    """Names of all files in a folder and below."""
-    files = (file for file in sorted(folder.rglob("*")) if not file.is_dir())
-    names = [file.relative_to(folder).as_posix() for file in files]
-    return [name for name in names if name != MANIFEST]
-
-
-def _check_own(path: Path) -> None:
-    """Raise a UserError for a folder with other files."""
-    if not path.exists():
-        return
-    if not path.is_dir():
-        raise UserError(f"{path}: is a file; expected a new folder")
-    manifest, digests = path / MANIFEST, {}
-    if manifest.is_file():
-        digests = read_json(manifest, {"files": dict})["files"]
-    for name in _names(path):
-        file = inside(path, name)
-        if not file.is_file() or digests.get(name) != digest_file(file):
-            raise UserError(
-                f"{path}: holds {name}, which was not written here, or was changed since; "
-                "expected a new folder"
-            )

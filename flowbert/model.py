@@ -1,7 +1,6 @@
 """A model: an encoder and a fitted map behind one call, in one folder."""
 
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -14,7 +13,6 @@ from flowbert.data.text_files import user_path
 from flowbert.encoders import (
     as_sentences,
     check_same_encoder,
-    digests_reused,
     encode_counted,
     load_encoder,
 )
@@ -32,7 +30,6 @@ from flowbert.io import (
     digest,
     folders_with,
     read_json,
-    write_folder_atomically,
     write_json,
 )
 from flowbert.maps import (
@@ -324,10 +321,22 @@ class Model:
         """Write the map and which encoder it belongs to; maps of one encoder may share a folder.
 
         Raises:
-            UserError: If the folder holds a model of another encoder, or anything that was not
-                written here.
+            UserError: If the folder holds a model of another encoder.
         """
-        save_models([self], folder, keep=True)
+        folder = Path(folder)
+        content = _encoder_content(self.encoder, folder)
+        identity = digest(content["identity"])
+        is_model = (folder / MODEL_FILE).is_file()
+        if is_model and digest(_read_encoder(folder)["identity"]) != identity:
+            raise UserError(
+                f"received {folder}, which holds a model of another encoder; expected a new "
+                "folder",
+                argument="folder",
+            )
+        save_token_weights(folder, getattr(self.encoder, "token_weights", None))
+        write_json(folder / MODEL_FILE, content | {"digest": digest(content)})
+        file = folder / f"{self.map_name}.safetensors"
+        save_map(self.map, file, identity, self.scale, self.cosines)
 
     @classmethod
     def load(
@@ -386,46 +395,6 @@ def _sample(sentences: Sequence[str], seed: int) -> list[str]:
     texts = list(dict.fromkeys(as_sentences(sentences)))
     order = Stream(seed, "cosines").rng().permutation(len(texts))[:SAMPLED_ROWS]
     return [texts[place] for place in order]
-
-
-def save_models(
-    models: Sequence[Model], folder: str | Path, *, keep: bool = False
-) -> None:
-    """Write models of one encoder into a folder at once; an older folder is replaced.
-
-    Args:
-        models: Models whose maps have different names.
-        folder: The folder.
-        keep: Keep other maps of the same encoder that are in the folder.
-
-    Raises:
-        UserError: If the folder holds anything that was not written here, or maps of another
-            encoder are to be kept.
-        ValueError: If the models have different encoders.
-    """
-    folder = Path(folder)
-    with digests_reused():
-        contents = [_encoder_content(model.encoder, folder) for model in models]
-    content = contents[0]
-    identity = content["identity"]
-    if any(other["identity"] != identity for other in contents):
-        raise ValueError("models: expected one encoder")
-    keep = keep and (folder / MODEL_FILE).is_file()
-    if keep and digest(_read_encoder(folder)["identity"]) != digest(identity):
-        raise UserError(
-            f"received {folder}, which holds a model of another encoder; expected a new "
-            "folder",
-            argument="folder",
-        )
-    with write_folder_atomically(folder) as temporary:
-        if keep:
-            shutil.copytree(folder, temporary, dirs_exist_ok=True)
-        write_json(temporary / MODEL_FILE, content | {"digest": digest(content)})
-        weights = getattr(models[0].encoder, "token_weights", None)
-        save_token_weights(temporary, weights)
-        for model in models:
-            file = temporary / f"{model.map_name}.safetensors"
-            save_map(model.map, file, digest(identity), model.scale, model.cosines)
 
 
 def _encoder_content(encoder: Any, folder: Path) -> dict[str, Any]:

@@ -5,14 +5,12 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure(config):
     """One cache of embeddings for all tests, and pages only in tests that set FLOWBERT_REPORT."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         return  # workers inherit the environment
@@ -22,19 +20,19 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["FLOWBERT_REPORT"] = "0"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """The sample encoder has no prediction layers, and two workers may share an encoder."""
     for item in items:
         for message in ("has no prediction layers", "waits for a process that encodes"):
             item.add_marker(pytest.mark.filterwarnings(f"ignore:.*{message}"))
 
 
-def pytest_collectstart() -> None:
+def pytest_collectstart():
     """What is imported stays: the garbage collector need not walk it again and again."""
     gc.disable()
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish():
     """The rest is collected as ever."""
     gc.collect()
     gc.freeze()
@@ -42,7 +40,7 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _seed() -> None:
+def _seed():
     """Draws of torch do not depend on the tests that ran before."""
     import torch
 
@@ -50,7 +48,7 @@ def _seed() -> None:
 
 
 @pytest.fixture(scope="session")
-def registries() -> list[dict[str, Any]]:
+def registries():
     """Imported by the workers alone, not by the process that waits for them."""
     from flowbert.analysis import MEASURES
     from flowbert.encoders.pooling import POOLINGS
@@ -61,12 +59,12 @@ def registries() -> list[dict[str, Any]]:
     from flowbert.methods.losses import LOSSES
     from flowbert.tasks import TASKS
 
-    encoders: list[dict[str, Any]] = [POOLINGS, MEASURES, TASKS, LOSSES]
+    encoders = [POOLINGS, MEASURES, TASKS, LOSSES]
     return [*encoders, MAPS, COUPLINGS, MIXINGS, EXPORT_FORMATS]
 
 
 @pytest.fixture(autouse=True)
-def _custom_parts(registries: list[dict[str, Any]]) -> Iterator[None]:
+def _custom_parts(registries):
     """Remove what a test registers, and the examples that it imports."""
     before = [dict(registry) for registry in registries]
     yield
@@ -78,10 +76,10 @@ def _custom_parts(registries: list[dict[str, Any]]) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _wandb_run_of_test() -> Iterator[None]:
+def _wandb_run_of_test():
     """A run that a test leaves open, or its settings, would be those of the next one."""
     yield
-    wandb: Any = sys.modules.get("wandb")
+    wandb = sys.modules.get("wandb")
     if wandb is not None:
         if wandb.run is not None:
             wandb.finish()
@@ -89,7 +87,7 @@ def _wandb_run_of_test() -> Iterator[None]:
 
 
 @pytest.fixture
-def one_thread() -> Iterator[None]:
+def one_thread():
     """OpenMP's threads do not survive a fork."""
     import torch
 
@@ -100,7 +98,7 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def real() -> Path:
+def real():
     """Folder with real data and encoders; the test is skipped where there is none."""
     folder = os.environ.get("FLOWBERT_REAL")
     if folder is None or not Path(folder).is_dir():

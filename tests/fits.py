@@ -1,11 +1,9 @@
 """Small fits of a flow with a stock Trainer."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pytorch_lightning import Callback, Trainer
 
 from flowbert.methods import FlowModule
@@ -19,42 +17,35 @@ BATCHES = 5  # of an epoch
 class EveryBatch(Callback):
     """Checkpoints where ModelCheckpoint writes those by time: at the end of any batch."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path):
         self.folder = folder
 
-    def on_train_batch_end(self, trainer: Trainer, *_: Any) -> None:
+    def on_train_batch_end(self, trainer, *_):
         number = trainer.fit_loop.total_batch_idx
         trainer.save_checkpoint(self.folder / f"batch-{number:02}.ckpt")
 
 
-def make_rows(count: int = 22, dim: int = DIM, seed: int = 0) -> NDArray[np.float32]:
+def make_rows(count=22, dim=DIM, seed=0):
     """Correlated rows with a mean; by default two more than fit into the batches."""
     mixing = np.random.default_rng(9).normal(size=(dim, dim))
     rows = np.random.default_rng(seed).normal(size=(count, dim))
     return (2 * rows @ mixing + 5).astype(np.float32)
 
 
-def make_data(**options: Any) -> RowsDataModule:
-    small: dict[str, Any] = {"rows": make_rows(), "batch_size": 4, "init_size": 16}
+def make_data(**options):
+    small = {"rows": make_rows(), "batch_size": 4, "init_size": 16}
     return RowsDataModule(**small | options)
 
 
-def make_module(**options: Any) -> FlowModule:
-    small: dict[str, Any] = {"dim": DIM, "levels": 1, "depth": 1, "width": 4}
+def make_module(**options):
+    small = {"dim": DIM, "levels": 1, "depth": 1, "width": 4}
     return FlowModule(**small | {"learning_rate": 0.01} | options)
 
 
-def fit(
-    folder: Path,
-    *callbacks: Callback,
-    module: FlowModule | None = None,
-    data: RowsDataModule | None = None,
-    ckpt_path: Path | None = None,
-    **options: Any,
-) -> Trainer:
+def fit(folder, *callbacks, module=None, data=None, ckpt_path=None, **options):
     """Fit, by default for two epochs; the Trainer has the module."""
     writes = any("Checkpoint" in type(each).__name__ for each in callbacks)
-    defaults: dict[str, Any] = {
+    defaults = {
         "accelerator": "cpu",
         "devices": 1,
         "logger": False,
@@ -76,16 +67,16 @@ def fit(
     return trainer
 
 
-def tensors(trainer: Trainer) -> dict[str, torch.Tensor]:
+def tensors(trainer):
     """Parameters, buffers and averages of the optimizer after a fit."""
-    state: dict[str, torch.Tensor] = dict(trainer.lightning_module.state_dict())
+    state = dict(trainer.lightning_module.state_dict())
     (optimizer,) = trainer.optimizers
     for number, averages in optimizer.state_dict()["state"].items():
         state |= {f"{name} {number}": value for name, value in averages.items()}
     return state
 
 
-def differences(first: Trainer, second: Trainer) -> list[str]:
+def differences(first, second):
     """Names of the tensors that are not equal to the last bit."""
     one, two = tensors(first), tensors(second)
     assert one.keys() == two.keys()

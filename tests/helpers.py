@@ -1,64 +1,57 @@
 """What tests of several rooms share."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import huggingface_hub
 import numpy as np
 import pytest
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor
 
-from flowbert.arrays import Floats
 from flowbert.errors import UserError
-from flowbert.maps import LabelledPairs
 
 
-def rows(count: int = 200, dim: int = 6, seed: int = 0) -> Floats:
+def rows(count=200, dim=6, seed=0):
     """Rows with different variances, correlated, off the origin: ``(count, dim)``."""
     rng = np.random.default_rng(seed)
     return rng.normal(size=(count, dim)) @ rng.normal(size=(dim, dim)) + 3
 
 
-def normal(count: int, dim: int, seed: int = 0) -> Tensor:
+def normal(count, dim, seed=0):
     """Independent standard normal numbers, float64: ``(count, dim)``."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(count, dim, generator=generator, dtype=torch.float64)
 
 
-def pairs_of(x: Any) -> LabelledPairs:
+def pairs_of(x):
     """Halves of the rows as pairs with different scores."""
     half = len(x) // 2
     return x[:half], x[half : 2 * half], np.linspace(0, 5, half)
 
 
-def fit(estimator: Any, x: Any) -> Any:
+def fit(estimator, x):
     """The map fitted on rows, and on labelled pairs where it learns from them."""
     return estimator.fit(x, pairs=pairs_of(x) if estimator.supervised else None)
 
 
-def refused(
-    message: str, call: Callable[..., Any], /, *given: Any, **options: Any
-) -> None:
+def refused(message, call, /, *given, **options):
     """A call is a mistake of the user, told in one line."""
     with pytest.raises(UserError, match=message) as caught:
         call(*given, **options)
     assert "\n" not in str(caught.value)
 
 
-def draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def draw_nothing(monkeypatch):
     """Leave the files of pictures empty: to draw them takes most of the time of a page."""
 
-    def save(_: Figure, file: Any, **__: Any) -> None:
+    def save(_, file, **__):
         if isinstance(file, Path):
             file.touch()
 
     monkeypatch.setattr(Figure, "savefig", save)
 
 
-def use_hub_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def use_hub_cache(folder, monkeypatch):
     """Read models of the hub from a folder, offline."""
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(folder))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)

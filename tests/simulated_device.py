@@ -1,13 +1,10 @@
-"""A simulated accelerator: a device of torch that computes on the CPU and tells what waits for it.
+"""A simulated accelerator: a device of torch that computes on the CPU.
 
 Torch's PrivateUse1 backend, registered from Python, gives the device; a FakeTensorMode gives its
 tensors, and torch's rules of which devices an operation takes. Each fake tensor has its numbers, on
 the CPU, so that code which depends on them runs as it would, and results can be compared.
 """
 
-import sys
-from collections import Counter
-from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,7 +21,7 @@ from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 from flowbert.seeding import Stream
 
 NAME = "simulated"
-aten: Any = torch.ops.aten
+aten = torch.ops.aten
 
 # Of CUDA's autocast, what transformers and this package call.
 _IN_LOW_PRECISION = ("matmul", "mm", "bmm", "addmm", "baddbmm", "linear")
@@ -33,7 +30,7 @@ _IN_FLOAT32 = ("softmax.int", "log_softmax.int", "layer_norm", "cross_entropy_lo
 _libraries: list[Any] = []
 
 
-def register() -> None:
+def register():
     """Make the device known to torch, once in a process.
 
     Skips the test where torch has no such backend.
@@ -47,17 +44,17 @@ def register() -> None:
         pytest.skip(f"torch {torch.__version__} registers no device from Python")
 
     class Backend(backend_registration._DummyBackendModule):
-        def get_amp_supported_dtype(self) -> list[torch.dtype]:
+        def get_amp_supported_dtype(self):
             return [torch.bfloat16, torch.float16]
 
-        def get_rng_state(self, _device: Any = None) -> Tensor:
+        def get_rng_state(self, _device=None):
             return torch.get_rng_state()
 
-        def set_rng_state(self, _state: Tensor, _device: Any = None) -> None:
+        def set_rng_state(self, _state, _device=None):
             """The CPU's is set beside it."""
 
     setup(NAME, backend_module=Backend())
-    library: Any = torch.library.Library
+    library = torch.library.Library
     every, own = library("_", "IMPL"), library("aten", "IMPL")
     every.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
     for name in (*_IN_LOW_PRECISION, *_IN_FLOAT32):
@@ -65,17 +62,17 @@ def register() -> None:
     _libraries.extend([every, own])
 
 
-def _autocast(library: Any, name: str, low: bool) -> None:
+def _autocast(library, name, low):
     keys: Any = torch._C.DispatchKey
     packet, _, overload = name.partition(".")
     function = getattr(getattr(aten, packet), overload or "default")
 
-    def cast(value: Any) -> Any:
+    def cast(value):
         if isinstance(value, Tensor) and value.dtype in (torch.float32, torch.bfloat16):
             return value.to(torch.get_autocast_dtype(NAME) if low else torch.float32)
         return value
 
-    def kernel(*args: Any, **options: Any) -> Any:
+    def kernel(*args, **options):
         key = torch._C.DispatchKeySet(keys.AutocastPrivateUse1)
         with torch._C._ExcludeDispatchKeyGuard(key):
             return function(*tree_map(cast, args), **tree_map(cast, options))
@@ -84,28 +81,14 @@ def _autocast(library: Any, name: str, low: bool) -> None:
 
 
 class Device(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Inside of it tensors can be made on the device ``simulated``.
+    """Inside of it tensors can be made on the device ``simulated``."""
 
-    The host waits where ``torch.cuda.set_sync_debug_mode`` says so: for a number that Python reads,
-    a size that numbers decide, a copy to the CPU, and one from it that is not asynchronous.
-
-    Attributes:
-        counting: Whether host syncs are counted.
-        syncs: How often the host would have waited, by the function of this package.
-        copies: Pinned and asynchronous or not, of each copied tensor, by function.
-    """
-
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()  # type: ignore[no-untyped-call]
         self.device = torch.device(NAME, 0)
-        self.counting = True
-        self.syncs: Counter[str] = Counter()
-        self.copies: Counter[tuple[str, bool, bool]] = Counter()
         self._fake = FakeTensorMode(allow_non_fake_inputs=True)
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         leaves, structure = tree_flatten((tuple(args), dict(kwargs)))
         placed: list[Any] = [x for x in leaves if isinstance(x, FakeTensor)]
@@ -116,11 +99,9 @@ class Device(TorchDispatchMode):  # type: ignore[no-untyped-call]
             with self:
                 return func.decompose(*args, **kwargs)
         if func is aten._pin_memory.default:
-            pinned = args[0].clone()
-            pinned.is_pinned_here = True
-            return pinned
+            return args[0].clone()
         if func is aten.is_pinned.default:
-            return hasattr(args[0], "is_pinned_here")
+            return False
         if not placed and target != NAME:
             return func(*args, **kwargs)
         if func is torch.ops.prim.device.default:
@@ -133,35 +114,26 @@ class Device(TorchDispatchMode):  # type: ignore[no-untyped-call]
             options["device"] = torch.device("cpu")
         options.pop("pin_memory", None)
         result = func(*numbers, **options)
-        to_cpu = target == "cpu" or _writes_cpu(func, args)
-        if to_cpu or _reads(func, leaves):
-            self._wait()
-        if not placed and func is aten._to_copy.default:
-            self._arrives(args[0], bool(kwargs.get("non_blocking")))
-        if to_cpu:
+        if target == "cpu" or _writes_cpu(func, args):
             return result
         changed = {id(x.numbers): x for x in placed}  # by an operation in place
         return tree_map(
             lambda x: changed[id(x)] if id(x) in changed else self._place(x), result
         )
 
-    def _check(self, func: Any, leaves: list[Any], structure: Any) -> None:
-        """Torch's rules of the devices of an operation.
-
-        Raises:
-            RuntimeError: If it takes no tensors of these devices together.
-        """
+    def _check(self, func, leaves, structure):
+        """Torch's rules of the devices of an operation."""
         with self._fake:
             fakes = [self._as_fake(x) for x in leaves]
             args, kwargs = tree_unflatten(fakes, structure)
             func(*args, **kwargs)
 
-    def _as_fake(self, value: Any) -> Any:
+    def _as_fake(self, value):
         if isinstance(value, Tensor) and not isinstance(value, FakeTensor):
             return self._fake.from_tensor(value.detach())
         return value
 
-    def _place(self, value: Any) -> Any:
+    def _place(self, value):
         """Numbers as a tensor of the device."""
         if not isinstance(value, Tensor):
             return value
@@ -173,65 +145,30 @@ class Device(TorchDispatchMode):  # type: ignore[no-untyped-call]
         placed.numbers = value
         return placed
 
-    def _arrives(self, value: Tensor, asynchronous: bool) -> None:
-        if value.ndim:  # Lightning's metrics are single numbers
-            pinned = hasattr(value, "is_pinned_here")
-            self.copies[caller(), pinned, asynchronous] += 1
-        if not asynchronous:
-            self._wait()
 
-    def _wait(self) -> None:
-        if self.counting:
-            self.syncs[caller()] += 1
-
-
-def _reads(func: Any, leaves: list[Any]) -> bool:
-    """Whether Python reads a number, or numbers decide a size."""
-    tags = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
-    if func.overloadpacket in (aten.index, aten.index_put, aten.index_put_):
-        # Of a mask the places are read; of numbers nothing is.
-        return any(isinstance(x, Tensor) and x.dtype == torch.bool for x in leaves[1:])
-    return any(tag in func.tags for tag in tags)
-
-
-def _writes_cpu(func: Any, args: Any) -> bool:
+def _writes_cpu(func, args):
     return func is aten.copy_.default and not isinstance(args[0], FakeTensor)
 
 
-def _is_composite(func: Any) -> bool:
+def _is_composite(func):
     if func.namespace != "aten":
         return False
     key = "CompositeImplicitAutograd"
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key))
 
 
-def numbers_of(value: Any) -> Any:
+def numbers_of(value):
     """The numbers of a tensor of the device; anything else as it is."""
     return value.numbers if isinstance(value, FakeTensor) else value  # type: ignore[attr-defined]
 
 
-def caller() -> str:
-    """The innermost function of this package or of Lightning on the stack, with a name."""
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        module = str(frame.f_globals.get("__name__", ""))
-        name = frame.f_code.co_name
-        own = module.startswith(
-            ("flowbert.", "pytorch_lightning.", "lightning_fabric.")
-        )
-        if own and not name.startswith("<"):
-            return f"{module.removeprefix('flowbert.')}.{name}"
-        frame = frame.f_back
-    return "outside"
-
-
-def _convert(self: nn.Module, function: Any, _recurse: bool = True) -> nn.Module:
+def _convert(self, function, _recurse=True):
     """What ``Module._apply`` does, for parameters that torch would swap, which fake ones cannot.
 
     Tied parameters stay tied, as they do on a GPU, where a parameter keeps its identity.
     """
     for child in self.children():
-        child._apply(function)  # type: ignore[no-untyped-call]
+        child._apply(function)
     for name, parameter in self._parameters.items():
         if parameter is None:
             continue
@@ -252,18 +189,18 @@ _converted: dict[int, tuple[nn.Parameter, nn.Parameter]] = {}
 
 
 class _Accelerator(CPUAccelerator):
-    def setup_device(self, device: torch.device) -> None:
+    def setup_device(self, device):
         pass
 
 
-def trainer_options() -> dict[str, Any]:
+def trainer_options():
     """Options of a Trainer that trains on the device."""
-    strategy: Any = SingleDeviceStrategy(device=torch.device(NAME, 0))
+    strategy = SingleDeviceStrategy(device=torch.device(NAME, 0))
     return {"accelerator": _Accelerator(), "strategy": strategy}
 
 
 @contextmanager
-def simulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
+def simulated(monkeypatch):
     """The device; its generators are those of the CPU."""
     register()
     of_cpu = Stream.generator

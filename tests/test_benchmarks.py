@@ -1,13 +1,10 @@
 """The benchmarks run; small sizes, no figure of theirs is looked at."""
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import busy, cache
 from benchmarks.growth import STAGES, Size, measure, vectors
 from benchmarks.harness import BEGIN, END, NotMeasured, Setting, table, write_page
 from flowbert.encoders.backbone import bfloat16_is_fast
@@ -19,9 +16,7 @@ SMALL = ("flow_step", "bootstrap", "uniformity", "whitening")
 NEED_REAL = ("encoding", "simcse", "seven_tasks")
 
 
-def test_the_command_writes_results_and_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_results_and_page(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("FLOWBERT_REAL", raising=False)
     results, page = tmp_path / "results.json", tmp_path / "page.md"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", encoding="utf-8")
@@ -43,10 +38,8 @@ def test_the_command_writes_results_and_page(
     assert text.count("needs FLOWBERT_REAL") == len(NEED_REAL)
 
 
-def test_a_page_is_made_or_refused_before_anything_is_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> None:
+def test_a_page_is_made_or_refused_before_anything_is_measured(tmp_path, monkeypatch):
+    def fail(*_):
         raise AssertionError("measured")
 
     page = tmp_path / "new" / "page.md"
@@ -61,7 +54,7 @@ def test_a_page_is_made_or_refused_before_anything_is_measured(
 
 
 @pytest.mark.real
-def test_encoding(real: Path) -> None:
+def test_encoding(real):
     from benchmarks.encoding import rows
 
     made = rows(Setting(real=real, scale=0.01))
@@ -74,29 +67,9 @@ def test_encoding(real: Path) -> None:
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_growth(stage: str, tmp_path: Path) -> None:
+def test_growth(stage, tmp_path):
     size = Size(tmp_path, 500, 8)
     write_vectors(size.vectors, vectors(500, 8), (500, 8), "float32")
     row = measure(stage, size)
     assert row["items"] == (20 if stage == "encoding" else 500)
     assert row["peak"] >= row["own"] >= row["before"] > 0
-
-
-@pytest.mark.slow  # starts processes
-def test_busy(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(busy.ROOT))
-    busy.main(["--only", "bootstrap", "--rounds", "1"])
-    *_, row = capsys.readouterr().out.splitlines()
-    assert row.startswith("| bootstrap | ")
-    assert row.count(" x |") == 2
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "ADDITIONS", 2)
-    for stage in cache.STAGES:
-        row = cache.measure(stage, tmp_path, 300, 8)
-        assert row["peak"] > 0
-        assert row["seconds"] > 0

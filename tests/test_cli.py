@@ -4,16 +4,13 @@ import errno
 import inspect
 import itertools
 import json
+import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, get_args
 
-import numpy as np
 import pytest
 import torch
 import yaml
@@ -27,107 +24,79 @@ from flowbert.cli.commands import load
 from flowbert.cli.line import read_line
 from flowbert.cli.options import (
     COMMANDS,
-    POSITIONAL,
     list_sources,
     option_names,
 )
-from flowbert.cli.parser import Parser, make_parser
+from flowbert.cli.parser import make_parser
 from flowbert.cli.signatures import read_signature
-from flowbert.data.sample import sample_encoder_path
 from flowbert.encoders import SentenceEncoder, choose_device
 from flowbert.methods import METHODS, FlowModule
-from helpers import refused
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
 
-# The words of a line, and what the message says after "error: ".
+# The words of a line, and what its message matches after "error: ".
 MISTAKES = [
-    ("fti", ["command: received 'fti'", "did you mean 'fit'"]),
-    ("fit --model.levls 3", ["--model.levls: no such option", "--model.levels"]),
-    ("fit --levels 3", ["--levels: no such option", "--model.levels"]),
-    ("fit --data.corpus a.txt", ["--data.corpus: no such option", "--corpus"]),
-    ("fit --config typo.yaml", ["typo.yaml: trainer.max_epoch", "max_epochs"]),
-    ("fit --config null.yaml", ["--seed: received null; expected a whole number"]),
-    ("fit --config list.yaml", ["list.yaml: received"]),
-    ("fit --config no.yaml", ["no.yaml: no such file"]),
-    ("fit --config", ["--config: received nothing"]),
-    ("fit --corpus mising.txt", ["mising.txt: no such file", "'missing.txt'"]),
-    ("fit --corpus binary.txt", ["binary.txt: "]),
+    ("fti", "command: received 'fti'.*did you mean 'fit'"),
+    ("fit --model.levls 3", "--model.levls: no such option.*--model.levels"),
+    ("fit --levels 3", "--levels: no such option.*--model.levels"),
+    ("fit --data.corpus a.txt", "--data.corpus: no such option.*--corpus"),
+    ("fit --config typo.yaml", "typo.yaml: trainer.max_epoch.*max_epochs"),
+    ("fit --config null.yaml", "--seed: received null; expected a whole number"),
+    ("fit --config list.yaml", "list.yaml: received"),
+    ("fit --config", "--config: received nothing"),
+    ("fit --corpus mising.txt", "mising.txt: no such file.*'missing.txt'"),
     (
         "fit --corpus t.csv --column c",
-        ["--column: received c", "t.csv has the columns a, b"],
+        "--column: received c.*t.csv has the columns a, b",
     ),
-    ("fit --corpus somewhere", ["--corpus: received 'somewhere'", "target"]),
-    ("fit --encoder.path /nowhere/x", ["/nowhere/x"]),
-    ("fit --encoder.max_length x", ["--encoder.max_length: received x", "number"]),
-    ("fit --model.levels x", ["--model.levels: received x", "a whole number"]),
-    ("fit --method flwo", ["--method: received 'flwo'", "did you mean 'flow'"]),
-    ("fit --run_dir done", ["--run_dir: done holds a finished run"]),
-    ("fit --seed 1_0", ["--seed: received 1_0; expected a whole number"]),
-    ("fit --trainer 5", ["--trainer: received 5; expected a YAML file"]),
-    ("fit --method zca:shrinkag=1", ["--method: zca:shrinkag=1", "'shrinkage'"]),
+    ("fit --corpus somewhere", "--corpus: received 'somewhere'.*target"),
+    ("fit --encoder.max_length x", "--encoder.max_length: received x.*number"),
+    ("fit --model.levels x", "--model.levels: received x.*a whole number"),
+    ("fit --method flwo", "--method: received 'flwo'.*did you mean 'flow'"),
+    ("fit --run_dir done", "--run_dir: done holds a finished run"),
+    ("fit --seed 1_0", "--seed: received 1_0; expected a whole number"),
+    ("fit --trainer 5", "--trainer: received 5; expected a YAML file"),
+    ("fit --method zca:shrinkag=1", "--method: zca:shrinkag=1.*'shrinkage'"),
     (
         "fit --run_dir stopped",
-        [
-            "--run_dir: stopped holds checkpoints, config.yaml of another run",
-            "or to resume that run, as with --resume stopped",
-        ],
+        "--run_dir: stopped holds checkpoints, config.yaml .*--resume stopped",
     ),
-    ("fit --method zca --run_dir stopped", ["stopped holds", "another folder"]),
-    ("fit --method zca --trainer.max_epochs 3", ["--trainer.max_epochs: received 3"]),
-    ("fit --resume", ["--resume: received nothing"]),
-    ("fit --resume nowhere", ["nowhere/config.yaml: no such file"]),
-    ("fit --resume stopped --seed 1", ["--seed: received 1", "trainer.max_epochs"]),
-    ("fit --vectors t.csv --tasks STSB", ["--tasks: received 'STSB'", "no effect"]),
-    ("fit --vectors t.csv --max_sentences 9", ["--max_sentences: received 9"]),
+    ("fit --method zca --trainer.max_epochs 3", "--trainer.max_epochs: received 3"),
+    ("fit --resume", "--resume: received nothing"),
+    ("fit --resume nowhere", "nowhere/config.yaml: no such file"),
+    ("fit --resume stopped --seed 1", "--seed: received 1.*trainer.max_epochs"),
+    ("fit --vectors t.csv --tasks STSB", "--tasks: received 'STSB'.*no effect"),
     (
         "fit --vectors t.csv --encoder.layers last",
-        ["--encoder: received {'layers': 'last'}"],
+        r"--encoder: received \{'layers': 'last'\}",
     ),
-    ("fit --nli builtin-sample", ["--nli: received 'builtin-sample'", "no effect"]),
-    ("test", ["required: run"]),
-    ("test nowhere", ["nowhere/config.yaml: no such file"]),
-    ("test done --model.noise 1", ["--model.noise: no such option"]),
-    ("test stopped --trainer.max_epochs 3", ["--trainer: received 'max_epochs'"]),
-    ("predict stopped --ckpt_path best", ["--ckpt_path: received 'best'; expected"]),
-    (
-        "fit --ckpt_path best --run_dir stopped",
-        [
-            "--ckpt_path: received 'best'; expected one that stopped/checkpoints",
-            "(last)",
-        ],
-    ),
-    ("test stopped --ckpt_path no.ckpt", ["--ckpt_path: received no.ckpt; no such"]),
-    ("compare --methods raw,whitning", ["--methods: received 'whitning'"]),
-    ("compare --seeds a", ["--seeds: received a", "a whole number or a list"]),
-    ("encode --output v.npy", ["--input: received 0"]),
-    ("encode --input missing.txt", ["--output: received nothing"]),
-    ("export", ["required: model, to"]),
-    ("export ./nowhere --to out", ["nowhere"]),
-    ("fit --tasks wrong.csv", ["wrong.csv"]),
-    ("compare --tasks lexical:wrong.csv", ["wrong.csv"]),
-    ("compare --labels wrong.csv --columns a,b,d --methods learned-removal", ["d"]),
-    ("compare --encoder builtin-sample,./nowhere", ["nowhere"]),
-    ("advise --corpus mising.txt", ["mising.txt"]),
-    ("encode --input missing.txt --output v.npy --encoder ./nowhere", ["nowhere"]),
-    ("reproduce --rows nobody", ["nobody"]),
+    ("fit --nli builtin-sample", "--nli: received 'builtin-sample'.*no effect"),
+    ("test", "required: run"),
+    ("test done --model.noise 1", "--model.noise: no such option"),
+    ("test stopped --trainer.max_epochs 3", "--trainer: received 'max_epochs'"),
+    ("predict stopped --ckpt_path best", "--ckpt_path: received 'best'; expected"),
+    ("fit --ckpt_path best --run_dir stopped", "--ckpt_path: received 'best'; .*last"),
+    ("compare --methods raw,whitning", "--methods: received 'whitning'"),
+    ("compare --seeds a", "--seeds: received a.*a whole number or a list"),
+    ("encode --output v.npy", "--input: received 0"),
+    ("encode --input missing.txt", "--output: received nothing"),
+    ("export", "required: model, to"),
+    ("compare --labels wrong.csv --columns a,b,d --methods learned-removal", "d"),
+    ("encode --input missing.txt --output v.npy --encoder ./nowhere", "nowhere"),
+    ("reproduce --rows nobody", "nobody"),
 ]
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """A working folder with a few files to mistake for others."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "missing.txt").write_text("A sentence.\n")
-    (tmp_path / "empty.txt").touch()
-    (tmp_path / "binary.txt").write_bytes(b"text\n\x00\xff\n")
     (tmp_path / "t.csv").write_text("a,b\n1,2\n")
     (tmp_path / "wrong.csv").write_text("a,b,c\nx,y,1\nz,u,2\n")
     (tmp_path / "typo.yaml").write_text("trainer:\n  max_epoch: 3\n")
-    (tmp_path / "group.yaml").write_text("data: 5\n")
     (tmp_path / "null.yaml").write_text("seed: null\n")
-    (tmp_path / "long.yaml").write_text(f"seed: {'9' * 5000}\n")
     (tmp_path / "list.yaml").write_text("- a\n")
     (tmp_path / "stopped" / "checkpoints").mkdir(parents=True)
     (tmp_path / "stopped" / "checkpoints" / "last.ckpt").touch()
@@ -138,16 +107,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("words", "parts"), MISTAKES, ids=[case[0] for case in MISTAKES]
+    ("words", "message"), MISTAKES, ids=[case[0] for case in MISTAKES]
 )
 def test_mistakes_are_one_line_before_an_encoder_is_loaded(
-    words: str,
-    parts: list[str],
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def load_network(*_: Any, **__: Any) -> None:
+    words, message, folder, capsys, monkeypatch
+):
+    def load_network(*_, **__):
         pytest.fail("an encoder is loaded")
 
     monkeypatch.setattr("flowbert.encoders.encoder.Backbone.load", load_network)
@@ -157,8 +122,7 @@ def test_mistakes_are_one_line_before_an_encoder_is_loaded(
     assert stopped.value.code == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith("error: ")
-    for part in parts:
-        assert part in error
+    assert re.search(message, error)
     assert sorted(folder.rglob("*")) == before
 
 
@@ -180,7 +144,7 @@ GIVEN = {
 }
 
 
-def text_options(parser: Parser, names: list[str]) -> list[str]:
+def text_options(parser, names):
     kinds = {
         action.dest: getattr(action, "_typehint", action.type)
         for action in parser._actions
@@ -189,7 +153,7 @@ def text_options(parser: Parser, names: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize(("command", "method"), [*TRAININGS, *OTHERS])
-def test_texts_are_taken_as_they_are(command: str, method: str, tmp_path: Path) -> None:
+def test_texts_are_taken_as_they_are(command, method, tmp_path):
     """On the line, in the configuration of a run, and None where that says null."""
     parser = make_parser(command, method)
     names = text_options(parser, option_names(command, method))
@@ -210,33 +174,8 @@ def test_texts_are_taken_as_they_are(command: str, method: str, tmp_path: Path) 
     assert {name: again[name] for name in names} == {name: read[name] for name in names}
 
 
-@pytest.mark.parametrize(("command", "method"), [*TRAININGS, *OTHERS])
-def test_null_unsets_what_a_configuration_sets(
-    command: str, method: str, tmp_path: Path
-) -> None:
-    parser = make_parser(command, method)
-    needed = GIVEN.get(command, [])
-    positional = {POSITIONAL.get(command)}
-    for name in parser.texts & parser.never_none - positional:
-        refused(
-            rf"{name}: received null; expected",
-            parser.read,
-            [*needed, f"--{name}=null"],
-        )
-    names = sorted(parser.texts - parser.never_none)
-    read = parser.read([*needed, *(f"--{name}=x" for name in names)])
-    assert all(read[name] in ("x", ["x"]) for name in names)
-    config = tmp_path / "config.yaml"
-    config.write_text(parser.dump(read))
-    nulls = [f"--{name}=null" for name in names]
-    again = parser.read([*needed, f"--config={config}", *nulls])
-    assert [again[name] for name in names] == [None] * len(names)
-
-
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_describes_every_option(
-    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_help_describes_every_option(command, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     main([command, "--help"])
     text = capsys.readouterr().out
@@ -252,21 +191,6 @@ def test_help_describes_every_option(
     assert ":func:" not in text
 
 
-@pytest.mark.parametrize("name", ["a,b/c.d", "[x]y", "x:y"])
-def test_folders_of_any_name_open(
-    name: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shutil.copytree(sample_encoder_path(), folder / name)
-    words = ["encode", "--input", "missing.txt", "--encoder", name]
-    main([*words, "--output", "vectors.npy"])
-    main(["encode", "--input", "missing.txt", "--output", "sample.npy"])
-    vectors, expected = (
-        np.load(folder / f"{file}.npy") for file in ("vectors", "sample")
-    )
-    np.testing.assert_array_equal(vectors, expected)
-    assert capsys.readouterr().err == ""
-
-
 @pytest.mark.parametrize(
     "words",
     [
@@ -276,9 +200,7 @@ def test_folders_of_any_name_open(
     ],
 )
 @pytest.mark.usefixtures("folder")
-def test_the_trace_behind_any_error_is_shown_on_request(
-    words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_trace_behind_any_error_is_shown_on_request(words, capsys, monkeypatch):
     for debug in ("0", "1"):
         monkeypatch.setenv("FLOWBERT_DEBUG", debug)
         with pytest.raises(SystemExit) as stopped:
@@ -289,9 +211,7 @@ def test_the_trace_behind_any_error_is_shown_on_request(
         assert ("Traceback (most recent call last):" in text) == (debug == "1")
 
 
-def test_the_trainers_options_are_behind_a_word(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_trainers_options_are_behind_a_word(capsys):
     main(["fit", "--help", "trainer"])
     text = capsys.readouterr().out
     assert "--trainer.accelerator" in text
@@ -311,7 +231,7 @@ for words in sys.argv[1:]:
 
 
 @pytest.mark.usefixtures("folder")
-def test_help_and_misspelled_options_do_not_wait_for_torch() -> None:
+def test_help_and_misspelled_options_do_not_wait_for_torch():
     lines = ["--help", *(f"{command} --help" for command in COMMANDS)]
     lines += ["fit --help trainer", "fit --model.levls 3", "fit --config typo.yaml"]
     lines += ["fit --trainer.max_epoch 3", "fit --seed x", "compare --config no.yaml"]
@@ -322,7 +242,7 @@ def test_help_and_misspelled_options_do_not_wait_for_torch() -> None:
     assert done.stderr.count("error: ") == 5
 
 
-def arguments(source: Callable[..., Any]) -> dict[str, Any]:
+def arguments(source):
     """Parameters of a function or class with their defaults, without ``**options``."""
     parameters = inspect.signature(source).parameters.values()
     kept = [each for each in parameters if each.kind is not each.VAR_KEYWORD]
@@ -330,9 +250,7 @@ def arguments(source: Callable[..., Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("command", "method"), [*TRAININGS, *OTHERS])
-def test_signatures_read_from_source_are_those_of_python(
-    command: str, method: str
-) -> None:
+def test_signatures_read_from_source_are_those_of_python(command, method):
     for _, source in list_sources(command, method):
         read = {each.name: each.default for each in read_signature(source).parameters}
         known = arguments(load(source))
@@ -342,7 +260,7 @@ def test_signatures_read_from_source_are_those_of_python(
         assert list(read.items()) == list(known.items()), source
 
 
-def test_the_line_wins_over_configurations(folder: Path) -> None:
+def test_the_line_wins_over_configurations(folder):
     (folder / "one.yaml").write_text("method: mlm\nseed: 1\n")
     (folder / "two.yaml").write_text("seed: 2\n")
     words = ["--seed", "3", "--config", "one.yaml", "--config=two.yaml"]
@@ -367,11 +285,7 @@ SMALL = {
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=[config.stem for config in CONFIGS])
-def test_configurations_run(
-    config: Path,
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_configurations_run(config, folder, capsys):
     first = config.read_text(encoding="utf-8").splitlines()[0]
     command = first.split()[3]
     assert first == f"# python train.py {command} --config configs/{config.name}"
@@ -389,9 +303,7 @@ def test_configurations_run(
 
 
 @pytest.mark.usefixtures("folder")
-def test_text_of_a_user_gets_no_verdict_from_the_sample(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_text_of_a_user_gets_no_verdict_from_the_sample(capsys, monkeypatch):
     """Neither printed nor on the page; a line says how to measure."""
     monkeypatch.setenv("FLOWBERT_REPORT", "1")
     sentences = [f"Sentence {i} of {i % 7} words." for i in range(60)]
@@ -405,9 +317,7 @@ def test_text_of_a_user_gets_no_verdict_from_the_sample(
     assert json.loads(Path("run/results.json").read_text())["rows"] == []
 
 
-def test_a_run_is_repeated_by_its_configuration(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_is_repeated_by_its_configuration(folder, capsys):
     write_pairs(folder / "pairs.tsv", count=40)
     small = ["--quiet", "--baseline", "none", "--bootstrap", "20"]
     small += ["--tasks", "pairs.tsv"]
@@ -434,10 +344,8 @@ def test_a_run_is_repeated_by_its_configuration(
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_full_disk_is_one_line(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> None:
+def test_a_full_disk_is_one_line(capsys, monkeypatch):
+    def fail(*_):
         raise OSError(errno.ENOSPC, "No space left on device", "v.npy")
 
     monkeypatch.setattr("flowbert.io.os.replace", fail)
@@ -448,7 +356,7 @@ def test_a_full_disk_is_one_line(
 
 
 @pytest.fixture
-def interruptible() -> Iterator[None]:
+def interruptible():
     """Python's handler of Ctrl-C, which a shell's background jobs do not have."""
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
@@ -456,9 +364,7 @@ def interruptible() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_says_what_is_kept_and_how_to_go_on(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_says_what_is_kept_and_how_to_go_on(folder, capsys, monkeypatch):
     write_pairs(folder / "pairs.tsv", count=40)
     small = ["--max_sentences", "200", "--corpus", "builtin-sample", "--quiet"]
     small += ["--tasks", "pairs.tsv"]
@@ -467,7 +373,7 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(
     last = Path("stopped-run/checkpoints/last.ckpt")
     step = FlowModule.training_step
 
-    def press(module: FlowModule, *batch: Any) -> Any:
+    def press(module, *batch):
         if last.exists():
             signal.raise_signal(signal.SIGINT)
         return step(module, *batch)
@@ -501,9 +407,7 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(
     ["encode --input a.txt --output v.npy", "compare --tasks p.csv --methods raw"],
 )
 @pytest.mark.usefixtures("folder")
-def test_ctrl_c_promises_what_the_same_command_does(
-    words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_promises_what_the_same_command_does(words, capsys, monkeypatch):
     """After two blocks of sentences it resumes, or says that it starts again."""
     for module in ("encoding", "vectors.cache"):
         monkeypatch.setattr(f"flowbert.{module}.BLOCK_SENTENCES", 10)
@@ -514,7 +418,7 @@ def test_ctrl_c_promises_what_the_same_command_does(
     Path("p.csv").write_text("\n".join(["sentence1,sentence2,score", *rows]))
     read, blocks = SentenceEncoder.encode_variants, []
 
-    def press(self: Any, variants: Any, sentences: Any, **options: Any) -> Any:
+    def press(self, variants, sentences, **options):
         blocks.append(set(sentences))
         if len(blocks) == 3:
             raise KeyboardInterrupt
@@ -532,37 +436,7 @@ def test_ctrl_c_promises_what_the_same_command_does(
     assert ("20 of 80 sentences are in the cache" in error) != is_repeated
 
 
-@pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize("words", ["fit", "compare --methods flow --output r.json"])
-@pytest.mark.usefixtures("folder")
-def test_ctrl_c_in_a_training_leaves_its_handler(
-    words: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def press(*_: object) -> None:
-        signal.raise_signal(signal.SIGINT)
-
-    monkeypatch.setattr(FlowModule, "training_step", press)
-    handler = signal.getsignal(signal.SIGINT)
-    with pytest.raises(SystemExit) as stopped:
-        main([*words.split(), "--max_sentences", "300", "--corpus", "builtin-sample"])
-    assert stopped.value.code == 130
-    assert "interrupted: " in capsys.readouterr().err
-    assert signal.getsignal(signal.SIGINT) is handler
-
-
-def test_whole_numbers_come_first_in_every_option() -> None:
-    parser = make_parser("fit", "flow", Trainer)
-    hints = [get_args(getattr(action, "_typehint", None)) for action in parser._actions]
-    unions = [parts for parts in hints if {int, float} <= set(parts)]
-    assert unions
-    assert all(parts.index(int) < parts.index(float) for parts in unions)
-
-
-def test_the_device_of_a_comparison_is_recorded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_device_of_a_comparison_is_recorded(monkeypatch):
     trainer = Trainer(
         logger=False, enable_checkpointing=False, enable_progress_bar=False
     )
@@ -574,14 +448,3 @@ def test_the_device_of_a_comparison_is_recorded(
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setattr("torch.backends.mps.is_available", lambda: True)
     assert choose_device("auto") == torch.device("mps")
-
-
-def test_help_has_the_width_of_the_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for columns in (60, 100):
-        monkeypatch.setenv("COLUMNS", str(columns))
-        main(["compare", "--help"])
-        lines = capsys.readouterr().out.splitlines()
-        assert columns - 10 < max(map(len, lines)) <= columns
-        assert not any(line.endswith("-") for line in lines), "a word is split"

@@ -14,7 +14,7 @@ import pytest
 @pytest.mark.parametrize(
     "which", ["not slow", pytest.param("slow", marks=pytest.mark.slow)]
 )
-def test_steps_on_a_simulated_device(which: str, pytestconfig: pytest.Config) -> None:
+def test_steps_on_a_simulated_device(which, pytestconfig):
     file = Path(__file__).with_name("device_steps.py")
     command = [sys.executable, "-m", "pytest", "-q", "--noconftest"]
     command += ["-p", "no:cacheprovider", "-p", "no:randomly"]

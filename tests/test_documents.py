@@ -2,17 +2,15 @@
 
 import re
 import shlex
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 from pytorch_lightning import Trainer
 
 from flowbert.cli.line import read_line
-from flowbert.cli.parser import Parser, make_parser
+from flowbert.cli.parser import make_parser
 from flowbert.data.corpus import load_corpus
 from flowbert.data.sample import sample_encoder_path, sample_pairs
 
@@ -28,18 +26,18 @@ PACKAGES = ("faiss", "mteb", "sentence_transformers")
 _BLOCK = re.compile(r"(<!-- not run.*?-->\n)?```(\w*)\n(.*?)```", re.DOTALL)
 
 
-def relative(path: Path) -> str:
+def relative(path):
     return str(path.relative_to(ROOT))
 
 
-def blocks(path: Path, language: str) -> Iterator[str]:
+def blocks(path, language):
     """Blocks of a language that are not marked as not run."""
     for marked, name, text in _BLOCK.findall(path.read_text("utf-8")):
         if name == language and not marked:
             yield text
 
 
-def scripts(path: Path) -> list[list[str]]:
+def scripts(path):
     """Python blocks that run alone, each with those that say that they go on from it."""
     found: list[list[str]] = []
     for text in blocks(path, "python"):
@@ -57,7 +55,7 @@ SCRIPTS = [
 ]
 
 
-def shown(path: Path) -> Iterator[str]:
+def shown(path):
     """Texts with commands: blocks of a document, comments of a configuration."""
     if path.suffix != ".yaml":
         yield from blocks(path, "bash")
@@ -67,7 +65,7 @@ def shown(path: Path) -> Iterator[str]:
     yield "\n".join(calls)
 
 
-def commands(path: Path) -> Iterator[list[str]]:
+def commands(path):
     """Command and options of each line that calls flowbert."""
     for text in shown(path):
         for line in text.replace("\\\n", " ").splitlines():
@@ -79,9 +77,7 @@ def commands(path: Path) -> Iterator[list[str]]:
 
 @pytest.mark.filterwarnings("ignore:flow.*use that map, train longer")
 @pytest.mark.parametrize(("path", "parts"), SCRIPTS)
-def test_python_blocks_run(
-    path: Path, parts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_python_blocks_run(path, parts, tmp_path, monkeypatch):
     """Each alone, in a new folder, with the first pairs of the sample."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", [path.name])
@@ -92,7 +88,7 @@ def test_python_blocks_run(
     Path("my-decoder").symlink_to(sample_encoder_path())
     sentences = load_corpus("builtin-sample").sample(500, seed=0).sentences
     Path("sentences.txt").write_text("\n".join(sentences), encoding="utf-8")
-    known: dict[str, Any] = {"__name__": path.stem}
+    known = {"__name__": path.stem}
     for text in parts:
         for package in PACKAGES:
             if re.search(rf"^(import|from) {package}\b", text, re.MULTILINE):
@@ -105,7 +101,7 @@ def test_python_blocks_run(
 
 
 @pytest.mark.parametrize("path", [*DOCUMENTS, *CONFIGS], ids=relative)
-def test_commands_are_understood(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_are_understood(path, monkeypatch):
     """Options and their types; names of files are made up."""
     monkeypatch.chdir(ROOT)
     for command, *words in commands(path):
@@ -113,16 +109,18 @@ def test_commands_are_understood(path: Path, monkeypatch: pytest.MonkeyPatch) ->
             place = words.index("--resume")
             del words[place : place + 2]
         line = read_line(command, words)
-        parser_of(command, line.method).read(line.words)
+        read = parser_of(command, line.method).read(line.words)
+        options = [word.split("=")[0][2:] for word in line.words if word[:2] == "--"]
+        assert all(name in read for name in options)
 
 
 @cache
-def parser_of(command: str, method: str) -> Parser:
+def parser_of(command, method):
     return make_parser(command, method, Trainer)
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
-def test_links_and_files_exist(path: Path) -> None:
+def test_links_and_files_exist(path):
     text = path.read_text("utf-8")
     for link, anchor in re.findall(r"\]\(([^):#]*)#?([^):]*)\)", text):
         target = path.parent / link if link else path
@@ -134,27 +132,27 @@ def test_links_and_files_exist(path: Path) -> None:
         assert (ROOT / name).exists(), name
 
 
-def anchors(path: Path) -> set[str]:
+def anchors(path):
     """Anchors of the headings, as they are written on GitHub."""
     headings = re.findall(r"^#+ (.*)$", path.read_text("utf-8"), re.MULTILINE)
     plain = [re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings]
     return {heading.replace(" ", "-") for heading in plain}
 
 
-def test_pictures_are_shown() -> None:
+def test_pictures_are_shown():
     pages = "".join(path.read_text("utf-8") for path in DOCUMENTS)
     pictures = [path.name for path in (ROOT / "docs").glob("*.svg")]
     assert pictures
     assert [name for name in pictures if f"{name})" not in pages] == []
 
 
-def test_the_readme_is_short() -> None:
+def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text("utf-8").split()) <= 900
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of mteb
-def test_mteb_measures_an_exported_folder_as_we_do(tmp_path: Path) -> None:
+def test_mteb_measures_an_exported_folder_as_we_do(tmp_path):
     """The lines of docs/using-a-model.md, with a task that needs no download."""
     mteb = pytest.importorskip("mteb", reason="mteb is not installed")
     transformers = pytest.importorskip("sentence_transformers")
@@ -186,7 +184,7 @@ def test_mteb_measures_an_exported_folder_as_we_do(tmp_path: Path) -> None:
         )
         min_score, max_score = 0, 5
 
-        def load_data(self, **_: Any) -> None:
+        def load_data(self, **_):
             self.dataset = {
                 "default": DatasetDict({"test": Dataset.from_dict(columns)})
             }

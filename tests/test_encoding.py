@@ -3,9 +3,8 @@
 import os
 import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -28,17 +27,17 @@ FORMATS = ("npy", "safetensors", "parquet")
 
 
 @pytest.fixture(scope="module")
-def encoder() -> SentenceEncoder:
+def encoder():
     return SentenceEncoder(layers="first_last")
 
 
 @pytest.fixture(scope="module")
-def raw(encoder: SentenceEncoder) -> Any:
+def raw(encoder):
     return encoder.encode(TEXTS)
 
 
 @pytest.fixture(scope="module")
-def model(encoder: SentenceEncoder, raw: Any, tmp_path_factory: Any) -> Model:
+def model(encoder, raw, tmp_path_factory):
     """A whitening of two hidden states, with its int8 scale, saved as a run does."""
     fitted = Whitening(8, shrinkage=0.1).fit(raw)
     made = Model(encoder, fitted, Scale.of(fitted.transform(raw)))
@@ -47,13 +46,13 @@ def model(encoder: SentenceEncoder, raw: Any, tmp_path_factory: Any) -> Model:
 
 
 @pytest.fixture(scope="module")
-def run(model: Model, tmp_path_factory: pytest.TempPathFactory) -> str:
+def run(model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     model.save(folder / "model")
     return str(folder)
 
 
-def read(path: Path) -> Any:
+def read(path):
     if path.suffix == ".npy":
         return np.load(path)
     if path.suffix == ".safetensors":
@@ -64,9 +63,7 @@ def read(path: Path) -> Any:
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_sentences_with_a_model(
-    precision: str, model: Model, run: str, tmp_path: Path
-) -> None:
+def test_sentences_with_a_model(precision, model, run, tmp_path):
     expected = model.encode(TEXTS, precision=precision)
     options: dict[str, Any] = {"model": run, "precision": precision}
     assert_array_equal(encode(TEXTS, **options), expected)
@@ -82,7 +79,7 @@ def test_sentences_with_a_model(
     assert_array_equal(written, expected)
 
 
-def test_methods_and_encoders(model: Model, run: str, raw: Any) -> None:
+def test_methods_and_encoders(model, run, raw):
     options = EncoderOptions(layers="first_last")
     assert_array_equal(encode(TEXTS, encoder=options), raw)
     assert_array_equal(encode(TEXTS, model=run, method="raw"), raw)
@@ -90,7 +87,7 @@ def test_methods_and_encoders(model: Model, run: str, raw: Any) -> None:
     assert_array_equal(moved, model.encode(TEXTS))
 
 
-def test_files_of_sentences(raw: Any, tmp_path: Path) -> None:
+def test_files_of_sentences(raw, tmp_path):
     options = EncoderOptions(layers="first_last")
     (tmp_path / "a.txt").write_text("\n".join(TEXTS))
     table = "\n".join(["text\tnumber", *(f"{text}\t1" for text in TEXTS)])
@@ -104,7 +101,7 @@ def test_files_of_sentences(raw: Any, tmp_path: Path) -> None:
         encode(input=str(tmp_path / "b.txt"))
 
 
-def test_vectors(model: Model, run: str, raw: Any, tmp_path: Path) -> None:
+def test_vectors(model, run, raw, tmp_path):
     np.save(tmp_path / "raw.npy", raw)
     for given in (raw, tmp_path / "raw.npy"):
         assert_array_equal(encode(vectors=given), raw)
@@ -115,15 +112,11 @@ def test_vectors(model: Model, run: str, raw: Any, tmp_path: Path) -> None:
         assert_array_equal(codes, quantize(mapped, "int8", model.scale.plain))
 
 
-def test_an_interruption_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interruption_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(encoding, "BLOCK_SENTENCES", 10)
     whole = SentenceEncoder.encode_variants
 
-    def interrupted(
-        self: SentenceEncoder, variants: Any, texts: list[str], **options: Any
-    ) -> Any:
+    def interrupted(self, variants, texts, **options):
         if TEXTS[20] in texts:
             raise KeyboardInterrupt
         return whole(self, variants, texts, **options)
@@ -136,7 +129,7 @@ def test_an_interruption_leaves_nothing(
 
 
 @pytest.mark.slow
-def test_two_processes_write_what_one_writes(raw: Any, tmp_path: Path) -> None:
+def test_two_processes_write_what_one_writes(raw, tmp_path):
     script, link = tmp_path / "script.py", tmp_path / "link.npy"
     link.symlink_to("a.npy")
     script.write_text(
@@ -158,7 +151,7 @@ def test_two_processes_write_what_one_writes(raw: Any, tmp_path: Path) -> None:
     }
 
 
-def test_one_string_is_one_sentence(model: Model, run: str, tmp_path: Path) -> None:
+def test_one_string_is_one_sentence(model, run, tmp_path):
     text = TEXTS[0]
     assert_array_equal(encode(text, model=run), model.encode(text))
     assert encode(text, model=run).shape == (8,)
@@ -168,9 +161,7 @@ def test_one_string_is_one_sentence(model: Model, run: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("pooling", ["idf", "sif:cls=2"])
-def test_what_counts_tokens_does_not_count_what_is_encoded(
-    pooling: str, tmp_path: Path
-) -> None:
+def test_what_counts_tokens_does_not_count_what_is_encoded(pooling, tmp_path):
     options = EncoderOptions(pooling=pooling)
     refused(r"^pooling: received .*fitted model", encode, TEXTS, encoder=options)
     counted = SentenceEncoder(pooling=pooling, count_over=TEXTS[:5])
@@ -186,7 +177,7 @@ def test_what_counts_tokens_does_not_count_what_is_encoded(
         assert opened.identity == counted.identity
 
 
-MISTAKES: list[tuple[dict[str, Any], str]] = [
+MISTAKES = [
     ({"sentences": TEXTS, "column": "a"}, "column: received 'a'"),
     (
         {"vectors": np.ones((3, 2)), "encoder": "somewhere"},
@@ -212,12 +203,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("options", "message"), MISTAKES)
-def test_mistakes(
-    options: dict[str, Any],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_mistakes(options, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     refused(message, encode, **options)
     assert list(tmp_path.iterdir()) == []
@@ -238,24 +224,11 @@ def test_mistakes(
         ),
     ],
 )
-def test_what_a_model_refuses(options: dict[str, Any], message: str, run: str) -> None:
+def test_what_a_model_refuses(options, message, run):
     refused(message, encode, **{"sentences": TEXTS, "model": run, **options})
 
 
-def test_progress_counts_every_batch(model: Model) -> None:
-    class Bar(nullcontext[None]):
-        counts: ClassVar[list[int]] = []
-
-        def update(self, count: int) -> None:
-            self.counts.append(count)
-
-    blocks = list(model.embed_blocks(TEXTS * 20, 400, Bar()))
-    assert [len(block) for block in blocks] == [400, 100]
-    assert sum(Bar.counts) == 500
-    assert max(Bar.counts) < 100
-
-
-def test_bfloat16_in_safetensors(raw: Any, tmp_path: Path) -> None:
+def test_bfloat16_in_safetensors(raw, tmp_path):
     options: dict[str, Any] = {"encoder": EncoderOptions(layers="first_last")}
     path = tmp_path / "a.safetensors"
     encode(TEXTS, **options, precision="bfloat16", output=path)

@@ -3,7 +3,6 @@
 import copy
 import pickle
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from flowbert.errors import FlowbertWarning, UserError, choices, nearest
 
 
-def test_a_message_is_one_line() -> None:
+def test_a_message_is_one_line():
     assert (
         str(UserError("a.json: row 1:\n  no\tvalue\r\n")) == "a.json: row 1: no value"
     )
@@ -23,7 +22,7 @@ def test_a_message_is_one_line() -> None:
     ("received", "shown"),
     [("a b", "'a b'"), (np.float32(0.5), "0.5"), (Path("a"), "a"), (None, "None")],
 )
-def test_what_is_received_is_readable(received: Any, shown: str) -> None:
+def test_what_is_received_is_readable(received, shown):
     error = UserError(argument="name", received=received, expected="another")
     assert str(error) == f"name: received {shown}; expected another"
 
@@ -37,14 +36,14 @@ ERRORS = [
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=["text", "argument", "value", "warning"])
-def test_errors_pass_between_processes(error: Exception) -> None:
+def test_errors_pass_between_processes(error):
     for other in (pickle.loads(pickle.dumps(error)), copy.deepcopy(error)):
         assert type(other) is type(error)
         assert str(other) == str(error)
         assert vars(other) == vars(error)
 
 
-def test_similar_names_are_suggested() -> None:
+def test_similar_names_are_suggested():
     allowed = ["whitening", "zca", "flow"]
     assert nearest(allowed, "whitenning") == " (did you mean 'whitening'?)"
     assert nearest(allowed, "xyz") == ""

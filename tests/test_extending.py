@@ -35,14 +35,14 @@ SMALL = {
 
 
 @pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     write_pairs(tmp_path / "pairs.tsv")
     write_corpus(tmp_path / "corpus.txt", 300)
 
 
-def run(kind: str) -> str:
+def run(kind):
     """Run the command in the docstring of an example; the text in it that names the part."""
     text = EXAMPLES[kind].read_text(encoding="utf-8").split("\n\n")[1]
     words = shlex.split(text.partition('"""')[0].replace("\n", " "))
@@ -53,25 +53,25 @@ def run(kind: str) -> str:
     return next(part for part in parts if part.startswith("examples.extend."))
 
 
-def forget() -> None:
+def forget():
     """As in a new process."""
     for name in [name for name in sys.modules if name.startswith("examples")]:
         del sys.modules[name]
 
 
-def test_there_is_one_of_each_kind() -> None:
+def test_there_is_one_of_each_kind():
     kinds = {"coupling", "format", "loss", "map", "measure", "pooling", "task"}
     assert EXAMPLES.keys() == kinds
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_its_command_runs_and_the_results_name_it(kind: str) -> None:
+def test_its_command_runs_and_the_results_name_it(kind):
     name = run(kind).partition(":")[0]
     written = [*Path("run").glob("*.json"), *Path("run").glob("config.yaml")]
     assert any(name in file.read_text(encoding="utf-8") for file in written)
 
 
-def test_a_fit_with_a_pooling() -> None:
+def test_a_fit_with_a_pooling():
     pooling = "examples.extend.pooling.NormWeighted:exponent=2.0"
     small = f"--method whitening:shrinkage=0.3 {SMALL['fit']}".split()
     small.remove("--trainer.max_epochs")
@@ -83,9 +83,7 @@ def test_a_fit_with_a_pooling() -> None:
     assert not np.allclose(plain, saved.encode(["A man rides."]))
 
 
-def test_a_saved_part_is_imported_only_where_the_command_says_so(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_saved_part_is_imported_only_where_the_command_says_so(capsys):
     assert run("coupling") in Path("run/results.json").read_text(encoding="utf-8")
     model = Model.load("run")
     assert model.map is not None
@@ -105,7 +103,7 @@ def test_a_saved_part_is_imported_only_where_the_command_says_so(
     assert np.isfinite(vectors).all()
 
 
-def test_a_task_in_results_is_scored_where_its_module_is_imported() -> None:
+def test_a_task_in_results_is_scored_where_its_module_is_imported():
     shutil.copy(ROOT / "examples" / "extend" / "questions.csv", "quiz.csv")
     source = "examples.extend.task.Duplicates:quiz.csv"
     task = load_task(source)
@@ -119,9 +117,7 @@ def test_a_task_in_results_is_scored_where_its_module_is_imported() -> None:
     refused(r"examples\.extend\.task.*imported before", load_scoring, state)
 
 
-def test_a_measure_is_on_the_page_where_its_module_is_imported(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_measure_is_on_the_page_where_its_module_is_imported(monkeypatch):
     draw_nothing(monkeypatch)
     output, name = Path("own.analysis.json"), "first-directions"
     measures = "spectra,examples.extend.measure.FirstDirections:count=2"
@@ -142,9 +138,7 @@ def test_a_measure_is_on_the_page_where_its_module_is_imported(
     assert "examples.extend.measure" not in sys.modules
 
 
-def test_a_format_is_written_verified_and_described(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_format_is_written_verified_and_described(capsys):
     encoder = SentenceEncoder(max_length=64)
     texts = list(sample_corpus()[:200])
     model = Model(encoder, Whitening(8).fit(encoder.encode(texts)))
@@ -160,9 +154,7 @@ def test_a_format_is_written_verified_and_described(
     assert 'numpy.load("to/whitening.npz")' in card
 
 
-def test_the_command_finds_modules_in_the_current_folder(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_finds_modules_in_the_current_folder(tmp_path, capsys, monkeypatch):
     """As ``python -m`` does, where the installed command has the folder of its script."""
     shutil.copy(EXAMPLES["map"], tmp_path / "own_map.py")
     words = "compare --methods own_map.Damping --bootstrap 0 --max_sentences 200"
@@ -173,7 +165,7 @@ def test_the_command_finds_modules_in_the_current_folder(
     assert "own_map.Damping" in capsys.readouterr().out
 
 
-def test_examples_are_short_and_the_document_shows_them() -> None:
+def test_examples_are_short_and_the_document_shows_them():
     page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
     for path in EXAMPLES.values():
         text = path.read_text(encoding="utf-8")

@@ -5,7 +5,6 @@ import os
 import random
 import resource
 import signal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,16 +15,14 @@ from pytorch_lightning import Callback
 
 from equivalence.ways import Interrupt, write_task
 from experiments.small import write_pairs
-from flowbert.analysis.gaussianity import density_bits
-from flowbert.data.corpus import Corpus, load_corpus
+from flowbert.data.corpus import load_corpus
 from flowbert.data.sample import sample_corpus
 from flowbert.encoders import EncoderOptions, SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments import Results, compare
-from flowbert.exports import export
 from flowbert.fitting import FitOptions, fit, predict, validate
 from flowbert.fitting import test as run_test
-from flowbert.fitting.prepare import _load_tasks, prepare_run
+from flowbert.fitting.prepare import prepare_run
 from flowbert.maps import Flow, load_map, make_map
 from flowbert.methods import FlowModule
 from flowbert.model import Model
@@ -49,7 +46,7 @@ FLOW: dict[str, Any] = {
     "data": {"held_out": 0.1},
     "trainer": TRAINER,
 }
-TEXT: dict[str, Any] = {
+TEXT = {
     "max_sentences": 48,
     "data": {"batch_size": 8},
     "bootstrap": 20,
@@ -58,13 +55,13 @@ TEXT: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def pairs(tmp_path_factory: pytest.TempPathFactory) -> str:
+def pairs(tmp_path_factory):
     """A task of 40 pairs."""
     return write_pairs(tmp_path_factory.mktemp("task") / "pairs.tsv", count=40)
 
 
 @pytest.fixture(scope="module")
-def splits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def splits(tmp_path_factory):
     """Options of a small task with three splits."""
     sizes = {"train": 40, "dev": 20, "test": 30}
     folder = write_task(tmp_path_factory.mktemp("splits"), sizes)
@@ -72,40 +69,38 @@ def splits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(tmp_path_factory):
     """The folder of a finished fit of a flow."""
     folder = tmp_path_factory.mktemp("runs") / "run"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FLOWBERT_REPORT", "1")
         draw_nothing(patch)
-        patch.setattr("flowbert.training.rows._LIKELIHOOD_SAMPLE", 140)
         fit("flow", **FLOW, run_dir=folder)
     return folder
 
 
-def last(folder: Path) -> Path:
+def last(folder):
     return folder / "checkpoints" / "last.ckpt"
 
 
-def figures(results: Results) -> pd.DataFrame:
+def figures(results):
     """What does not name the run: figures and intervals of every method."""
     index = ["method", "task", "split", "metric", "aggregation"]
     return results.frame.set_index(index)[["value", "low", "high"]].sort_index()
 
 
-def assert_equal(results: Results, expected: Results) -> None:
+def assert_equal(results, expected):
     """The figures are equal to the last digit."""
     pd.testing.assert_frame_equal(
         figures(results), figures(expected), check_exact=True, check_index_type=False
     )
 
 
-def test_a_run_folder_holds_everything(run: Path) -> None:
+def test_a_run_folder_holds_everything(run):
     names = {path.name for path in run.iterdir()}
     files = ("metrics.csv", "results.json", "results.csv", "analysis.json")
     assert names >= {*files, "report.html", "figures", "checkpoints", "model"}
     assert {path.name for path in (run / "model").iterdir()} == {
-        ".flowbert",
         "encoder.json",
         *(f"{name}.safetensors" for name in ("raw", "whitening", "flow")),
     }
@@ -118,7 +113,7 @@ def test_a_run_folder_holds_everything(run: Path) -> None:
     read_checkpoint(last(run))
 
 
-def test_a_run_knows_what_a_cosine_is_worth(run: Path, tmp_path: Path) -> None:
+def test_a_run_knows_what_a_cosine_is_worth(run):
     models = {name: Model.load(run, name) for name in ("raw", "whitening", "flow")}
     known: Any = {name: model.cosines for name, model in models.items()}
     for name, cosines in known.items():
@@ -127,48 +122,9 @@ def test_a_run_knows_what_a_cosine_is_worth(run: Path, tmp_path: Path) -> None:
         # Few of the run's sentences, many of its corpus: they are generated alike.
         assert abs(cosines.after.cosine(50) - estimated.after.cosine(50)) < 0.1
     assert models["raw"].percentile(0.9) < models["whitening"].percentile(0.9)
-    pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
-    folder = export(run, tmp_path / "to", method="whitening")
-    exported: Any = Model.load(folder).cosines
-    assert exported.after.row() == known["whitening"].after.row()
-    card = (folder / "README.md").read_text(encoding="utf-8")
-    for space in (exported.before, exported.after):
-        shown = [f"{space.cosine(p):.3f}" for p in (50, 95, 99, 99.9)]
-        assert " | ".join([*shown, f"{space.effective_dim:.1f}"]) in card
 
 
-def test_a_baseline_stands_as_in_a_comparison(pairs: str, tmp_path: Path) -> None:
-    name = "whitening:shrinkage=0.5"
-    options = {**FLOW, "tasks": pairs, "trainer": {**TRAINER, "max_steps": 1}}
-    options |= {"baseline": name, "data": {}, "bootstrap": 1000}
-    results = fit(**options, run_dir=tmp_path)
-    given: dict[str, Any] = {"corpus": BUILTIN, "max_sentences": 300, "tasks": pairs}
-    expected = compare(methods=["raw", name], **given)
-    kept = results.frame["method"] != "flow"
-    results.frame = results.frame[kept]
-    assert_equal(results, expected)
-    saved = compare(methods={name: Model.load(tmp_path, name)}, tasks=pairs)
-    kept = expected.frame["method"] == name
-    expected.frame = expected.frame[kept]
-    assert_equal(saved, expected)
-
-
-OTHER: list[dict[str, Any]] = [{"corpus": "a.txt"}, {"corpus": ["a"]}]
-OTHER += [{"corpus": "nli"}, {"nli": "nli.tsv"}, {"corpus": "nli", "nli": "nli.tsv"}]
-OWN: list[dict[str, Any]] = [{}, {"corpus": "train_only"}, {"corpus": BUILTIN}]
-OWN += [{"corpus": "nli", "nli": BUILTIN}]
-
-
-@pytest.mark.parametrize("options", [*OTHER, *OWN])
-def test_the_sample_measures_only_itself(options: dict[str, Any]) -> None:
-    """Other text is measured on the generated task only if that is asked for."""
-    assert bool(_load_tasks(FitOptions(**options), "test")) == (options in OWN)
-    assert _load_tasks(FitOptions(**options, tasks="SAMPLE"), "test")
-
-
-def test_an_encoder_trained_through_a_map_is_compared_with_it(
-    splits: dict[str, Any], tmp_path: Path
-) -> None:
+def test_an_encoder_trained_through_a_map_is_compared_with_it(splits, tmp_path):
     head = "whitening:shrinkage=0.30"
     trainer = {**TRAINER, "max_epochs": 1}
     options = {**TEXT, **splits, "corpus": BUILTIN, "trainer": trainer}
@@ -197,7 +153,7 @@ def test_an_encoder_trained_through_a_map_is_compared_with_it(
         assert results.score(name, "STS-B") == pytest.approx(expected, abs=1e-3)
 
 
-def test_the_best_weights_are_compared(splits: dict[str, Any], tmp_path: Path) -> None:
+def test_the_best_weights_are_compared(splits, tmp_path):
     """Those of the best score on the development split, not the last ones."""
     trainer = {**TRAINER, "callbacks": Spoil()}
     options = {**TEXT, **splits, "corpus": BUILTIN, "trainer": trainer}
@@ -212,66 +168,26 @@ def test_the_best_weights_are_compared(splits: dict[str, Any], tmp_path: Path) -
 class Spoil(Callback):
     """Weights of noise before the last validation."""
 
-    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+    def on_validation_start(self, trainer, pl_module):
         if trainer.current_epoch == 1:
             for parameter in pl_module.parameters():
                 torch.nn.init.normal_(parameter)
 
 
-def test_an_interrupted_run_goes_on(
-    pairs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    options: dict[str, Any] = {
-        **FLOW,
-        "tasks": pairs,
-        "checkpoint": {"every_n_steps": 2},
-    }
-    whole = fit(**options, run_dir=tmp_path / "whole")
-    folder = tmp_path / "run"
-    options = {**options, "run_dir": folder}
-    trainer = {**options["trainer"], "callbacks": Interrupt(6)}
-    monkeypatch.setenv("FLOWBERT_REPORT", "1")
-    draw_nothing(monkeypatch)
-    with pytest.raises(KeyboardInterrupt):
-        fit(**{**options, "trainer": trainer}, config="method: flow\n")
-    assert (folder / "config.yaml").read_text() == "method: flow\n"
-    assert "no results yet" in (folder / "report.html").read_text()
-    monkeypatch.setenv("FLOWBERT_REPORT", "0")
-    logged = (folder / "metrics.csv").read_bytes()
-    refused(r"checkpoints, .* --resume", fit, **options)
-    assert_equal(fit(**options, ckpt_path=last(folder)), whole)
-    assert (folder / "metrics-1.csv").read_bytes() == logged
-    refused(r"run_dir: .* finished run", fit, **options)
-
-
-def test_test_validate_and_predict(run: Path, tmp_path: Path) -> None:
-    tested = run_test(run)
-    assert_equal(tested, Results.load(run / "results.json"))
-    assert (run / "test" / "results.json").is_file()
+def test_test_validate_and_predict(run, tmp_path):
+    assert_equal(run_test(run), Results.load(run / "results.json"))
     refused(r"run_dir: .*test holds a finished run", run_test, run)
     validated = validate(run, ckpt_path=last(run), run_dir=tmp_path / "validate")
     assert set(validated.frame["split"]) == {"dev"}
     with prepare_run("predict", FitOptions(**FLOW), tmp_path / "rows") as again:
         rows = again.embed(again.sentences)
-    expected = Model.load(run, "flow").map
-    assert expected is not None
+    expected = Model.load(run, "flow").transform(rows)
     # Sums of float32 numbers of order 1 in another order: other sizes of the batches.
-    np.testing.assert_allclose(
-        np.load(predict(run)), expected.transform(rows), atol=1e-4
-    )
-    refused(
-        "trainer: received 'max_epochs'; expected acc",
-        run_test,
-        run,
-        trainer={"max_epochs": 3},
-    )
-    refused(r"config\.yaml: no such file", predict, tmp_path)
+    np.testing.assert_allclose(np.load(predict(run)), expected, atol=1e-4)
 
 
-def test_a_missing_split_is_told_before_any_pass(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> None:
+def test_a_missing_split_is_told_before_any_pass(run, tmp_path, monkeypatch):
+    def fail(*_):
         raise AssertionError("encoded")
 
     pairs = tmp_path / "pairs.csv"
@@ -288,89 +204,57 @@ def test_a_missing_split_is_told_before_any_pass(
     assert not folder.exists()
 
 
-def test_vectors_in_place_of_sentences(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [np.save, np.asarray, torch.tensor])
+def test_vectors_in_place_of_sentences(kind, tmp_path):
     rows = np.random.default_rng(0).normal(size=(100, 6))
-    file = tmp_path / "rows.npy"
-    np.save(file, rows)
-    kinds = {"file": file, "array": rows, "tensor": torch.from_numpy(rows)}
-    states = []
+    vectors = tmp_path / "rows.npy"
+    if kind is np.save:
+        np.save(vectors, rows)
+    else:
+        vectors = kind(rows)
     flow = Flow(epochs=TRAINER["max_epochs"], accelerator="cpu").fit(rows)
-    for name, vectors in kinds.items():
-        folder = tmp_path / name
-        assert fit(vectors=vectors, trainer=TRAINER, run_dir=folder).frame.empty
-        saved = load_map(folder / "model" / "flow.safetensors")
-        np.testing.assert_array_equal(saved.transform(rows), flow.transform(rows))
-        content = read_checkpoint(last(tmp_path / name))
-        corpus = content["fitted_on"]["corpus"]["digest"]
-        states.append((corpus, *map(str, content["state_dict"].values())))
-    assert states[0] == states[1] == states[2]
-    refused("was fitted on vectors", Model.load, tmp_path / "file")
-    assert np.load(predict(tmp_path / "file")).shape == (100, 6)
-    assert np.load(predict(tmp_path / "array", vectors=rows)).shape == (100, 6)
-    refused(
-        "was fitted on other sentences or vectors",
-        predict,
-        tmp_path / "tensor",
-        vectors=rows + 1,
-    )
+    folder = tmp_path / "run"
+    assert fit(vectors=vectors, trainer=TRAINER, run_dir=folder).frame.empty
+    saved = load_map(folder / "model" / "flow.safetensors")
+    np.testing.assert_array_equal(saved.transform(rows), flow.transform(rows))
+    refused("was fitted on vectors", Model.load, folder)
+    given = {} if kind is np.save else {"vectors": rows}
+    assert np.load(predict(folder, **given)).shape == (100, 6)
+    other = "was fitted on other sentences or vectors"
+    refused(other, predict, folder, vectors=rows + 1, run_dir=tmp_path / "p2")
     for wrong in (rows[0], rows * np.nan, rows.astype(str)):
         refused("vectors: received", fit, vectors=wrong, run_dir=tmp_path / "p2")
-    refused(
-        "column: received 'c'", fit, vectors=rows, column="c", run_dir=tmp_path / "p2"
-    )
 
 
-def test_what_is_fitted_on(tmp_path: Path) -> None:
+def test_what_is_fitted_on(tmp_path):
     (task,) = load_tasks("SAMPLE")
     expected = task.corpus("train_only").sample(300, 2)
-    options = {**FLOW, "corpus": "train_only", "seed": 2, "run_dir": tmp_path}
-    with prepare_run("fit", FitOptions(**options), tmp_path / "run") as run:
+    options = FitOptions(**{**FLOW, "corpus": "train_only", "seed": 2})
+    with prepare_run("fit", options, tmp_path / "run") as run:
         assert run.sentences == expected.sentences
         assert run.digest == expected.digest
         assert 0 < len(run.data.held_out_rows) < 60
-    file = tmp_path / "corpus.txt"
-    file.write_text("\n".join(sample_corpus()[:99]))
-    given = FitOptions(method="raw", corpus=str(file))
-    with prepare_run("fit", given, tmp_path / "raw") as run:
-        assert run.sentences == sample_corpus()[:99]
 
 
-def test_target_means_the_sentences_of_each_task(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_target_means_the_sentences_of_each_task(tmp_path):
     starts = {"one": 0, "two": 60}
     tasks = [write_pairs(tmp_path / f"{x}.tsv", starts[x]) for x in starts]
-    asked: list[str] = []
-
-    def ask(corpus: str, others: Any, *_: Any) -> None:
-        asked.extend([corpus, *(task.name for task in others)])
-
-    monkeypatch.setattr("flowbert.fitting.outcome.warn_of_transfer", ask)
-    fitted = fit("standardization", tasks=",".join(tasks), run_dir=tmp_path / "run")
     # A comparison: each task's own. A fit: those of the first one, with another name.
-    compared = compare(methods="raw,standardization", tasks=tasks)
-    corpora = [
-        set(each.frame.query("method == 'standardization'")["corpus"])
-        for each in (fitted, compared)
-    ]
-    assert corpora == [{"one sentences"}, {"target"}]
-    assert fitted.record["fitted_on"]["name"] == "one sentences"
-    assert asked == ["one sentences", "two"]
-    scores = [
+    fitted = fit("standardization", tasks=",".join(tasks), run_dir=tmp_path / "run")
+    compared = compare(methods="standardization", tasks=tasks)
+    rows = fitted.frame[fitted.frame["method"] == "standardization"]
+    assert set(rows["corpus"]) == {"one sentences"}
+    assert set(compared.frame["corpus"]) == {"target"}
+    one, two = (
         [each.score("standardization", name) for each in (fitted, compared)]
         for name in ("one", "two")
-    ]
-    assert scores[0][0] == pytest.approx(scores[0][1])
-    assert scores[1][0] != pytest.approx(scores[1][1])
-    # A corpus that is given is the same for all tasks.
-    target = load_tasks(tasks[0])[0].corpus("target")
-    given = Corpus.of("one sentences", target.sentences)
-    same = compare(methods="standardization", tasks=tasks, corpus=given)
-    assert same.score("standardization", "two") == pytest.approx(scores[1][0])
+    )
+    assert one[0] == pytest.approx(one[1])
+    assert two[0] != pytest.approx(two[1])
 
 
-def test_a_flow_is_recorded_as_it_was_trained(pairs: str, tmp_path: Path) -> None:
-    options: dict[str, Any] = {
+def test_a_flow_is_recorded_as_it_was_trained(pairs, tmp_path):
+    options = {
         **FLOW,
         "tasks": pairs,
         "model": {"levels": 1},
@@ -378,46 +262,26 @@ def test_a_flow_is_recorded_as_it_was_trained(pairs: str, tmp_path: Path) -> Non
         "trainer": {**TRAINER, "max_epochs": 5, "max_steps": 20},
     }
     results = fit(**options, run_dir=tmp_path)
-    saved = load_map(tmp_path / "model" / "flow.safetensors")
     text = "flow:levels=1:steps=20:batch_size=16:init_size=100:held_out=0.3"
-    assert make_map(text).text == saved.text
+    module = FlowModule.load_from_checkpoint(last(tmp_path), weights_only=True)
+    for saved in (
+        load_map(tmp_path / "model/flow.safetensors"),
+        Flow.from_module(module),
+    ):
+        assert saved.text == make_map(text).text
     # A comparison that is given the text trains the same flow.
-    again = compare(
-        methods={"flow": text}, corpus=BUILTIN, max_sentences=300, tasks=pairs
-    )
+    given = {"corpus": BUILTIN, "max_sentences": 300, "tasks": pairs}
+    again = compare(methods={"flow": text}, **given)
     expected = results.score("flow", "pairs")
     assert again.score("flow", "pairs") == pytest.approx(expected, abs=1e-6)
-    described = results.record["fitted_on"]
-    assert (described["fitted"] <= 210, described["total"]) == (True, 300)
     assert results.record["training"]["data.batch_size"] == 16
-    # A checkpoint knows it, too.
-    tested = run_test(tmp_path)
-    assert tested.record["training"] == results.record["training"]
-    module = FlowModule.load_from_checkpoint(last(tmp_path), weights_only=True)
-    assert Flow.from_module(module).text == saved.text
+    assert run_test(tmp_path).record["training"] == results.record["training"]
 
 
-def test_gaussians_beside_the_flow_are_fitted_on_all_its_rows(
-    run: Path, tmp_path: Path
-) -> None:
-    with prepare_run("test", FitOptions(**FLOW), tmp_path / "again") as again:
-        rows = torch.from_numpy(again.data.rows[:])
-        held = torch.from_numpy(again.data.held_out_rows[:])
-    assert len(rows) > 140  # all that the likelihood is computed of
-    module = FlowModule.load_from_checkpoint(last(run), weights_only=True)
-    expected = density_bits(module.flow, rows, held)
-    analysis = json.loads((run / "analysis.json").read_text())
-    bits = pd.DataFrame(analysis["bits"])
-    assert dict(bits.itertuples(index=False)) == pytest.approx(expected)
-
-
-MISTAKES: list[tuple[dict[str, Any], str]] = [
-    ({"method": "flw"}, "flw"),
+MISTAKES = [
     ({"method": "simces"}, "did you mean 'simcse'"),
     ({"method": "whitening-999"}, "999"),
-    ({"baseline": "whitening-999"}, "999"),
     ({"log_to": ["wandb", "tensorbord"]}, "log_to: received 'tensorbord'"),
-    ({"tasks": "SAMPL"}, "SAMPL"),
     ({"vectors": "none.npy", "max_sentences": None}, "none.npy: no such file"),
     ({"model": {"learning_rate": -1.0}}, "learning_rate: received -1.0"),
     ({"data": {"held_out": 0.9}}, "held_out: received 0.9"),
@@ -437,30 +301,21 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("options", "message"), MISTAKES)
-def test_mistakes_are_seen_before_anything_is_written(
-    options: dict[str, Any], message: str, tmp_path: Path
-) -> None:
+def test_mistakes_are_seen_before_anything_is_written(options, message, tmp_path):
     folder = tmp_path / "run"
     refused(message, fit, **{"max_sentences": 300, "run_dir": folder, **options})
     assert not folder.exists()
 
 
-def test_refused_checkpoints(run: Path, tmp_path: Path) -> None:
-    def resume(**options: Any) -> None:
+def test_refused_checkpoints(run, tmp_path):
+    def resume(**options):
         path = {"ckpt_path": last(run), "run_dir": tmp_path / "run"}
         fit(**{**FLOW, **path, **options})
 
     refused("ckpt_path: .* FlowModule; .* method simcse", resume, method="simcse")
-    refused("baseline: .*no effect on method raw", resume, method="raw")
-    refused(
-        "corpus: received 'SAMPLE train sentences' .* on other",
-        resume,
-        corpus="train_only",
-    )
     path = tmp_path / "other.ckpt"
     content = torch.load(last(run), weights_only=True)
-    no_module: dict[str, Any] = {"hyper_parameters": {}}
-    for other in ([1], {"a": 1}, no_module, {**content, "hyper_parameters": 3}):
+    for other in ([1], {"hyper_parameters": {}}, {**content, "hyper_parameters": 3}):
         torch.save(other, path)
         refused("ckpt_path: .* is not a checkpoint of flowbert", resume, ckpt_path=path)
     torch.save({**content, "code": print}, path)
@@ -478,9 +333,7 @@ OTHER_ENCODERS: dict[str, Any] = {
 }
 
 
-def test_a_checkpoint_is_bound_to_its_encoder_and_corpus(
-    run: Path, tmp_path: Path
-) -> None:
+def test_a_checkpoint_is_bound_to_its_encoder_and_corpus(run, tmp_path):
     options = {**FLOW, "ckpt_path": last(run)}
     options["run_dir"] = tmp_path / "run"
     for name, value in OTHER_ENCODERS.items():
@@ -501,25 +354,7 @@ def test_a_checkpoint_is_bound_to_its_encoder_and_corpus(
     assert not (tmp_path / "run").exists()
 
 
-def test_two_parts_are_the_whole(pairs: str, tmp_path: Path) -> None:
-    """Ended by steps within an epoch of 4, and resumed."""
-    options: dict[str, Any] = {**FLOW, "tasks": pairs}
-    options["model"] = {"schedule": "constant", "warmup": 0.0}
-
-    def part(folder: str, steps: int, **given: Any) -> Any:
-        trainer = {**options["trainer"], "max_steps": steps}
-        given |= {**options, "trainer": trainer, "run_dir": tmp_path / folder}
-        fit(**given)
-        return read_checkpoint(last(tmp_path / folder))["state_dict"]
-
-    whole = part("whole", 7)
-    part("first", 3)
-    resumed = part("second", 7, ckpt_path=last(tmp_path / "first"))
-    assert whole.keys() == resumed.keys()
-    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
-
-
-def test_one_run_in_a_folder(tmp_path: Path) -> None:
+def test_one_run_in_a_folder(tmp_path):
     options = {**FLOW, "run_dir": tmp_path / "run"}
     with (
         prepare_run("fit", FitOptions(**options), options["run_dir"]),
@@ -528,10 +363,10 @@ def test_one_run_in_a_folder(tmp_path: Path) -> None:
         fit(**options)
 
 
-def test_nothing_outlives_a_fit(pairs: str, tmp_path: Path) -> None:
+def test_nothing_outlives_a_fit(pairs, tmp_path):
     """Neither variables of the environment, nor a handler, nor a state of random numbers."""
 
-    def state() -> list[Any]:
+    def state():
         drawn = np.random.get_state(legacy=False)["state"]["key"].tolist()  # noqa: NPY002
         handler = signal.getsignal(signal.SIGINT)
         return [dict(os.environ), handler, drawn, random.getstate()]
@@ -550,12 +385,12 @@ def test_nothing_outlives_a_fit(pairs: str, tmp_path: Path) -> None:
 class Full(Callback):
     """No file grows beyond 1,000 bytes from the first checkpoint on."""
 
-    def on_save_checkpoint(self, *_: Any) -> None:
+    def on_save_checkpoint(self, *_):
         hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
 
 
-def test_a_checkpoint_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_checkpoint_that_cannot_be_written(tmp_path):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         with pytest.raises(UserError, match=r"last\.ckpt: cannot be written \(.*large"):
@@ -568,14 +403,13 @@ def test_a_checkpoint_that_cannot_be_written(tmp_path: Path) -> None:
     assert list((tmp_path / "checkpoints").iterdir()) == []
 
 
-def test_closed_form_needs_no_trainer(pairs: str, tmp_path: Path) -> None:
-    given: dict[str, Any] = {"corpus": BUILTIN, "max_sentences": 99, "tasks": pairs}
+def test_closed_form_needs_no_trainer(pairs, tmp_path):
+    given = {"corpus": BUILTIN, "max_sentences": 99, "tasks": pairs}
     options = EncoderOptions(pooling="idf")
     results = fit("raw", options, **given, bootstrap=0, run_dir=tmp_path / "raw")
     (line,) = results.verdicts
     saved = compare(methods="raw", tasks=pairs, bootstrap=0).score("raw", "pairs")
     assert line.endswith(f"layers last and pooling mean: pairs {100 * saved:.2f}")
-    refused(r"ckpt_path: received 'last', .* method raw", predict, tmp_path / "raw")
     # Token weights are those of the corpus.
     sentences = load_corpus(BUILTIN).sample(99, 0).sentences
     counted = SentenceEncoder(pooling="idf", count_over=sentences)

@@ -1,140 +1,37 @@
-"""Folders are whole at any time, and what others have put into them stays."""
+"""New folders appear whole or not at all, and no folder with files is replaced."""
 
 import os
-import signal
-from collections.abc import Callable
-from multiprocessing import get_context
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from flowbert.io import write_folder_atomically
+from flowbert.io import write_new_folder
 from helpers import refused
 
 
-def write(path: Path, texts: dict[str, str]) -> None:
-    with write_folder_atomically(path) as temporary:
-        fill(temporary, texts)
+def write(path):
+    with write_new_folder(path) as temporary:
+        (temporary / "within").mkdir()
+        (temporary / "within" / "b.txt").write_text("new")
 
 
-def fill(folder: Path, texts: dict[str, str]) -> None:
-    for name, text in texts.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-
-
-def texts_of(folder: Path) -> dict[str, str]:
-    """All files of a folder but the list of them, and what a kill left of it."""
-    files = [path for path in folder.rglob("*.txt") if path.is_file()]
-    return {path.relative_to(folder).as_posix(): path.read_text() for path in files}
-
-
-OLDER = {"a.txt": "older", "within/b.txt": "older", "gone.txt": "older"}
-NEWER = {"a.txt": "newer", "within/b.txt": "newer", "more.txt": "newer"}
-
-
-def test_what_was_written_is_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "target"
-    for texts in (OLDER, NEWER, NEWER):
-        write(path, texts)
-        assert texts_of(path) == texts
-        assert [each.name for each in path.parent.iterdir()] == ["target"]
-
-
-def nothing_written_here(path: Path) -> None:
-    fill(path, {"a.txt": "own"})
-
-
-def changed_since(path: Path) -> None:
-    write(path, OLDER)
-    fill(path, {"a.txt": "own"})
-
-
-def linked(path: Path) -> None:
-    path.mkdir()
-    (path / "a.txt").symlink_to("elsewhere")
-
-
-@pytest.mark.parametrize("make", [nothing_written_here, changed_since, linked])
-def test_a_file_of_another_is_not_replaced(
-    make: Callable[[Path], None], tmp_path: Path
-) -> None:
-    path = tmp_path / "target"
-    make(path)
-    before = texts_of(path)
-    refused(r"a\.txt.*not written here", write, path, NEWER)
-    assert texts_of(path) == before
-    assert os.path.lexists(path / "a.txt")
-    assert [each.name for each in tmp_path.iterdir()] == ["target"]
-
-
-def test_a_whole_folder_takes_no_files_of_others(tmp_path: Path) -> None:
-    path = tmp_path / "target"
-    write(path, OLDER)
-    fill(path, {"own.txt": "own"})
-    refused(r"target: holds own\.txt.*a new folder", write, path, NEWER)
-    assert texts_of(path) == OLDER | {"own.txt": "own"}
+def test_a_folder_is_new_or_empty(tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    for name in ("empty", "link", "new/folder"):
+        write(tmp_path / name)
+        assert (tmp_path / name / "within" / "b.txt").read_text() == "new"
+        refused("exists; expected a new folder", write, tmp_path / name)
+    assert (tmp_path / "link").is_symlink()
     (tmp_path / "file").touch()
-    refused("file: is a file", write, tmp_path / "file", NEWER)
-
-
-def test_a_link_to_a_folder_stays(tmp_path: Path) -> None:
-    link = tmp_path / "link"
-    link.symlink_to(tmp_path / "target")
-    for texts in (OLDER, NEWER):
-        write(link, texts)
-        assert link.is_symlink()
-        assert texts_of(tmp_path / "target") == texts
+    refused("file: exists; expected a new folder", write, tmp_path / "file")
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
-def test_an_error_leaves_the_older_one(
-    call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: Any) -> None:
+def test_an_error_leaves_nothing(call, tmp_path, monkeypatch):
+    def fail(*_):
         raise OSError(28, "No space left on device")
 
-    write(tmp_path / "target", OLDER)
     monkeypatch.setattr(os, call, fail)
     with pytest.raises(OSError, match="No space left"):
-        write(tmp_path / "target", NEWER)
-    assert texts_of(tmp_path / "target") == OLDER
-    assert [path.name for path in tmp_path.iterdir()] == ["target"]
-
-
-def kill_after(count: int, path: Path) -> None:
-    """Write, and be killed at the call of this number that changes names."""
-    left = [count]
-
-    def limited(call: Callable[..., Any]) -> Callable[..., Any]:
-        def counting(*given: Any, **options: Any) -> Any:
-            if left[0] == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            left[0] -= 1
-            return call(*given, **options)
-
-        return counting
-
-    os.replace = limited(os.replace)
-    os.rename = limited(os.rename)
-    write(path, NEWER)
-
-
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_kill_leaves_a_whole_folder(tmp_path: Path) -> None:
-    for count in range(100):
-        path = tmp_path / str(count) / "target"
-        write(path, OLDER)
-        process = get_context("fork").Process(target=kill_after, args=(count, path))
-        process.start()
-        process.join()
-        assert process.exitcode in (0, -signal.SIGKILL)
-        if path.is_dir():
-            assert texts_of(path) in (OLDER, NEWER)
-        else:
-            (hidden,) = path.parent.iterdir()
-            assert texts_of(hidden / "older") == OLDER
-        if process.exitcode == 0:
-            break
-    assert count > 1
+        write(tmp_path / "target")
+    assert not any(tmp_path.iterdir())

@@ -3,7 +3,6 @@
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -15,7 +14,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 
 @cache
-def trees() -> dict[str, ast.Module]:
+def trees():
     """The files of the package, parsed."""
     names = [str(path.relative_to(PACKAGE)) for path in SOURCES]
     texts = [path.read_text(encoding="utf-8") for path in SOURCES]
@@ -23,18 +22,18 @@ def trees() -> dict[str, ast.Module]:
 
 
 @cache
-def nodes() -> list[tuple[str, ast.AST]]:
+def nodes():
     return [(file, node) for file, tree in trees().items() for node in ast.walk(tree)]
 
 
-def called(name: str) -> Iterator[tuple[str, ast.Call]]:
+def called(name):
     """Calls of a function or method by its name."""
     for file, call in nodes():
         if isinstance(call, ast.Call) and ast.unparse(call.func).endswith(name):
             yield f"{file}:{call.lineno}", call
 
 
-def keywords(call: ast.Call) -> dict[str | None, str]:
+def keywords(call):
     return {each.arg: ast.unparse(each.value) for each in call.keywords}
 
 
@@ -48,7 +47,7 @@ SAFE = {
 
 
 @pytest.mark.parametrize("name", SAFE)
-def test_nothing_runs_code_of_a_file(name: str) -> None:
+def test_nothing_runs_code_of_a_file(name):
     option, value = SAFE[name]
     calls = dict(called(name))
     assert calls
@@ -67,13 +66,13 @@ OWN_JSON = (
 )
 
 
-def test_foreign_json_has_one_reader() -> None:
+def test_foreign_json_has_one_reader():
     readers = {file.split(":")[0] for file, _ in called("json.loads")}
     assert readers <= set(OWN_JSON)
     assert not [*called("json.load")]
 
 
-def names_used() -> set[str]:
+def names_used():
     """Names that any file loads, reads as an attribute or writes as text; imports do not count."""
     used = set()
     for file, node in nodes():
@@ -94,7 +93,7 @@ def names_used() -> set[str]:
     return used
 
 
-def definitions() -> Iterator[tuple[str, str, ast.stmt, bool]]:
+def definitions():
     """File, name and node of functions, classes, methods and constants; whether a method."""
     for file, tree in trees().items():
         for node in tree.body:
@@ -123,7 +122,7 @@ HOOKS = re.compile(
 )
 
 
-def test_no_dead_code() -> None:
+def test_no_dead_code():
     used = names_used()
     dead = {
         f"{file}: {name}"
@@ -131,26 +130,6 @@ def test_no_dead_code() -> None:
         if name not in used and not HOOKS.fullmatch(name)
     }
     assert dead == set()
-
-
-# Files outside of maps/ that call a method ``fit``, and what they fit.
-FITTING = {
-    "experiments/run.py": "maps: fit_map",
-    "fitting/outcome.py": "raw, of which there is nothing to fit",
-    "training/callbacks.py": "the baseline of a Trainer, which knows no experiments",
-    "methods/heads.py": "a map in the loss of a training, which knows no experiments",
-    "methods/simcse.py": "that head",
-    "analysis/cls_token.py": "a whitening that is no result, but tells what [CLS] holds",
-    "analysis/gaussianity.py": "a covariance of scikit-learn",
-    "analysis/isotropy.py": "an index of scikit-learn",
-    "tasks/probe.py": "a classifier of scikit-learn",
-}
-
-
-def test_maps_are_fitted_in_one_place() -> None:
-    """So that no command forgets seed, device or labelled pairs."""
-    found = {place.split(":")[0] for place, _ in called(".fit")}
-    assert {file for file in found if not file.startswith("maps/")} == set(FITTING)
 
 
 # File names that stand for one thing in two rooms: what it is.
@@ -164,7 +143,7 @@ SHARED_FILES = {
 SHARED_CONSTANTS = {"_KIND": "what a file holds, as its metadata say"}
 
 
-def test_a_name_stands_for_one_thing() -> None:
+def test_a_name_stands_for_one_thing():
     """The name of a private function is for its file alone."""
     found: dict[str, list[ast.stmt]] = {}
     for _, name, node, method in definitions():
@@ -181,7 +160,7 @@ def test_a_name_stands_for_one_thing() -> None:
     assert {file for file, count in files.items() if count > 1} <= SHARED_FILES.keys()
 
 
-def test_no_path_of_a_machine() -> None:
+def test_no_path_of_a_machine():
     for folder in (PACKAGE, ROOT / "tests"):
         for path in folder.rglob("*.py"):
             if path != Path(__file__):

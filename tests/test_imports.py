@@ -3,7 +3,6 @@
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -19,14 +18,14 @@ ORDER = (
 )
 
 
-def room(name: str) -> str:
+def room(name):
     return name.removeprefix("flowbert").lstrip(".").split(".")[0] or "__init__"
 
 
-def imports(tree: ast.AST) -> Iterator[str]:
+def imports(tree):
     """Modules of flowbert that a file imports, in functions, too."""
     for node in ast.walk(tree):
-        names: list[str] = []
+        names = []
         if isinstance(node, ast.ImportFrom):
             names = [node.module or ""]
         elif isinstance(node, ast.Import):
@@ -34,7 +33,7 @@ def imports(tree: ast.AST) -> Iterator[str]:
         yield from (name for name in names if name.split(".")[0] == "flowbert")
 
 
-def test_imports_point_down() -> None:
+def test_imports_point_down():
     for path in PACKAGE.rglob("*.py"):
         file = path.relative_to(PACKAGE).as_posix()
         if file == "__init__.py":
@@ -74,9 +73,7 @@ for module in pkgutil.walk_packages(flowbert.__path__, "flowbert."):
 """
 
 
-def test_heavy_libraries_wait_and_no_module_needs_a_network_or_optional_package() -> (
-    None
-):
+def test_heavy_libraries_wait_and_no_module_needs_a_network_or_optional_package():
     command = [sys.executable, "-c", SCRIPT, *LIGHT, " ".join(LIBRARIES)]
     ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert ended.returncode == 0, ended.stderr

@@ -3,11 +3,8 @@
 import os
 import signal
 import stat
-from collections.abc import Iterator
 from contextlib import suppress
 from multiprocessing import get_context
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -36,22 +33,22 @@ TENSORS = {
     "flags": torch.tensor([True, False]),
     "none": torch.empty(0, 3),
 }
-METADATA: dict[str, Any] = {"é": [1, 2.5, None, "\u2028"], "z": {"b": 1, "a": "x"}}
+METADATA = {"é": [1, 2.5, None, "\u2028"], "z": {"b": 1, "a": "x"}}
 
 
-def write_file(path: Path, text: str) -> None:
+def write_file(path, text):
     with write_atomically(path) as temporary:
         temporary.write_text(text)
 
 
 @pytest.fixture(params=[0o022, 0o077])
-def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+def umask(request):
     before = os.umask(request.param)
     yield request.param
     os.umask(before)
 
 
-def test_written_whole(tmp_path: Path) -> None:
+def test_written_whole(tmp_path):
     path = tmp_path / "new" / "target"
     for text in ("first", "second"):
         write_file(path, text)
@@ -59,7 +56,7 @@ def test_written_whole(tmp_path: Path) -> None:
         assert [each.name for each in path.parent.iterdir()] == ["target"]
 
 
-def test_permissions_are_those_of_the_umask(umask: int, tmp_path: Path) -> None:
+def test_permissions_are_those_of_the_umask(umask, tmp_path):
     save_tensors(tmp_path / "a", "thing", TENSORS)
     write_json(tmp_path / "b", {})
     for path in tmp_path.iterdir():
@@ -67,7 +64,7 @@ def test_permissions_are_those_of_the_umask(umask: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("exists", [True, False])
-def test_the_target_of_a_link_is_written(exists: bool, tmp_path: Path) -> None:
+def test_the_target_of_a_link_is_written(exists, tmp_path):
     target, link, other = (tmp_path / name for name in ("disk/target", "link", "other"))
     if exists:
         write_file(target, "older")
@@ -83,10 +80,8 @@ def test_the_target_of_a_link_is_written(exists: bool, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
-def test_an_error_leaves_the_older_one(
-    call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: Any) -> None:
+def test_an_error_leaves_the_older_one(call, tmp_path, monkeypatch):
+    def fail(*_):
         raise OSError(28, "No space left on device")
 
     write_file(tmp_path / "target", "older")
@@ -97,13 +92,13 @@ def test_an_error_leaves_the_older_one(
     assert [path.name for path in tmp_path.iterdir()] == ["target"]
 
 
-def kill_at_rename(path: Path) -> None:
+def kill_at_rename(path):
     os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
     write_file(path, "newer")
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_kill_leaves_the_older_one(tmp_path: Path) -> None:
+def test_a_kill_leaves_the_older_one(tmp_path):
     write_file(tmp_path / "target", "older")
     arguments = (tmp_path / "target",)
     process = get_context("fork").Process(target=kill_at_rename, args=arguments)
@@ -113,7 +108,7 @@ def test_a_kill_leaves_the_older_one(tmp_path: Path) -> None:
     assert (tmp_path / "target").read_text() == "older"
 
 
-def test_tensors_round_trip(tmp_path: Path) -> None:
+def test_tensors_round_trip(tmp_path):
     path = tmp_path / "a.safetensors"
     save_tensors(path, "thing", TENSORS, **METADATA)
     tensors, metadata = load_tensors(path, "thing")
@@ -132,7 +127,7 @@ def test_tensors_round_trip(tmp_path: Path) -> None:
     refused("no such file", load_tensors, tmp_path / "c", "thing")
 
 
-def test_no_damage_is_unseen(tmp_path: Path) -> None:
+def test_no_damage_is_unseen(tmp_path):
     path = tmp_path / "a.safetensors"
     save_tensors(path, "thing", TENSORS, **METADATA)
     intact = path.read_bytes()
@@ -151,7 +146,7 @@ def test_no_damage_is_unseen(tmp_path: Path) -> None:
     st.lists(st.text()),
     st.lists(st.text()),
 )
-def test_digests_are_of_the_content(first: list[str], second: list[str]) -> None:
+def test_digests_are_of_the_content(first, second):
     equal = first == second
     with suppress(UnicodeEncodeError):  # half of a surrogate pair is no sentence
         assert (sentences_digest(first) == sentences_digest(second)) == equal
@@ -175,7 +170,7 @@ NAMES = [
 @given(st.text(st.sampled_from("./\\:~a\0\ud800")))
 @example("C:\\x")
 @example("..\\x")
-def test_names_stay_inside(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
+def test_names_stay_inside(tmp_path_factory, name):
     folder = tmp_path_factory.getbasetemp()
     with suppress(UserError):
         path = inside(folder, name)
@@ -184,11 +179,11 @@ def test_names_stay_inside(tmp_path_factory: pytest.TempPathFactory, name: str) 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names_that_leave_are_refused(name: str, tmp_path: Path) -> None:
+def test_names_that_leave_are_refused(name, tmp_path):
     refused("inside the folder", inside, tmp_path, name)
 
 
-def test_links_that_leave_are_refused(tmp_path: Path) -> None:
+def test_links_that_leave_are_refused(tmp_path):
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "out").symlink_to(tmp_path)
@@ -200,7 +195,7 @@ def test_links_that_leave_are_refused(tmp_path: Path) -> None:
 SCHEMA = {"name": str, "count": (int, 3), "prompt": (str, None)}
 
 
-def test_json_is_read_against_a_schema(tmp_path: Path) -> None:
+def test_json_is_read_against_a_schema(tmp_path):
     write_json(tmp_path / "a.json", {"name": "é", "more": [1]})
     read = read_json(tmp_path / "a.json", SCHEMA)
     assert read == {"name": "é", "more": [1], "count": 3, "prompt": None}
@@ -222,7 +217,7 @@ def test_json_is_read_against_a_schema(tmp_path: Path) -> None:
         ('{"name": "a", "count": "4"}', "count is '4'; expected a int"),
     ],
 )
-def test_json_mistakes(text: str, message: str, tmp_path: Path) -> None:
+def test_json_mistakes(text, message, tmp_path):
     path = tmp_path / "a.json"
     path.write_text(text)
     with pytest.raises(UserError, match=message) as caught:

@@ -8,7 +8,6 @@ from typing import Any
 import pandas as pd
 import pytest
 import wandb
-from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import LambdaCallback
 from pytorch_lightning.loggers import CSVLogger, WandbLogger
 
@@ -16,7 +15,7 @@ from flowbert.fitting import fit
 from flowbert.loggers import make_loggers, wandb_run_ended
 
 
-def test_earlier_metrics_are_kept(tmp_path: Path) -> None:
+def test_earlier_metrics_are_kept(tmp_path):
     for text in ("first", "second"):
         (tmp_path / "metrics.csv").write_text(text)
         make_loggers([], tmp_path)
@@ -28,13 +27,7 @@ def test_earlier_metrics_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "mode"), [("wandb", None), ("wandb", ""), ("wandb-offline", "")]
 )
-def test_wandb_without_a_key_is_offline(
-    name: str,
-    mode: str | None,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_wandb_without_a_key_is_offline(name, mode, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("WANDB_MODE", "")  # what is written into it is undone
     if mode is None:
         monkeypatch.delenv("WANDB_MODE")
@@ -49,7 +42,7 @@ def test_wandb_without_a_key_is_offline(
 
 
 @pytest.fixture
-def _wandb_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _wandb_offline(tmp_path, monkeypatch):
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "none"))
     monkeypatch.setenv("WANDB_MODE", "offline")
@@ -61,11 +54,11 @@ OPTIONS: dict[str, Any] = {"corpus": "builtin-sample", "max_sentences": 300}
 
 
 @pytest.mark.usefixtures("_wandb_offline")
-def test_a_fit_logs_its_results_also_after_one_that_stopped(tmp_path: Path) -> None:
+def test_a_fit_logs_its_results_also_after_one_that_stopped(tmp_path):
     """A fit that stops midway leaves no run that the next would write into."""
     run = tmp_path / "run"
 
-    def stop(trainer: Trainer, *_: object) -> None:
+    def stop(trainer, *_):
         if trainer.global_step == 3:
             raise KeyboardInterrupt
 
@@ -103,9 +96,7 @@ def test_a_fit_logs_its_results_also_after_one_that_stopped(tmp_path: Path) -> N
     assert frame["value"].tolist() == pytest.approx(results.frame["value"].tolist())
 
 
-def test_a_map_in_closed_form_is_logged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_map_in_closed_form_is_logged(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)  # not imported
     fit(
         "whitening:shrinkage=0.1",
@@ -119,7 +110,7 @@ def test_a_map_in_closed_form_is_logged(
 
 
 @pytest.mark.usefixtures("_wandb_offline")
-def test_a_wandb_run_of_the_caller_stays_open(tmp_path: Path) -> None:
+def test_a_wandb_run_of_the_caller_stays_open(tmp_path):
     with wandb.init(mode="offline", dir=tmp_path) as run:
         with wandb_run_ended():
             pass

@@ -4,12 +4,11 @@ import math
 import sys
 from collections.abc import Callable
 from multiprocessing import get_context
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, distributed
+from torch import distributed
 from torchmetrics import Metric
 
 from flowbert.metrics import Alignment, MeanCosine, STSSpearman, Uniformity
@@ -31,7 +30,7 @@ METRICS: dict[str, Callable[[], Metric]] = {
 }
 
 
-def draw_pairs() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def draw_pairs():
     """Vectors of pairs, gold scores with ties, and three subsets that are not in order."""
     rng = np.random.default_rng(0)
     x = torch.tensor(rng.normal(size=(COUNT, DIM)) + 0.3, dtype=torch.float32)
@@ -40,7 +39,7 @@ def draw_pairs() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return x, y, gold, torch.tensor(rng.integers(0, 3, COUNT))
 
 
-def arguments(name: str, rows: slice = slice(None)) -> tuple[Tensor, ...]:
+def arguments(name, rows=slice(None)):
     """What update takes of some of the pairs."""
     x, y, gold, subset_of = (values[rows] for values in draw_pairs())
     if name == "alignment":
@@ -50,7 +49,7 @@ def arguments(name: str, rows: slice = slice(None)) -> tuple[Tensor, ...]:
     return (x,)
 
 
-def expected(name: str) -> float:
+def expected(name):
     """The value of the function that tasks measure with."""
     values = arguments(name)
     if name in ("all", "mean", "wmean"):
@@ -65,7 +64,7 @@ def expected(name: str) -> float:
 
 
 @pytest.fixture(params=METRICS)
-def name(request: pytest.FixtureRequest) -> str:
+def name(request):
     return str(request.param)
 
 
@@ -73,7 +72,7 @@ BATCHES = (slice(0, 40), slice(40, 41), slice(41, 41), slice(41, COUNT))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_metric_is_the_function_of_all_batches(name: str, dtype: torch.dtype) -> None:
+def test_a_metric_is_the_function_of_all_batches(name, dtype):
     """In a module of half precision, too; parts merge, and a reset forgets."""
     metric, other = METRICS[name]().to(dtype), METRICS[name]().to(dtype)
     metric.update(*arguments(name))
@@ -88,7 +87,7 @@ def test_a_metric_is_the_function_of_all_batches(name: str, dtype: torch.dtype) 
 
 
 @pytest.mark.parametrize("kind", ["nothing", "one", "not finite"])
-def test_what_is_undefined_is_nan(name: str, kind: str) -> None:
+def test_what_is_undefined_is_nan(name, kind):
     metric = METRICS[name]()
     rows = slice(0, {"nothing": 0, "one": 1}.get(kind, COUNT))
     values = [value.clone() for value in arguments(name, rows)]
@@ -99,7 +98,7 @@ def test_what_is_undefined_is_nan(name: str, kind: str) -> None:
     assert math.isnan(value) != (name == "alignment" and kind == "one")
 
 
-def test_wrong_shapes_and_names() -> None:
+def test_wrong_shapes_and_names():
     with pytest.raises(ValueError, match=r"\(3, 4\); expected \(N, 5\)"):
         MeanCosine(DIM).update(torch.ones(3, 4))
     with pytest.raises(ValueError, match=r"\(3,\), \(4,\)"):
@@ -108,7 +107,7 @@ def test_wrong_shapes_and_names() -> None:
         STSSpearman("max")
 
 
-def compute_in_process(rank: int, folder: Path) -> None:
+def compute_in_process(rank, folder):
     """The second process has most pairs, the third none."""
     distributed.init_process_group(
         "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=3
@@ -125,7 +124,7 @@ def compute_in_process(rank: int, folder: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*compute.*before.*update")
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
-def test_processes_have_the_values_of_one(tmp_path: Path) -> None:
+def test_processes_have_the_values_of_one(tmp_path):
     fork = get_context("fork").Process
     processes = [fork(target=compute_in_process, args=(n, tmp_path)) for n in range(3)]
     for process in processes:

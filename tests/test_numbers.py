@@ -1,7 +1,5 @@
 """Numbers in text: what Python's own grammar allows beyond is refused wherever text is read."""
 
-from collections.abc import Callable
-
 import pytest
 
 from flowbert.encoders.layers import resolve_layers
@@ -13,11 +11,11 @@ from flowbert.numbers import parse_integer, parse_number, parse_numbers
 NO_NUMBERS = ["1_0", "\uff11", "\u0663", "nan", "inf", "-Infinity", "1e400", "", "0x1"]
 
 
-def open_map(text: str) -> None:
+def open_map(text):
     make_map(text).check(16)
 
 
-READERS: dict[str, Callable[[str], object]] = {
+READERS = {
     "whitening:shrinkage={}": open_map,
     "whitening-{}": open_map,
     "sif:a={}": make_pooling,
@@ -26,7 +24,7 @@ READERS: dict[str, Callable[[str], object]] = {
 
 
 @pytest.mark.parametrize("text", NO_NUMBERS)
-def test_no_numbers(text: str) -> None:
+def test_no_numbers(text):
     with pytest.raises(ValueError, match=r"is not a number|is not finite"):
         parse_number(text)
     with pytest.raises(ValueError, match=r"is not a number|is not finite"):
@@ -38,7 +36,7 @@ def test_no_numbers(text: str) -> None:
             read(option.format(text))
 
 
-def test_numbers_are_those_of_python() -> None:
+def test_numbers_are_those_of_python():
     for text in ("0", "-1", "+2.", ".5", "4.5e-1", "1E3", " 7 "):
         assert parse_number(text) == float(text)
     assert [parse_integer(text) for text in ("12", "-3", "+4 ")] == [12, -3, 4]

@@ -17,7 +17,7 @@ from flowbert.exports import SentenceTransformers
 
 
 @pytest.mark.parametrize("name", flowbert.__all__)
-def test_every_name_is_documented(name: str) -> None:
+def test_every_name_is_documented(name):
     public = getattr(flowbert, name)
     assert public.__name__ == name
     document = inspect.getdoc(public) or ""
@@ -31,7 +31,7 @@ def test_every_name_is_documented(name: str) -> None:
     assert not missing
 
 
-def documented_elsewhere(document: str) -> str:
+def documented_elsewhere(document):
     """Arguments of the classes of options that a docstring names, and of their bases."""
     names = re.findall(r":class:`(?:[\w.]*\.)?(\w+Options)`", document)
     homes = (flowbert.fitting, flowbert.flows)
@@ -40,13 +40,13 @@ def documented_elsewhere(document: str) -> str:
     return "".join(inspect.getdoc(base) or "" for base in bases)
 
 
-def test_names_are_attributes_and_others_are_not() -> None:
+def test_names_are_attributes_and_others_are_not():
     assert set(flowbert.__all__) <= {*dir(flowbert), *flowbert._HOMES}
     with pytest.raises(AttributeError, match="no attribute 'Whitner'"):
         _ = flowbert.Whitner
 
 
-def test_version() -> None:
+def test_version():
     assert metadata("flowbert")["Version"] == flowbert.__version__
 
 
@@ -64,19 +64,19 @@ RANGES = [
 ]
 
 
-def pins(file: str) -> list[Requirement]:
+def pins(file):
     lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
     stripped = [line.partition("#")[0].strip() for line in lines]
     return [Requirement(line) for line in stripped if line and line[0] != "-"]
 
 
-def version(pin: Requirement) -> str:
+def version(pin):
     (specifier,) = pin.specifier
     assert specifier.operator == "==", pin
     return specifier.version
 
 
-def test_the_oldest_set_is_the_lower_bounds_line_by_line() -> None:
+def test_the_oldest_set_is_the_lower_bounds_line_by_line():
     bounds = [
         (each.name, part.version)
         for each in RANGES
@@ -87,7 +87,7 @@ def test_the_oldest_set_is_the_lower_bounds_line_by_line() -> None:
     assert oldest == bounds
 
 
-def test_the_newest_set_has_a_line_for_each_range() -> None:
+def test_the_newest_set_has_a_line_for_each_range():
     names = list(dict.fromkeys(pin.name for pin in pins("constraints-newest.txt")))
     assert names == [each.name for each in RANGES]
 
@@ -101,18 +101,18 @@ def test_the_newest_set_has_a_line_for_each_range() -> None:
         "constraints-newest.txt",
     ],
 )
-def test_pins_lie_in_the_ranges(file: str) -> None:
+def test_pins_lie_in_the_ranges(file):
     ranges = {each.name: each.specifier for each in RANGES}
     for pin in pins(file):
         assert version(pin) in ranges.get(pin.name, SpecifierSet()), pin
 
 
-def test_the_pins_are_what_the_command_export_of_the_readme_needs() -> None:
+def test_the_pins_are_what_the_command_export_of_the_readme_needs():
     needed = {name.replace("_", "-") for name in SentenceTransformers.packages}
     assert needed <= {pin.name for pin in pins("requirements.txt")}
 
 
-def test_the_installed_versions_lie_in_the_ranges() -> None:
+def test_the_installed_versions_lie_in_the_ranges():
     for line in metadata("flowbert").get_all("Requires-Dist") or []:
         needed = Requirement(line)
         if needed.marker is None:

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pandas as pd
 import pytest
 import torch
 from pytorch_lightning.callbacks import ModelCheckpoint
-from torch import Tensor
 
 import fits
 from flowbert import compare
@@ -44,7 +42,7 @@ pytestmark = [
 ]
 
 
-def write_before(folder: Path) -> None:
+def write_before(folder):
     """Write what travels: cached vectors, a map, pairs to compare on, rows, a checkpoint."""
     encoder = SentenceEncoder()
     vectors = EmbeddingCache(folder / "cache").rows(encoder, SENTENCES)[:]
@@ -60,17 +58,17 @@ def write_before(folder: Path) -> None:
     fits.fit(folder, checkpoint, module=module, data=data(folder), max_epochs=1)
 
 
-def measured(folder: Path) -> Results:
+def measured(folder):
     return compare(
         tasks=str(folder / "pairs.csv"), cache=str(folder / "cache"), bootstrap=20
     )
 
 
-def data(folder: Path) -> Any:
+def data(folder):
     return fits.make_data(rows=np.load(folder / "rows.npy"), batch_size=16)
 
 
-def exact(folder: Path) -> dict[str, Tensor]:
+def exact(folder):
     """Draws and stored content that are equal to the last bit."""
     generator = Stream(0, "masks").generator()
     with torch.random.fork_rng():
@@ -101,7 +99,7 @@ def exact(folder: Path) -> dict[str, Tensor]:
     }
 
 
-def rounded(folder: Path) -> dict[str, Tensor]:
+def rounded(folder):
     """Numbers that are equal up to rounding."""
     vectors = np.load(folder / "vectors.npy")
     encoded = SentenceEncoder().encode(SENTENCES)
@@ -120,16 +118,16 @@ def rounded(folder: Path) -> dict[str, Tensor]:
     }
 
 
-def float64(values: Iterable[float]) -> Tensor:
+def float64(values):
     return torch.tensor(list(values), dtype=torch.float64)
 
 
-def cosines(vectors: Tensor) -> Tensor:
+def cosines(vectors):
     first, second = (vectors[pairs].double() for pairs in PAIRS)
     return torch.cosine_similarity(first, second)
 
 
-def resume(folder: Path, checkpoint: Path) -> Tensor:
+def resume(folder, checkpoint):
     """Parameters of the flow after a resumed training."""
     trainer = fits.fit(
         folder,
@@ -143,7 +141,7 @@ def resume(folder: Path, checkpoint: Path) -> Tensor:
 
 
 @pytest.fixture(scope="module")
-def travel(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def travel(tmp_path_factory):
     """The folder, and what this processor and another one make of it."""
     folder = tmp_path_factory.mktemp("travel")
     write_before(folder)
@@ -157,7 +155,7 @@ def travel(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return folder, *zip(here, there, strict=True)
 
 
-def test_equal_to_the_last_bit(travel: Any) -> None:
+def test_equal_to_the_last_bit(travel):
     folder, (here, there), _ = travel
     files = list((folder / "cache").glob("*.sqlite"))
     assert len(files) == 1  # of one identity; what is there is read
@@ -165,7 +163,7 @@ def test_equal_to_the_last_bit(travel: Any) -> None:
     assert [name for name in here if not torch.equal(here[name], there[name])] == []
 
 
-def test_normal_numbers_to_a_few_units(travel: Any) -> None:
+def test_normal_numbers_to_a_few_units(travel):
     _, _, (here, there) = travel
     # sqrt(-2 log a) cos(2 pi b): the argument of the cosine is rounded, so the error is a share
     # of the radius, at most sqrt(2 * 24 log 2) = 5.8, not of the number; five roundings.
@@ -173,7 +171,7 @@ def test_normal_numbers_to_a_few_units(travel: Any) -> None:
     assert error <= 2 * 5 * 2 * np.pi * 5.8 * ROUNDING
 
 
-def embedding_bound() -> float:
+def embedding_bound():
     """Bound of the relative difference of two vectors of an encoder, to first order.
 
     Two orders of a sum of n terms differ by at most 2 n u of their absolute values (Higham,
@@ -189,7 +187,7 @@ def embedding_bound() -> float:
     return 2 * layers * terms * ROUNDING
 
 
-def test_vectors_and_cosines_to_the_bound(travel: Any) -> None:
+def test_vectors_and_cosines_to_the_bound(travel):
     _, _, (here, there) = travel
     lengths = here["encoded"].norm(dim=1)
     errors = (here["encoded"] - there["encoded"]).norm(dim=1)
@@ -199,7 +197,7 @@ def test_vectors_and_cosines_to_the_bound(travel: Any) -> None:
     assert (here["raw cosines"] - there["raw cosines"]).abs().max() <= 2 * bound
 
 
-def test_whitened_cosines_by_the_smallest_variance(travel: Any) -> None:
+def test_whitened_cosines_by_the_smallest_variance(travel):
     folder, _, (here, there) = travel
     vectors = here["encoded"]
     variances = Moments(vectors.shape[1]).update(vectors).eigen()[0]
@@ -211,7 +209,7 @@ def test_whitened_cosines_by_the_smallest_variance(travel: Any) -> None:
     assert difference <= 6 * error + 4 * ROUNDING  # float32 vectors: each turns by 2 u
 
 
-def test_a_saved_map_to_rounding(travel: Any) -> None:
+def test_a_saved_map_to_rounding(travel):
     folder, _, (here, there) = travel
     fitted = load_map(folder / "map.safetensors")
     weight, _ = fitted.affine()
@@ -222,13 +220,13 @@ def test_a_saved_map_to_rounding(travel: Any) -> None:
     assert ((here["mapped"] - there["mapped"]).abs() <= bound).all()
 
 
-def test_scores_of_cached_vectors(travel: Any) -> None:
+def test_scores_of_cached_vectors(travel):
     _, _, (here, there) = travel
     # Uniformity has products in float32, which change it by less than 1e-6.
     assert (here["measured"] - there["measured"]).abs().max() <= 1e-6
 
 
-def test_a_resumed_training_grows_rounding_alone(travel: Any) -> None:
+def test_a_resumed_training_grows_rounding_alone(travel):
     folder, _, (here, there) = travel
     # A step rounds sums over batch, D and three widths, forward and backward. The growth is
     # measured: a training from parameters that differ by the roundings of all steps.

@@ -2,17 +2,15 @@
 
 import io
 
-import pytest
-
 from flowbert.progress import bar, show_progress, tell
 
 
 class Terminal(io.StringIO):
-    def isatty(self) -> bool:
+    def isatty(self):
         return True
 
 
-def test_bars_are_shown_in_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bars_are_shown_in_terminals(monkeypatch):
     show_progress(False)  # whatever a command of another test has left
     assert list(bar(range(3), "Fitting", unit="maps")) == [0, 1, 2]
     terminal = Terminal()

@@ -1,7 +1,6 @@
 """Processors by quota: control groups of both versions, as containers have them."""
 
 import os
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +20,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_quotas(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quotas(case, tmp_path, monkeypatch):
     files, expected = CASES[case]
     monkeypatch.setattr(os, "cpu_count", lambda: 16)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(16), raising=False)
@@ -32,6 +31,6 @@ def test_quotas(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert available_processors(tmp_path) == expected
 
 
-def test_affinity(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_affinity(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3}, raising=False)
     assert available_processors() == 1

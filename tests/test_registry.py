@@ -3,9 +3,7 @@
 import math
 import re
 import sys
-from collections.abc import Callable
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +19,7 @@ class Shape:
     """What the registry of these tests holds."""
 
 
-def make_registry() -> Registry[type[Shape]]:
+def make_registry():
     shapes: Registry[type[Shape]] = Registry("shape", base=Shape, given=("seed",))
 
     @shapes.register("circle")
@@ -30,12 +28,12 @@ def make_registry() -> Registry[type[Shape]]:
 
         def __init__(
             self, seed: int = 0, n: int | None = None, r: float = 1.0, kind: str = "a"
-        ) -> None:
+        ):
             self.options = {"n": n, "r": r, "kind": kind}
 
     @shapes.register("big-square")
     class Square(Shape):
-        def __init__(self, side: float) -> None:
+        def __init__(self, side: float):
             self.side = side
 
     return shapes
@@ -58,7 +56,7 @@ number = 3
 
 
 @pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def own(tmp_path, monkeypatch):
     """Name of a custom module, not imported yet."""
     name = f"own_{tmp_path.name.replace('-', '_')}"
     (tmp_path / f"{name}.py").write_text(MODULE.replace("NAME", __name__))
@@ -66,7 +64,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return name
 
 
-def refused(call: Callable[[], Any], *parts: str) -> None:
+def refused(call, *parts):
     with pytest.raises(UserError) as caught:
         call()
     assert "\n" not in str(caught.value)
@@ -84,7 +82,7 @@ VALUES = (
 )
 
 
-def unwritable(value: Any) -> bool:
+def unwritable(value):
     """Whether a word has a separator of lists and chains, or brackets that do not match."""
     if not isinstance(value, str):
         return False
@@ -95,9 +93,7 @@ def unwritable(value: Any) -> bool:
 
 @settings(deadline=None, max_examples=60)
 @given(st.dictionaries(st.sampled_from("abc"), VALUES), st.sampled_from([None, "a"]))
-def test_a_text_is_read_as_it_was_written(
-    options: dict[str, Any], size: str | None
-) -> None:
+def test_a_text_is_read_as_it_was_written(options, size):
     try:
         text = write_spec("big-square", options, size)
     except UserError:
@@ -118,9 +114,7 @@ def test_a_text_is_read_as_it_was_written(
     st.floats(allow_nan=False, allow_infinity=False),
     st.sampled_from(["a", "b-c", "x_1", "circle-3:r=0.5"]),
 )
-def test_a_canonical_text_makes_the_same_object(
-    n: int | None, r: float, kind: str
-) -> None:
+def test_a_canonical_text_makes_the_same_object(n, r, kind):
     options = {"n": n, "r": r, "kind": kind}
     text = SHAPES.write(CIRCLE, options)
     assert SHAPES.make(text, seed=1).options == options
@@ -130,14 +124,14 @@ def test_a_canonical_text_makes_the_same_object(
         assert SHAPES.normalize(":".join([name, *reversed(written)])) == text
 
 
-def test_defaults_and_numbers_of_numpy() -> None:
+def test_defaults_and_numbers_of_numpy():
     assert SHAPES.write(CIRCLE, {"n": np.int64(3), "r": 1}) == "circle-3"
     text = SHAPES.write(CIRCLE, {"r": np.float32(0.1)})
     assert SHAPES.parse(text)[1] == {"r": np.float32(0.1)}
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, [1], np.ones(3), "a b", "a]b"])
-def test_values_that_the_grammar_cannot_express(value: Any) -> None:
+def test_values_that_the_grammar_cannot_express(value):
     refused(lambda: SHAPES.write(CIRCLE, {"kind": value}), "kind: received")
 
 
@@ -155,7 +149,7 @@ def test_values_that_the_grammar_cannot_express(value: Any) -> None:
         ("collections.Counter", ["expected a class derived from "]),
     ],
 )
-def test_texts_that_name_nothing(text: str, parts: list[str]) -> None:
+def test_texts_that_name_nothing(text, parts):
     refused(lambda: SHAPES.make(text), *parts)
     refused(
         lambda: SHAPES.parse(text, "methods"),
@@ -163,9 +157,7 @@ def test_texts_that_name_nothing(text: str, parts: list[str]) -> None:
     )
 
 
-def test_a_class_of_a_custom_module(
-    own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_class_of_a_custom_module(own, tmp_path, monkeypatch):
     path = f"{own}.Blob"
     with imports_refused():
         refused(lambda: SHAPES.make(path), f"a name in {own}", "imports no code")
@@ -181,17 +173,17 @@ def test_a_class_of_a_custom_module(
     refused(lambda: SHAPES.find(path), f"{own}, which cannot be imported (ZeroDivision")
 
 
-def test_a_function_that_a_file_names_is_a_registered_one() -> None:
+def test_a_function_that_a_file_names_is_a_registered_one():
     calls: Registry[Any] = Registry("call")
     assert calls.find("os.path.join") is not None
     with imports_refused():
         refused(lambda: calls.find("os.path.join"), "call: received 'os.path.join'")
 
 
-def test_a_name_belongs_to_one_object() -> None:
+def test_a_name_belongs_to_one_object():
     shapes = make_registry()
 
-    def run_cell() -> type[Shape]:
+    def run_cell():
         class Circle(Shape):
             pass
 
@@ -207,11 +199,11 @@ def test_a_name_belongs_to_one_object() -> None:
     assert [*shapes] == ["circle", "big-square", "ring"]
 
 
-def test_names_and_objects_that_cannot_be_registered() -> None:
+def test_names_and_objects_that_cannot_be_registered():
     register = make_registry().register
     for name in ("", "a:b", "a-8", "a.b", "3d", "a b"):
         with pytest.raises(ValueError, match="received the name"):
             register(name)(type("New", (Shape,), {}))
     for wrong in (int, Shape()):
         with pytest.raises(TypeError, match="expected a class derived from"):
-            register("new")(wrong)  # type: ignore[arg-type]
+            register("new")(wrong)

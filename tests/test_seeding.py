@@ -1,7 +1,6 @@
 """Random numbers by name: no two streams are alike, and each is always the same."""
 
 import itertools
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -17,12 +16,12 @@ GRID = [
 ]
 
 
-def draw_global(stream: Stream) -> bytes:
+def draw_global(stream):
     with stream.torch():
         return torch.rand(4).numpy().tobytes()
 
 
-DRAWS: dict[str, Callable[[Stream], object]] = {
+DRAWS = {
     "torch": lambda stream: (
         torch.rand(4, generator=stream.generator()).numpy().tobytes()
     ),
@@ -34,20 +33,20 @@ DRAWS: dict[str, Callable[[Stream], object]] = {
 
 
 @pytest.mark.parametrize("draw", DRAWS)
-def test_streams_differ_and_are_reproducible(draw: str) -> None:
+def test_streams_differ_and_are_reproducible(draw):
     values = [DRAWS[draw](stream) for stream in GRID]
     assert len(set(values)) == len(GRID)
     assert values == [DRAWS[draw](stream) for stream in GRID]
 
 
-def test_streams_are_uncorrelated() -> None:
+def test_streams_are_uncorrelated():
     rows = np.stack([stream.rng().normal(size=5000) for stream in GRID])
     correlations = np.asarray(np.corrcoef(rows))[np.triu_indices(len(rows), 1)]
     # Of normal numbers: standard deviation 1 / sqrt(5000), 2,016 pairs, 6 deviations.
     assert np.abs(correlations).max() < 6 / np.sqrt(5000)
 
 
-def test_global_state_is_left_alone() -> None:
+def test_global_state_is_left_alone():
     torch.manual_seed(7)
     expected = torch.rand(2)
     torch.manual_seed(7)

@@ -1,22 +1,20 @@
 """Small trainings of an encoder."""
 
 from inspect import signature
-from typing import Any
 
 import torch
 from pytorch_lightning import Trainer
-from torch import Tensor
 
 from flowbert.data.corpus import Corpus
 from flowbert.data.sample import sample_corpus
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
 from flowbert.methods.distillation import DistillationModule, teach
-from flowbert.methods.examples import EXAMPLES, Examples, make_examples
+from flowbert.methods.examples import EXAMPLES, make_examples
 from flowbert.methods.mlm import MLMModule
 from flowbert.methods.sbert import SBERTModule
 from flowbert.methods.simcse import SimCSEModule
-from flowbert.methods.text import TextBatch, TextDataModule
+from flowbert.methods.text import TextDataModule
 from flowbert.tasks import load_tasks
 
 # Two documents of sentences that follow each other.
@@ -29,12 +27,12 @@ METHODS = {
 }
 
 
-def trainable(**options: Any) -> SentenceEncoder:
-    settings: dict[str, Any] = {"path": "builtin-sample", "frozen": False, **options}
+def trainable(**options):
+    settings = {"path": "builtin-sample", "frozen": False, **options}
     return SentenceEncoder(**settings)
 
 
-def small_network(kind: Any, config: Any, **options: Any) -> Backbone:
+def small_network(kind, config, **options):
     """A network of another kind with random weights, without a folder."""
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     with torch.random.fork_rng():
@@ -43,12 +41,7 @@ def small_network(kind: Any, config: Any, **options: Any) -> Backbone:
     return Backbone(network, trainable().backbone.tokenizer)
 
 
-def examples(
-    method: str = "simcse",
-    size: int = 32,
-    positive: str = "dropout",
-    objective: str = "softmax",
-) -> Examples:
+def examples(method="simcse", size=32, positive="dropout", objective="softmax"):
     text = {"simcse": positive, "sbert": objective}.get(method, "sentences")
     reads = signature(EXAMPLES.parse(text)[0]).parameters
     corpus = CORPUS if "corpus" in reads else None
@@ -62,12 +55,12 @@ def examples(
     return teach(made, teacher.encode(sentences), student.encode(sentences))
 
 
-def text_data(encoder: SentenceEncoder, of: Examples, **options: Any) -> TextDataModule:
-    settings: dict[str, Any] = {"batch_size": 8, **options}
+def text_data(encoder, of, **options):
+    settings = {"batch_size": 8, **options}
     return TextDataModule(encoder, of, **settings)
 
 
-def step(module: Any, batch: TextBatch) -> tuple[Tensor, dict[str, Tensor]]:
+def step(module, batch):
     """Loss of a training step outside of a fit, and its gradients."""
     module.trainer = Trainer(accelerator="cpu", logger=False)
     module.log = module.log_dict = lambda *_, **__: None

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -35,7 +35,7 @@ from flowbert.encoders.source import (
     quiet,
 )
 from flowbert.errors import FlowbertWarning, UserError, choices
-from flowbert.io import digest, fingerprint_text, recall, recall_digest
+from flowbert.io import digest, digest_tensors
 
 DTYPES = ("float32", "float16", "bfloat16")
 NO_LIMIT = 4096
@@ -316,7 +316,7 @@ class Backbone(nn.Module):
 
     def _read_digests(self) -> dict[str, str]:
         digests = {
-            "weights": recall_digest(self.network.state_dict()),
+            "weights": digest_tensors(self.network.state_dict()),
             "config": self.config_digest,
             "tokenizer": self.tokenizer_digest,
         }
@@ -367,17 +367,17 @@ def tokenizer_digest(tokenizer: Any) -> str:
         content["vocabulary"] = tokenizer.get_vocab()
         content["options"] = tokenizer.init_kwargs
         return digest(content)
-    rules = tokenizer.backend_tokenizer.to_str()
+    return digest(content, _rules_digest(tokenizer.backend_tokenizer.to_str()))
 
-    def compute() -> str:
-        content["rules"] = json.loads(rules)
-        # These two are state that every call changes, and dropout is that of training mode.
-        del content["rules"]["truncation"], content["rules"]["padding"]
-        if content["rules"]["model"].get("dropout") is not None:
-            content["rules"]["model"]["dropout"] = None
-        return digest(content)
 
-    return recall(fingerprint_text(json.dumps(content) + rules), compute)
+@lru_cache(maxsize=8)
+def _rules_digest(text: str) -> str:
+    """Digest of vocabulary and rules, without the state that calls and training mode change."""
+    rules = json.loads(text)
+    del rules["truncation"], rules["padding"]
+    if rules["model"].get("dropout") is not None:
+        rules["model"]["dropout"] = None
+    return digest(rules)
 
 
 def _positions(network: nn.Module) -> tuple[int, int | None]:

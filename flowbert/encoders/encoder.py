@@ -51,7 +51,7 @@ from flowbert.encoders.template import (
 )
 from flowbert.encoders.token_weights import TokenCounts, vocabulary_size
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.io import digest_tensors, write_folder_atomically
+from flowbert.io import digest_tensors, write_new_folder
 from flowbert.threads import in_threads
 
 # Larger batches fall out of the caches of a CPU; an accelerator needs many tokens at once.
@@ -639,9 +639,13 @@ class SentenceEncoder(nn.Module):
         return f"{id(self.backbone)} {self.max_length} {self.template}"
 
     def save(self, folder: str | Path) -> None:
-        """Write a folder that transformers and this class load; an older one is replaced."""
+        """Write a new folder that transformers and this class load.
+
+        Raises:
+            UserError: If the folder exists and is not empty.
+        """
         tokenizer = self.backbone.tokenizer
-        with quiet(), write_folder_atomically(folder) as temporary:
+        with quiet(), write_new_folder(folder) as temporary:
             network: Any = self.backbone.network
             network.save_pretrained(temporary)
             if tokenizer.is_fast:

@@ -18,7 +18,7 @@ from flowbert.encoders.settings import (
 )
 from flowbert.encoders.source import loading, locate
 from flowbert.errors import UserError
-from flowbert.io import digest, digest_file, recall_digest
+from flowbert.io import digest, digest_file, digest_tensors
 
 _MODEL_FILES = (".json", ".txt", ".model", ".safetensors", ".bin")
 
@@ -97,7 +97,7 @@ class SentenceTransformerEncoder(nn.Module):
             rules = tokenizer_digest(tokenizer)
         elif hasattr(tokenizer, "to_str"):  # of static vectors
             rules = tokenizer.to_str()
-        weights = recall_digest(self.model.state_dict())
+        weights = digest_tensors(self.model.state_dict())
         return digest(weights, rules, module_state(self.model))
 
     @property

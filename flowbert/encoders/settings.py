@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.encoders.source import quiet
-from flowbert.io import digest, fingerprint_tensors
+from flowbert.io import digest, digest_tensors
 
 # Entries of a configuration that do not change what the loaded weights compute.
 _UNRELATED = (
@@ -70,7 +70,7 @@ def module_state(network: nn.Module) -> str:
             ]
             settings[kind] = [_name(hook) for hook in hooks]
         modules.append((name, settings))
-    return digest(modules, fingerprint_tensors(_constants(network)))
+    return digest(modules, digest_tensors(_constants(network)))
 
 
 def _constants(network: nn.Module) -> dict[str, Tensor]:

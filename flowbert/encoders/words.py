@@ -15,7 +15,7 @@ from flowbert.arrays import Floats
 from flowbert.data.text_files import is_word, split_words, stream_lines, user_path
 from flowbert.encoders.pooling import make_pooling
 from flowbert.errors import UserError, warn
-from flowbert.io import digest, fingerprint_text, recall, recall_digest
+from flowbert.io import digest, digest_tensors
 from flowbert.numbers import parse_integer, parse_number, parse_numbers
 
 
@@ -153,12 +153,10 @@ class WordVectors:
         tensors = {"vectors": torch.from_numpy(self.vectors)}
         if self.token_weights is not None:
             tensors["weights"] = self.token_weights
-        names = list(self.words)
         rows = list(self.words.values())
-        text = "\0".join(names)
         identity = {
-            "words": recall(fingerprint_text(text), lambda: digest(names)),
-            "vectors": recall_digest(tensors),
+            "words": digest("\0".join(self.words)),
+            "vectors": digest_tensors(tensors),
         }
         if rows != list(range(len(rows))):
             identity["rows"] = digest(rows)

@@ -18,7 +18,7 @@ from flowbert.experiments.results import Results
 from flowbert.exports.card import TEXTS, check_results, model_card, name_in
 from flowbert.exports.format import EXPORT_FORMATS, Format
 from flowbert.exports.served import check_servable, served_by
-from flowbert.io import MANIFEST, write_folder_atomically
+from flowbert.io import write_new_folder
 from flowbert.model import Model
 
 _UNUSUAL = (
@@ -118,7 +118,7 @@ def export(
         name = name_in(measured, opened, own, trained)
     if push_to is not None:
         check_access(push_to)
-    with write_folder_atomically(to) as folder:
+    with write_new_folder(to) as folder:
         chosen.write(opened, folder)
         if servable:
             check_servable(folder)
@@ -219,7 +219,6 @@ def upload(folder: Path, name: str, private: bool, replaced: Sequence[str]) -> N
             folder_path=folder,
             commit_message=f"flowbert {__version__}",
             delete_patterns=list(replaced),
-            ignore_patterns=[MANIFEST],
         )
 
 

@@ -3,13 +3,14 @@
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from shutil import rmtree
 from typing import Any
 
 import numpy as np
 import torch
 
 from flowbert.data.corpus import OWN_NAMES, Corpus
-from flowbert.encoders import Encoder, SentenceEncoder
+from flowbert.encoders import Encoder, SentenceEncoder, digests_reused
 from flowbert.errors import UserError, warn
 from flowbert.experiments import Results
 from flowbert.experiments.analyze import analyze_results
@@ -23,7 +24,7 @@ from flowbert.loggers import log_results
 from flowbert.maps import SAMPLED_ROWS, Cosines, Flow, Raw, Scale, make_map
 from flowbert.methods import FlowModule
 from flowbert.methods.heads import HEADS
-from flowbert.model import Model, save_models
+from flowbert.model import Model
 from flowbert.progress import tell
 from flowbert.reports import content_of, page_of, report, save_page
 from flowbert.seeding import Stream
@@ -81,18 +82,20 @@ def save(run: Run, candidates: Sequence[Candidate]) -> None:
     tell("saving the model")
     folder, rows = run.folder / "model", run.rows
     if rows is None:
+        rmtree(folder, ignore_errors=True)  # of a resumed run that was interrupted here
         run.module.trained_encoder().save(folder / "encoder")
         return
     sample = rows[np.arange(0, len(rows), max(1, len(rows) // _SCALE_ROWS))]
     drawn = rows[rows.sample(SAMPLED_ROWS, Stream(run.options.seed, "cosines"))]
     models = [Model(run.encoder)]
     models += [Model(run.encoder, candidate.map) for candidate in candidates]
-    for model in models:
-        model.scale = Scale.of(model.transform(sample))
-        mapped = model.transform(drawn)
-        with suppress(UserError):  # all rows are equal
-            model.cosines = Cosines.of(drawn, mapped, seed=run.options.seed)
-    save_models(models, folder)
+    with digests_reused():
+        for model in reversed(models):  # what was trained first, which encode takes
+            model.scale = Scale.of(model.transform(sample))
+            mapped = model.transform(drawn)
+            with suppress(UserError):  # all rows are equal
+                model.cosines = Cosines.of(drawn, mapped, seed=run.options.seed)
+            model.save(folder)
 
 
 def measure(

@@ -16,7 +16,7 @@ from flowbert.analysis.drawing import save_picture
 from flowbert.analysis.measure import measure_of
 from flowbert.errors import UserError
 from flowbert.experiments.intervals import short_names
-from flowbert.io import write_atomically, write_folder_atomically
+from flowbert.io import write_atomically
 from flowbert.reports.content import PageContent, attempt, join_contents, read_content
 from flowbert.reports.plots import CONTENT_PLOTS
 from flowbert.reports.reproduction import notes_on, reproduction_tables
@@ -96,7 +96,7 @@ def save_page(content: PageContent, page: Path) -> Path:
         The page.
 
     Raises:
-        UserError: If its file, or one in the folder of its pictures, was not written by a page.
+        UserError: If its file was not written by a page.
     """
     if page.suffix != ".html":
         raise UserError(
@@ -110,8 +110,8 @@ def save_page(content: PageContent, page: Path) -> Path:
             f"received {page}, which is not a page of flowbert; expected another file",
             argument="output",
         )
-    with write_folder_atomically(pictures_folder) as folder:
-        pictures = dict(_pictures(content, folder))
+    pictures_folder.mkdir(parents=True, exist_ok=True)
+    pictures = dict(_pictures(content, pictures_folder))
     from jinja2 import Environment
 
     source = files("flowbert.reports").joinpath("page.html.jinja").read_text("utf-8")
@@ -146,9 +146,11 @@ def plots_of(content: PageContent) -> Iterator[tuple[str, str, Plot, pd.DataFram
 def _pictures(
     content: PageContent, folder: Path
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Write the pictures that there are data for; yield them by name as the page needs them."""
+    """Write the pictures that there are data for, and remove others; yield them by name."""
     for name, section, plot, frame in plots_of(content):
         if frame.empty:
+            for older in folder.glob(f"{name}.*"):
+                older.unlink()
             continue
         picture = attempt(name, partial(save_picture, plot, frame, folder / name), None)
         if picture is not None:

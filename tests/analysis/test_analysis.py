@@ -2,8 +2,6 @@
 
 import json
 import math
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,8 +9,8 @@ import pytest
 import torch
 from pandas.testing import assert_frame_equal
 
-from flowbert.analysis import MEASURES, Analysis, Sample, analyze_sample
-from flowbert.analysis.measure import make_measures, measure_of
+from flowbert.analysis import Analysis, Sample, analyze_sample
+from flowbert.analysis.measure import make_measures
 from flowbert.analysis.sentences import DRAWN_SENTENCES, project
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
@@ -22,17 +20,17 @@ from helpers import refused
 N = 60
 
 
-def vectors(count: int = N) -> dict[str, torch.Tensor]:
+def vectors(count=N):
     x = torch.randn(count, 6, generator=torch.Generator().manual_seed(0))
     return {"raw": x + 2, "whitening": x - x.mean(dim=0)}
 
 
-def texts(count: int = N) -> list[str]:
+def texts(count=N):
     return [f"sentence number {i}" for i in range(count)]
 
 
 @pytest.fixture(scope="module")
-def whole() -> Analysis:
+def whole():
     x, rng = vectors()["raw"], np.random.default_rng(0)
     cosines = {name: rng.uniform(-1, 1, 30) for name in ("raw", "other")}
     flow = Glow(6, levels=1)
@@ -50,21 +48,7 @@ def whole() -> Analysis:
     return analyze_sample(sample, {"encoder": "bert", "layers": [1, 12]})
 
 
-def test_everything_is_measured_and_survives_json(
-    whole: Analysis, tmp_path: Path
-) -> None:
-    assert list(whole.frames) == list(MEASURES)
-    path = tmp_path / "analysis.json"
-    whole.to_json(path)
-    again = Analysis.from_json(path)
-    assert again.setting == whole.setting
-    for name, frame in whole.frames.items():
-        assert_frame_equal(frame, again.frames[name], check_exact=True)
-
-
-def test_a_number_that_is_not_finite_is_missing_here_and_in_the_file(
-    tmp_path: Path,
-) -> None:
+def test_a_number_that_is_not_finite_is_missing_here_and_in_the_file(tmp_path):
     bits = pd.DataFrame({"density": ["flow", "Gaussian"], "bits": [-1.5, math.inf]})
     analysis = Analysis({}, {"bits": bits})
     assert math.isnan(analysis.frames["bits"]["bits"][1])
@@ -73,11 +57,11 @@ def test_a_number_that_is_not_finite_is_missing_here_and_in_the_file(
     assert_frame_equal(analysis.frames["bits"], again.frames["bits"])
 
 
-def test_what_was_not_measured_is_left_out() -> None:
+def test_what_was_not_measured_is_left_out():
     assert not analyze_sample(Sample(), {"encoder": "bert"}).frames
 
 
-def test_raw_is_no_latent(whole: Analysis) -> None:
+def test_raw_is_no_latent(whole):
     frames = whole.frames
     for name in ("isotropy", "spectra", "norms", "sentences"):
         assert set(frames[name]["method"]) == {"raw", "whitening"}
@@ -87,7 +71,7 @@ def test_raw_is_no_latent(whole: Analysis) -> None:
     assert frames["spectra"]["share"].sum() == pytest.approx(2)
 
 
-def test_each_measure_alone_is_that_of_all(whole: Analysis) -> None:
+def test_each_measure_alone_is_that_of_all(whole):
     x = vectors()
     for name in ("isotropy", "sentences", "neighbours", "latent_moments"):
         alone = analyze_sample(Sample(texts(), x), {}, name)
@@ -97,17 +81,7 @@ def test_each_measure_alone_is_that_of_all(whole: Analysis) -> None:
     assert_frame_equal(alone.frames["spectra"], whole.frames["spectra"])
 
 
-def test_every_plot_and_table_has_the_columns_that_it_draws(whole: Analysis) -> None:
-    for name, frame in whole.frames.items():
-        kind = measure_of(name)
-        for plot in kind.plots.values():
-            shown = frame if plot.prepare is None else plot.prepare(frame)
-            assert set(f"{plot.facets} {plot.rows}".split()) <= set(shown.columns)
-        for table in kind.tables(frame):
-            assert len(table.text)
-
-
-def test_drawn_sentences_are_bounded_and_the_map_is_of_all() -> None:
+def test_drawn_sentences_are_bounded_and_the_map_is_of_all():
     count = DRAWN_SENTENCES + 50
     x = vectors(count)["raw"]
     analysis = analyze_sample(Sample(texts(count), {"raw": x}), {}, "sentences")
@@ -118,7 +92,7 @@ def test_drawn_sentences_are_bounded_and_the_map_is_of_all() -> None:
     assert analysis.setting["sentences"] == count
 
 
-def test_wrong_calls() -> None:
+def test_wrong_calls():
     with pytest.raises(
         ValueError, match=f"raw: received {N - 1} vectors; expected {N}"
     ):
@@ -131,7 +105,7 @@ def test_wrong_calls() -> None:
     refused(r"^measures: received \[\]", make_measures, [])
 
 
-def test_a_measure_that_is_not_known_is_left_out_of_a_file(tmp_path: Path) -> None:
+def test_a_measure_that_is_not_known_is_left_out_of_a_file(tmp_path):
     path = tmp_path / "analysis.json"
     bits = {"density": ["flow"], "bits": [1.5]}
     names = ["mine", "no_such_module.Mine"]
@@ -162,7 +136,7 @@ BITS = {"density": ["flow"], "bits": [1.5]}
         {"bits": {**BITS, "bits": [1.5, 2.5]}},
     ],
 )
-def test_damaged_and_foreign_files(content: Any, tmp_path: Path) -> None:
+def test_damaged_and_foreign_files(content, tmp_path):
     path = tmp_path / "analysis.json"
     if isinstance(content, dict):
         content = json.dumps({"setting": {}, **content}).encode()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from flowbert.analysis.bands import COSINE_BINS, gold_bands, gold_bounds
 
 
-def test_counts_and_quartiles() -> None:
+def test_counts_and_quartiles():
     rng = np.random.default_rng(0)
     gold, cosines = rng.uniform(0, 5, 1000), rng.uniform(-1, 1, 1000)
     bands, histogram = gold_bands(gold, cosines).values()
@@ -27,14 +27,14 @@ def test_counts_and_quartiles() -> None:
         assert band.pairs == len(chosen)
 
 
-def test_bounds_belong_to_the_band_above_and_the_highest_to_the_last() -> None:
+def test_bounds_belong_to_the_band_above_and_the_highest_to_the_last():
     frames = gold_bands(np.arange(6.0), np.array([-1.0, 0, 0, 0, 1, 1]))
     bands, histogram = frames.values()
     assert bands["pairs"].tolist() == [1, 1, 1, 1, 2]
     assert histogram["pairs"].iloc[[0, -1]].tolist() == [1, 2]
 
 
-def test_pairs_without_cosine_and_bands_without_pairs() -> None:
+def test_pairs_without_cosine_and_bands_without_pairs():
     frames = gold_bands(np.array([0.0, 0.0, 1.0]), np.array([0.3, math.nan, 0.9]))
     bands, histogram = frames.values()
     assert bands["pairs"].tolist() == [1, 0, 0, 0, 1]
@@ -51,16 +51,14 @@ def test_pairs_without_cosine_and_bands_without_pairs() -> None:
         (2, 2, (2, 2)),
     ],
 )
-def test_bounds_are_round(
-    low: float, high: float, expected: tuple[float, float]
-) -> None:
+def test_bounds_are_round(low, high, expected):
     bounds = gold_bounds(np.array([low, (low + high) / 2, high]))
     assert (bounds[0], bounds[-1]) == pytest.approx(expected)
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=9))
-def test_every_score_is_in_a_band(scores: list[float]) -> None:
+def test_every_score_is_in_a_band(scores):
     gold = np.array(scores)
     bounds = gold_bounds(gold)
     assert bounds[0] <= gold.min()

@@ -11,9 +11,7 @@ from flowbert.flows import Glow
 from helpers import normal
 
 
-def test_bits_of_gaussians_are_their_entropies(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_bits_of_gaussians_are_their_entropies(monkeypatch):
     monkeypatch.setattr(bits_module, "GAUSSIANS", {"none": 0.0, "all": 1.0})
     # N(0, s^2) has log2(s sqrt(2 pi e)) bits.
     x = normal(40_000, 4) * torch.tensor([1.0, 2.0, 4.0, 8.0], dtype=torch.float64)
@@ -27,7 +25,7 @@ def test_bits_of_gaussians_are_their_entropies(
     assert bits["all"] == pytest.approx(entropy - 1.5 + math.log2(85 / 4) / 2, abs=0.02)
 
 
-def test_couplings_off_leaves_the_flow_as_it_was() -> None:
+def test_couplings_off_leaves_the_flow_as_it_was():
     x = normal(2_000, 4)
     flow = Glow(4, levels=1, depth=2, width=8)
     flow.initialize(x.float())
@@ -46,7 +44,7 @@ def test_couplings_off_leaves_the_flow_as_it_was() -> None:
 @pytest.mark.parametrize(
     ("rows", "dead"), [(3, False), (4, False), (5, False), (50, True)]
 )
-def test_a_singular_gaussian_has_no_density(rows: int, dead: bool) -> None:
+def test_a_singular_gaussian_has_no_density(rows, dead):
     # The covariance of n rows has rank n - 1: with D = 4 there is a density from 5 rows on.
     flow = Glow(4, levels=1)
     flow.initialize(normal(50, 4).float())

@@ -3,7 +3,6 @@
 import math
 import sys
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +25,7 @@ from helpers import normal
 OF_EIGENVALUES = (effective_rank, participation_ratio, isoscore)
 
 
-def test_spectrum_is_that_of_the_covariance() -> None:
+def test_spectrum_is_that_of_the_covariance():
     x = normal(400, 6) * torch.arange(1.0, 7.0, dtype=torch.float64) + 100
     expected = torch.linalg.eigvalsh(torch.cov(x.T, correction=0)).flip(0)
     torch.testing.assert_close(spectrum(x), expected)
@@ -34,7 +33,7 @@ def test_spectrum_is_that_of_the_covariance() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3, 8])
-def test_equal_variance_in_some_directions(count: int) -> None:
+def test_equal_variance_in_some_directions(count):
     values = torch.zeros(8, dtype=torch.float64)
     values[:count] = 2.5
     assert effective_rank(values) == pytest.approx(count)
@@ -43,11 +42,11 @@ def test_equal_variance_in_some_directions(count: int) -> None:
     assert isoscore(values) == pytest.approx((count - 1) / 7)
 
 
-def test_no_variance_has_no_measure() -> None:
+def test_no_variance_has_no_measure():
     assert all(math.isnan(measure(torch.zeros(3))) for measure in OF_EIGENVALUES)
 
 
-def test_invariances() -> None:
+def test_invariances():
     x = normal(300, 6) * torch.arange(1.0, 7.0, dtype=torch.float64) + 1
     rotation = torch.linalg.qr(normal(6, 6, seed=1)).Q
     expected = space_measures(x)
@@ -59,13 +58,13 @@ def test_invariances() -> None:
         assert measure(spectrum(x + 50)) == pytest.approx(measure(spectrum(x)))
 
 
-def test_partition_function() -> None:
+def test_partition_function():
     # One point at distance 2 on an axis: Z is e^2 and e^-2 along it and 1 across.
     assert partition_isotropy(np.array([[2.0, 0.0]])) == pytest.approx(math.exp(-4))
     assert partition_isotropy(normal(400, 6) + 1000) == 0.0  # no overflow
 
 
-def test_hubness_by_a_slow_count() -> None:
+def test_hubness_by_a_slow_count():
     x = normal(500, 6).numpy() + 0.3
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
     cosines = unit @ unit.T
@@ -76,12 +75,12 @@ def test_hubness_by_a_slow_count() -> None:
     )
 
 
-def test_no_hubness() -> None:
+def test_no_hubness():
     assert math.isnan(hubness(torch.eye(10)))
     assert math.isnan(hubness(torch.cat([torch.eye(11), torch.zeros(1, 11)])))
 
 
-def test_pca_projects_on_the_directions_of_the_largest_variance() -> None:
+def test_pca_projects_on_the_directions_of_the_largest_variance():
     scales = torch.tensor([0.1, 3.0, 0.2, 7.0, 0.1], dtype=torch.float64)
     rotation = torch.linalg.qr(normal(5, 5)).Q
     x = (normal(500, 5) * scales) @ rotation.T
@@ -91,14 +90,14 @@ def test_pca_projects_on_the_directions_of_the_largest_variance() -> None:
     np.testing.assert_allclose(places, u[:, :2] * s[:2] * signs, atol=1e-9)
 
 
-def test_umap_gets_its_options_and_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    received: list[dict[str, Any]] = []
+def test_umap_gets_its_options_and_seed(monkeypatch):
+    received = []
 
     class Recorder:
-        def __init__(self, **options: Any) -> None:
+        def __init__(self, **options):
             received.append(options)
 
-        def fit_transform(self, rows: Any) -> Any:
+        def fit_transform(self, rows):
             return rows[:, :2]
 
     module = ModuleType("umap")
@@ -115,9 +114,7 @@ def test_umap_gets_its_options_and_seed(monkeypatch: pytest.MonkeyPatch) -> None
     ("kind", "message"),
     [("pcs", "map: received 'pcs'.*'pca'"), ("umap", "map: received 'umap'.*pip")],
 )
-def test_maps_that_cannot_be_drawn(
-    kind: str, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_maps_that_cannot_be_drawn(kind, message, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(UserError, match=message):
         project(normal(9, 3), kind)

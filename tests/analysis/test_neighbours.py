@@ -11,7 +11,7 @@ from flowbert.analysis.neighbours import sentence_neighbours
 
 @pytest.mark.parametrize("count", [5, 400])
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
-def test_all_distances_agree(count: int, metric: str) -> None:
+def test_all_distances_agree(count, metric):
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(count, 5, generator=generator, dtype=torch.float64)
     if metric == "euclidean":
@@ -26,7 +26,7 @@ def test_all_distances_agree(count: int, metric: str) -> None:
     np.testing.assert_array_equal(nearest, expected.topk(3, largest=False).indices)
 
 
-def test_neighbours_that_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neighbours_that_moved(monkeypatch):
     monkeypatch.setattr(neighbours, "NEAREST", 2)
     monkeypatch.setattr(neighbours, "SHOWN", 1)
     angles = torch.deg2rad(torch.tensor([0.0, 10.0, 30.0, 60.0, 100.0]))

@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,11 +20,11 @@ TEXTS = ["a dog runs", "a dog", "the cat sleeps in the park", "dog " * 500]
 
 
 @pytest.fixture(scope="module")
-def encoder() -> SentenceEncoder:
+def encoder():
     return SentenceEncoder("builtin-sample")
 
 
-def test_buckets_of_words_on_a_line() -> None:
+def test_buckets_of_words_on_a_line():
     # Words at 0, 1, 2, ...: the seven neighbours of one inside are at 1, 1, 2, 2, 3, 3, 4.
     x = torch.zeros(540, 3)
     x[:, 0] = torch.arange(540)
@@ -38,7 +37,7 @@ def test_buckets_of_words_on_a_line() -> None:
     assert buckets["distance_3"].iloc[0] > inner["distance_3"]
 
 
-def test_projection_is_that_of_the_singular_vectors() -> None:
+def test_projection_is_that_of_the_singular_vectors():
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(50, 6, generator=generator, dtype=torch.float64) + 2
     u, s, _ = torch.linalg.svd(x, full_matrices=False)
@@ -46,7 +45,7 @@ def test_projection_is_that_of_the_singular_vectors() -> None:
     torch.testing.assert_close(points.abs(), (u[:, :2] * s[:2]).abs())
 
 
-def test_points_are_evenly_spaced_ranks_of_each_bucket() -> None:
+def test_points_are_evenly_spaced_ranks_of_each_bucket():
     x = torch.diag(torch.tensor([9.0, 5.0])).repeat(500, 1)
     points = word_points(x)
     expected = [*range(100), *range(100, 500, 2), *range(500, 1000, 3)]
@@ -59,7 +58,7 @@ def test_points_are_evenly_spaced_ranks_of_each_bucket() -> None:
     assert points[["x", "y"]].abs().values[:2].ravel() == pytest.approx([9, 0, 0, 5])
 
 
-def test_words_are_counted_in_the_corpus() -> None:
+def test_words_are_counted_in_the_corpus():
     corpus = ["a dog", "A bird", "a fish", "x a"] * 25
     frame = Sample(["A dog.", "a cat"], corpus=corpus).lengths
     assert frame["length"].tolist() == [3, 2]  # the full stop is a word
@@ -67,7 +66,7 @@ def test_words_are_counted_in_the_corpus() -> None:
     assert sentence_lengths([[]], {}, "tokens").values.tolist() == [[0, 0.0, "tokens"]]
 
 
-def test_norms_against_length_and_frequency() -> None:
+def test_norms_against_length_and_frequency():
     x = np.array([[3.0, 4.0], [6.0, 8.0], [0.0, 15.0]])
     frame = pd.DataFrame({"length": [1, 2, 3], "frequency": [0.0, 0.0, 0.0]})
     correlations = norm_correlations(x, frame)
@@ -76,15 +75,13 @@ def test_norms_against_length_and_frequency() -> None:
     assert math.isnan(correlations["frequency_correlation"])
 
 
-def test_tokens_are_those_of_the_encoder_without_special_ones(
-    encoder: SentenceEncoder,
-) -> None:
+def test_tokens_are_those_of_the_encoder_without_special_ones(encoder):
     lengths = [len(tokens) + 2 for tokens in tokens_of(encoder, TEXTS)]
     assert lengths == list(encoder.lengths(TEXTS))
     assert lengths[-1] == encoder.max_length
 
 
-def test_cosines_by_layer_are_those_of_all_tokens(encoder: SentenceEncoder) -> None:
+def test_cosines_by_layer_are_those_of_all_tokens(encoder):
     network, tokenizer = encoder.backbone.network, encoder.backbone.tokenizer
     states = []
     for text in TEXTS[:3]:
@@ -102,8 +99,8 @@ def test_cosines_by_layer_are_those_of_all_tokens(encoder: SentenceEncoder) -> N
     assert few[0] == few[1] != few[2]
 
 
-def test_tokens_of_a_sample_are_ranked_by_frequency(encoder: SentenceEncoder) -> None:
-    network: Any = encoder.backbone.network
+def test_tokens_of_a_sample_are_ranked_by_frequency(encoder):
+    network = encoder.backbone.network
     embeddings = network.get_input_embeddings().weight.detach()
     counts = Counter(token for row in tokens_of(encoder, TEXTS) for token in row)
     ranked = embeddings[sorted(counts, key=lambda token: (-counts[token], token))]

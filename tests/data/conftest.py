@@ -1,18 +1,16 @@
 """Folders in the layouts of data sets."""
 
-from pathlib import Path
-
 import pytest
 
 
-def write(path: Path, *lines: str) -> Path:
+def write(path, *lines):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return path
 
 
 @pytest.fixture
-def senteval(tmp_path: Path) -> Path:
+def senteval(tmp_path):
     """A SentEval folder with STS13, STSB and SICK; unscored pairs and further fields in it."""
     for name in ("FNWN", "headlines", "OnWN"):
         folder = tmp_path / "STS" / "STS13-en-test"
@@ -39,7 +37,7 @@ def senteval(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def hub_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def hub_cache(tmp_path, monkeypatch):
     """Copies that ``datasets`` makes of local folders go into a folder of the test."""
     import datasets.config
 

@@ -1,7 +1,5 @@
 """Answer ranking from both layouts and QNLI's."""
 
-from pathlib import Path
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,7 +13,7 @@ LINES = ["Who ?,1,Ada .", "Why ?,0,No .", "Who  ?,0,A shoe .", "When ?,1,In 1843
 
 
 @pytest.mark.parametrize("header", ["qtext,label,atext", "question,label,answer"])
-def test_candidates_are_grouped_by_question(header: str, tmp_path: Path) -> None:
+def test_candidates_are_grouped_by_question(header, tmp_path):
     path = write(tmp_path / "answers.csv", header, *LINES)
     with pytest.warns(FlowbertWarning, match="1 of 3 questions have no answer"):
         data = load_answers(path)
@@ -27,7 +25,7 @@ def test_candidates_are_grouped_by_question(header: str, tmp_path: Path) -> None
 
 @pytest.mark.usefixtures("hub_cache")
 @pytest.mark.parametrize("labels", [[0, 1], ["entailment", "not_entailment"]])
-def test_in_qnli_zero_is_an_answer(labels: list[object], tmp_path: Path) -> None:
+def test_in_qnli_zero_is_an_answer(labels, tmp_path):
     names = ["question", "sentence", "label"]
     table = pa.table([["Who ?"] * 2, ["Ada .", "A hat ."], labels], names)
     (tmp_path / "qnli").mkdir()
@@ -42,7 +40,7 @@ def test_in_qnli_zero_is_an_answer(labels: list[object], tmp_path: Path) -> None
 
 
 @pytest.mark.real
-def test_real_answers(real: Path) -> None:
+def test_real_answers(real):
     with pytest.warns(FlowbertWarning, match="3 of 81 questions"):
         data = load_answers(real / "data" / "corpora" / "answers-dev.csv")
     assert len(data.answers) == 1148

@@ -1,8 +1,6 @@
 """Corpora: where their sentences come from, samples and digests."""
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import datasets
 import numpy as np
@@ -10,21 +8,19 @@ import pandas as pd
 import pytest
 
 from flowbert.data.corpus import Corpus, load_corpus
-from flowbert.data.nli import BUILTIN, load_nli
-from flowbert.data.sts import load_sts
-from flowbert.tasks import load_task
+from flowbert.data.nli import BUILTIN
 from helpers import refused
 
 from .conftest import write
 
 
-def test_the_digest_depends_on_order_and_on_where_sentences_end() -> None:
+def test_the_digest_depends_on_order_and_on_where_sentences_end():
     lists = (["a", "b"], ["b", "a"], ["ab"], ["a", "b", "b"])
     assert len({Corpus.of("x", sentences).digest for sentences in lists}) == len(lists)
     assert Corpus.of("x", ["a", " ", "b"]).digest == Corpus.of("y", ["a", "b"]).digest
 
 
-def test_a_sample_is_drawn_by_the_seed_in_order() -> None:
+def test_a_sample_is_drawn_by_the_seed_in_order():
     corpus = Corpus.of("x", [f"{i:03}" for i in range(100)])
     drawn = corpus.sample(10, seed=1)
     assert list(drawn.sentences) == sorted(set(drawn.sentences))
@@ -33,17 +29,7 @@ def test_a_sample_is_drawn_by_the_seed_in_order() -> None:
     assert corpus.sample(100, seed=1) is corpus
 
 
-def test_target_has_every_occurrence_of_all_splits(senteval: Path) -> None:
-    task = load_task("STSB", senteval)
-    target, train = task.corpus("target"), task.corpus("train_only")
-    assert len(target) == 18
-    assert list(train.sentences) == load_sts("STSB", senteval).sentences(["train"])
-    assert target.sentences[: len(train)] == train.sentences
-    data = load_nli(BUILTIN)
-    assert load_corpus("nli", nli=BUILTIN).sentences == data.premises + data.hypotheses
-
-
-def test_files_of_several_formats(tmp_path: Path) -> None:
+def test_files_of_several_formats(tmp_path):
     """A blank line and the end of a file end a document; an empty cell is a blank line."""
     write(tmp_path / "a.txt", "", " one  dog ", "two", "", " ", "three")
     write(tmp_path / "b.csv", "text,id", "three,1", ",2", "one,3")
@@ -74,9 +60,7 @@ FRAME = pd.DataFrame({"id": range(4), "text": TEXTS})
         (datasets.Dataset.from_pandas(FRAME)["text"], None),
     ],
 )
-def test_sentences_in_memory_are_those_of_a_file(
-    source: Any, column: str | None, tmp_path: Path
-) -> None:
+def test_sentences_in_memory_are_those_of_a_file(source, column, tmp_path):
     path = write(tmp_path / "a.txt", *TEXTS)
     expected = load_corpus(str(path))
     corpus = load_corpus(source, column=column)
@@ -84,7 +68,7 @@ def test_sentences_in_memory_are_those_of_a_file(
     assert load_corpus(corpus) is corpus
 
 
-def test_names_are_no_sentences(tmp_path: Path) -> None:
+def test_names_are_no_sentences(tmp_path):
     files = [str(write(tmp_path / name, "one")) for name in ("a.txt", "b.txt")]
     for names in (files, ["target", "nli"], ["hub:owner/name"]):
         refused("which are names or files", load_corpus, names)
@@ -118,12 +102,12 @@ def test_names_are_no_sentences(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_no_sentences_in_memory(source: Any, column: str | None, message: str) -> None:
+def test_no_sentences_in_memory(source, column, message):
     refused(message, load_corpus, source, column=column)
 
 
 @pytest.mark.usefixtures("hub_cache")
-def test_local_folder_in_the_layout_of_the_hub(tmp_path: Path) -> None:
+def test_local_folder_in_the_layout_of_the_hub(tmp_path):
     write(tmp_path / "own" / "train.csv", "id,text", "1,one", "2, two ")
     write(tmp_path / "own" / "test.csv", "id,text", "1,three")
     write(tmp_path / "own" / "wiki.txt", "four", "", "five")

@@ -1,12 +1,6 @@
 """Damaged files through every reader: a result or a UserError, and nothing else."""
 
-import random
-import time
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,11 +14,8 @@ from flowbert.data.nli import load_nli
 from flowbert.data.sts import load_sts
 from flowbert.encoders import WordVectors
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.fitting import fit
-from flowbert.model import Model
 from flowbert.tasks.answers import load_answers
 from flowbert.tasks.probe import load_entailment
-from flowbert.training import read_checkpoint
 from flowbert.vectors import as_vectors
 
 TABLE = pa.table(
@@ -38,7 +29,7 @@ TABLE = pa.table(
         "atext": list("abcdefghijkl"),
     }
 )
-READERS: list[Callable[[str], object]] = [
+READERS = [
     lambda path: load_corpus(
         path, column=None if path.endswith(".txt") else "sentence1"
     ),
@@ -57,7 +48,7 @@ EDITS = st.lists(
 
 
 @pytest.fixture(scope="module")
-def intact(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def intact(tmp_path_factory):
     folder = tmp_path_factory.mktemp("intact")
     pq.write_table(TABLE, folder / "a.parquet")
     frame = TABLE.to_pandas()
@@ -80,14 +71,7 @@ def intact(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     "name",
     ["a.csv", "a.csv.gz", "a.tsv", "a.jsonl", "a.parquet", "words.txt", "rows.npy"],
 )
-def test_only_user_errors(
-    tmp_path_factory: pytest.TempPathFactory,
-    intact: dict[str, bytes],
-    name: str,
-    edits: list[tuple[int, int, bytes]],
-    reader: Callable[[str], object],
-    noise: bytes | None,
-) -> None:
+def test_only_user_errors(tmp_path_factory, intact, name, edits, reader, noise):
     content = bytearray(intact[name])
     for place, length, piece in edits:
         place %= len(content) + 1
@@ -96,42 +80,10 @@ def test_only_user_errors(
     path.write_bytes(bytes(content) if noise is None else noise)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FlowbertWarning)
-        with suppress(UserError):
+        message = ""
+        try:
             reader(str(path))
-
-
-def damage(content: bytes, rng: random.Random) -> bytes:
-    """A file that is cut, or has bytes changed, lost or added."""
-    start, length = rng.randrange(len(content)), rng.choice([0, 1, 2, 8, 100])
-    noise = rng.choice([*SPECIAL, rng.randbytes(length), b""])
-    rest = content[start + length :] if rng.random() < 0.8 else b""
-    return content[:start] + noise + rest
-
-
-SECONDS = 60
-TEXTS = ["A man rides a horse.", "Two dogs run."]
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_files_of_a_run(tmp_path: Path) -> None:
-    """The same vectors or a UserError, in as many trials as the time allows."""
-    trainer = {"max_epochs": 1, "accelerator": "cpu", "enable_progress_bar": False}
-    run = tmp_path / "run"
-    fit("flow", max_sentences=128, trainer=trainer, run_dir=run)
-    files = [*(run / "model").iterdir(), run / "checkpoints" / "last.ckpt"]
-
-    def read() -> Any:
-        read_checkpoint(files[-1])
-        models = [Model.load(run, name) for name in ("flow", "whitening", "raw")]
-        return [(m.encode(TEXTS), m.encode(TEXTS, precision="int8")) for m in models]
-
-    expected = read()
-    rng, end = random.Random(0), time.monotonic() + SECONDS
-    while time.monotonic() < end:
-        file = rng.choice(files)
-        intact = file.read_bytes()
-        file.write_bytes(damage(intact, rng))
-        with suppress(UserError):
-            np.testing.assert_equal(read(), expected, err_msg=str(file))
-        file.write_bytes(intact)
+        except UserError as error:
+            message = str(error)
+        assert not message or name in message
+        assert "\n" not in message

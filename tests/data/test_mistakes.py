@@ -1,7 +1,6 @@
 """Mistakes of users: one line that names the file or argument and the value received."""
 
 import gzip
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from helpers import refused
 
 from .conftest import write
 
-READERS: dict[str, Callable[[Path], object]] = {
+READERS = {
     "corpus": lambda path: load_corpus(str(path)),
     "pairs": lambda path: load_sts(str(path), score_range=(0, 5)),
     "nli": lambda path: load_nli(str(path)),
@@ -28,7 +27,7 @@ PAIRS = "sentence1,sentence2,score\na,b,1\n"
 NLI = '{"premise": "p", "hypothesis": "h", "label": "neutral"}\n'
 ANSWERS = "qtext,label,atext\nWho ?,1,Ada .\n"
 NEUTRAL = "premise,hypothesis,label\n" + "".join(f"p{n},h,neutral\n" for n in range(20))
-FILES: list[tuple[str, str, str | bytes | None, str]] = [
+FILES = [
     ("corpus", "caption.txt", None, "(did you mean 'captions.txt'?)"),
     ("corpus", "folder.txt", None, "is a folder"),
     ("corpus", "a.doc", "a\n", "received '.doc'; expected .txt, .csv"),
@@ -84,9 +83,7 @@ FILES: list[tuple[str, str, str | bytes | None, str]] = [
 
 
 @pytest.mark.parametrize(("reader", "name", "content", "message"), FILES)
-def test_files(
-    reader: str, name: str, content: str | bytes | None, message: str, tmp_path: Path
-) -> None:
+def test_files(reader, name, content, message, tmp_path):
     write(tmp_path / "captions.txt", "a")
     (tmp_path / "folder.txt").mkdir()
     path = tmp_path / name
@@ -98,10 +95,10 @@ def test_files(
     assert message in str(error.value)
 
 
-def test_no_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_home_folder(monkeypatch):
     """As of a user id without an entry, in a container."""
 
-    def missing(*_: object) -> None:
+    def missing(*_):
         raise KeyError("uid not found")
 
     monkeypatch.delenv("HOME")
@@ -126,9 +123,7 @@ def test_no_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_the_option_for_columns_is_named(
-    reader: str, content: str, message: str, tmp_path: Path
-) -> None:
+def test_the_option_for_columns_is_named(reader, content, message, tmp_path):
     path = write(tmp_path / "a.csv", content)
     refused(f"^{message}", READERS[reader], path)
 
@@ -170,14 +165,7 @@ HEADER = "pair_ID\tsentence_A\tsentence_B\trelatedness-score\tlabel"
         ),
     ],
 )
-def test_senteval_folders(
-    load: Callable[[str, Path], object],
-    file: str,
-    row: int,
-    line: str,
-    message: str,
-    senteval: Path,
-) -> None:
+def test_senteval_folders(load, file, row, line, message, senteval):
     path = senteval / file
     task = {INPUT: "STS13", GOLD: "STS13", STSB: "STSB", SICK: "SICKR"}[file]
     lines = path.read_text().split("\n")
@@ -191,7 +179,7 @@ def test_senteval_folders(
     refused(f"{path.name}: no such file", load, task, senteval)
 
 
-def test_a_year_without_any_score(senteval: Path) -> None:
+def test_a_year_without_any_score(senteval):
     write(senteval / GOLD, "", "", "")
     refused(r"STS\.input\.OnWN\.txt: no pair has a score", load_sts, "STS13", senteval)
 
@@ -227,12 +215,12 @@ def test_a_year_without_any_score(senteval: Path) -> None:
         (lambda: load_entailment("SICKR"), "senteval: received nothing"),
     ],
 )
-def test_arguments(call: Callable[[], object], message: str) -> None:
+def test_arguments(call, message):
     refused(f"^{message}", call)
 
 
 @pytest.mark.usefixtures("hub_cache")
-def test_hub_out_of_reach(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_hub_out_of_reach(monkeypatch, tmp_path):
     import datasets
 
     write(tmp_path / "own" / "train.csv", "id,text", "1,one")
@@ -244,7 +232,7 @@ def test_hub_out_of_reach(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
             column=column,
         )
 
-    def unreachable(*_: object, **__: object) -> None:
+    def unreachable(*_, **__):
         raise ConnectionError("Couldn't reach the Hub\n(offline)")
 
     monkeypatch.setattr(datasets, "load_dataset", unreachable)

@@ -3,8 +3,6 @@
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import datasets
 import pytest
@@ -26,9 +24,7 @@ from .conftest import write
         ("sentence1 sentence2 gold_label", (0, 1, 2)),
     ],
 )
-def test_layouts_and_labels(
-    tmp_path: Path, header: str, labels: tuple[object, ...]
-) -> None:
+def test_layouts_and_labels(tmp_path, header, labels):
     pairs = [("p", "", -1), ("", "h", "-"), *(("p", "h", label) for label in labels)]
     lines = [json.dumps(dict(zip(header.split(), pair, strict=True))) for pair in pairs]
     data = load_nli(str(write(tmp_path / "a.jsonl", *lines)))
@@ -36,10 +32,10 @@ def test_layouts_and_labels(
 
 
 @pytest.mark.usefixtures("hub_cache")
-def test_numbers_have_the_names_of_their_file(tmp_path: Path) -> None:
+def test_numbers_have_the_names_of_their_file(tmp_path):
     """As ``datasets`` writes them; names of two classes are unknown labels."""
 
-    def sources(names: Sequence[str], labels: Sequence[int]) -> Iterator[str]:
+    def sources(names, labels):
         columns = {name: ["text"] * len(labels) for name in ("premise", "hypothesis")}
         data = datasets.Dataset.from_dict({**columns, "label": labels})
         path = tmp_path / str(len(names)) / "train.parquet"
@@ -60,24 +56,24 @@ WORDS = st.sampled_from("abc")
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(WORDS, WORDS, st.sampled_from(LABELS)), min_size=1))
-def test_triples_use_each_pair_at_most_once(pairs: list[tuple[str, str, str]]) -> None:
+def test_triples_use_each_pair_at_most_once(pairs):
     used = []
     for premise, entailed, contradicted in NLIData(*zip(*pairs, strict=True)).triples():
         used += [(premise, entailed, LABELS[0]), (premise, contradicted, LABELS[2])]
     assert not Counter(used) - Counter(pairs)
 
 
-def test_simcse_triples_come_back(tmp_path: Path) -> None:
+def test_simcse_triples_come_back(tmp_path):
     """The i-th entailment of a premise with its i-th contradiction."""
     lines = ["sent0,sent1,hard_neg", "a,a+1,a-1", "b,b+1,b-1", "a,a+2,a-2"]
     triples = load_nli(str(write(tmp_path / "nli.csv", *lines))).triples()
     assert [",".join(triple) for triple in sorted(triples)] == sorted(lines[1:])
 
 
-def test_hub_is_snli_and_mnli(monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded: list[str] = []
+def test_hub_is_snli_and_mnli(monkeypatch):
+    loaded = []
 
-    def load(name: str, *_: object, split: str) -> datasets.Dataset:
+    def load(name, *_, split):
         loaded.append(f"{name} {split}")
         columns = {"premise": ["p", "q"], "hypothesis": ["h", ""], "label": [2, -1]}
         return datasets.Dataset.from_dict(columns)
@@ -92,7 +88,7 @@ def test_hub_is_snli_and_mnli(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
-def test_sick_has_splits_of_its_own(senteval: Path) -> None:
+def test_sick_has_splits_of_its_own(senteval):
     relatedness = load_sts("SICKR", senteval)
     splits = load_entailment("SICKR", senteval).splits
     assert list(splits) == ["train", "dev", "test"]
@@ -101,7 +97,7 @@ def test_sick_has_splits_of_its_own(senteval: Path) -> None:
         assert [*pairs.premises, *pairs.hypotheses] == relatedness.sentences([split])
 
 
-def test_no_premise_is_in_two_splits_whatever_the_order(tmp_path: Path) -> None:
+def test_no_premise_is_in_two_splits_whatever_the_order(tmp_path):
     pairs = [f"p{n}\th{n} {name}\t{name}" for n in range(40) for name in LABELS]
     hypotheses = []
     for seed in (0, 1):

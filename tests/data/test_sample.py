@@ -6,11 +6,11 @@ import json
 from flowbert.data.sample import SPLITS, sample_corpus, sample_nli, sample_pairs
 
 
-def digest(data: object) -> str:
+def digest(data):
     return hashlib.blake2b(json.dumps(data).encode(), digest_size=8).hexdigest()
 
 
-def test_contents_are_pinned() -> None:
+def test_contents_are_pinned():
     assert digest(sample_corpus()) == "87f405ae5f90d8df"
     assert digest(sample_nli()) == "afa6c8d76005f342"
     assert [digest(sample_pairs(split)) for split in SPLITS] == [

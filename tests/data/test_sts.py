@@ -1,24 +1,22 @@
 """STS tasks from a SentEval folder, the hub's layout, the sample and files of pairs."""
 
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flowbert.data.sts import STSData, load_sts
+from flowbert.data.sts import load_sts
 from flowbert.errors import FlowbertWarning
 from helpers import refused
 
 from .conftest import write
 
 
-def sizes(data: STSData) -> dict[str, list[int]]:
+def sizes(data):
     return {split: list(map(len, subsets)) for split, subsets in data.splits.items()}
 
 
-def test_a_year_leaves_out_pairs_without_a_score(senteval: Path) -> None:
+def test_a_year_leaves_out_pairs_without_a_score(senteval):
     data = load_sts("STS13", senteval)
     assert sizes(data) == {"test": [2, 2, 2]}
     subset = data.split("test")[0]
@@ -27,7 +25,7 @@ def test_a_year_leaves_out_pairs_without_a_score(senteval: Path) -> None:
     assert subset.sentences2 == ("The first .", 'Third."')
 
 
-def test_stsb_and_sick_have_three_splits(senteval: Path) -> None:
+def test_stsb_and_sick_have_three_splits(senteval):
     stsb = load_sts("STSB", str(senteval))
     assert sizes(stsb) == {"train": [2], "dev": [3], "test": [4]}
     assert stsb.split("dev")[0].scores.tolist() == [0.5, 1.5, 5.0]
@@ -42,7 +40,7 @@ def test_stsb_and_sick_have_three_splits(senteval: Path) -> None:
     ("file", "header"),
     [("LCQMC.valid.data", []), ("LCQMC.dev.tsv", ["text_a\ttext_b\tlabel"])],
 )
-def test_chinese_layouts(tmp_path: Path, file: str, header: list[str]) -> None:
+def test_chinese_layouts(tmp_path, file, header):
     write(tmp_path / "LCQMC" / file, *header, '喜欢"打\t篮球\t1', "", "你\t好\t0")
     data = load_sts("LCQMC", tmp_path)
     assert sizes(data) == {"dev": [2]}
@@ -50,7 +48,7 @@ def test_chinese_layouts(tmp_path: Path, file: str, header: list[str]) -> None:
     assert data.split("dev")[0].scores.tolist() == [1, 0]
 
 
-def test_chinese_lines_without_three_fields_are_left_out(tmp_path: Path) -> None:
+def test_chinese_lines_without_three_fields_are_left_out(tmp_path):
     lines = ["a\tb\t1", "short\t0", "\tb\t1", "a\tb\t", "a\tb\t0\tmore", " c\td\t0 "]
     write(tmp_path / "ATEC" / "ATEC.test.data", *lines)
     with pytest.warns(FlowbertWarning, match="4 of 6 lines do not have three fields"):
@@ -62,7 +60,7 @@ def test_chinese_lines_without_three_fields_are_left_out(tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("hub_cache")
-def test_local_copies_of_hub_tasks(tmp_path: Path) -> None:
+def test_local_copies_of_hub_tasks(tmp_path):
     table = pa.table(
         [["x  a", "b"], ["c", "d"], [2.5, 1.0]], ["sentence1", "sentence2", "score"]
     )
@@ -78,7 +76,7 @@ def test_local_copies_of_hub_tasks(tmp_path: Path) -> None:
     assert sizes(load_sts("STS12", f"hub:{tmp_path}")) == {"test": [2]}
 
 
-def test_a_file_of_pairs_is_a_task(tmp_path: Path) -> None:
+def test_a_file_of_pairs_is_a_task(tmp_path):
     path = write(
         tmp_path / "own.csv", "s,left,right,id", "-3,A  dog.,b,", "1e2,c,d,", ",,,"
     )
@@ -101,7 +99,7 @@ COUNTS = {
 
 @pytest.mark.real
 @pytest.mark.parametrize("name", COUNTS)
-def test_real_counts_are_those_of_the_protocol(real: Path, name: str) -> None:
+def test_real_counts_are_those_of_the_protocol(real, name):
     data = load_sts(name, real / "data" / "senteval")
     assert [size for part in sizes(data).values() for size in part] == COUNTS[name]
     sentences = data.sentences()
@@ -118,12 +116,7 @@ def test_real_counts_are_those_of_the_protocol(real: Path, name: str) -> None:
         ("0 1", [0, 5], (0, 5)),
     ],
 )
-def test_the_score_range_of_own_files(
-    scores: str,
-    given: list[float] | None,
-    expected: tuple[float, float],
-    tmp_path: Path,
-) -> None:
+def test_the_score_range_of_own_files(scores, given, expected, tmp_path):
     lines = [f"a,b,{score}" for score in scores.split()]
     path = write(tmp_path / "own.csv", "sentence1,sentence2,score", *lines)
     data = load_sts(str(path), score_range=given)
@@ -131,7 +124,7 @@ def test_the_score_range_of_own_files(
     assert data.relative(np.array(expected)).tolist() == [0, 1]
 
 
-def test_the_score_range_of_named_tasks(senteval: Path) -> None:
+def test_the_score_range_of_named_tasks(senteval):
     write(senteval / "BQ" / "BQ.test.data", "a\tb\t1", "c\td\t0")
     ranges = {
         "SAMPLE": (0, 5),

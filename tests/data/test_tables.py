@@ -5,8 +5,7 @@ import gzip
 import io
 import json
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -21,7 +20,7 @@ from flowbert.errors import FlowbertWarning
 TEXTS = ["a, b", 'say "hi"', "2020-01-01", "NULL", "long " * 30_000 + "end"]
 
 
-def encode(texts: list[str], kind: str) -> bytes:
+def encode(texts, kind):
     """A table with the columns text and score, and with blank lines where there are lines."""
     rows = [(text, str(score)) for score, text in enumerate(texts)]
     if kind == "parquet":
@@ -46,7 +45,7 @@ def encode(texts: list[str], kind: str) -> bytes:
 @pytest.mark.parametrize(
     "name", ["a.csv", "A.CSV.gz", "a.tsv", "a.jsonl.gz", "a.parquet"]
 )
-def test_every_format_gives_the_same_rows(tmp_path: Path, name: str) -> None:
+def test_every_format_gives_the_same_rows(tmp_path, name):
     data = encode(TEXTS, name.lower().split(".")[1])
     path = tmp_path / name
     path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
@@ -63,16 +62,14 @@ CHARACTERS = st.characters(codec="utf-8", exclude_characters="\0")
 @settings(max_examples=25, deadline=None)
 @given(texts=st.lists(st.text(CHARACTERS).filter(str.strip), min_size=1, max_size=4))
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_any_text_comes_back(
-    tmp_path_factory: pytest.TempPathFactory, kind: str, texts: list[str]
-) -> None:
+def test_any_text_comes_back(tmp_path_factory, kind, texts):
     path = tmp_path_factory.getbasetemp() / f"any.{kind}"
     path.write_bytes(encode(texts, kind))
     rows = read_table(path, ["text"])
     assert [row.text("text") for row in rows] == [text.strip() for text in texts]
 
 
-def texts_of(signs: str) -> st.SearchStrategy[list[str]]:
+def texts_of(signs):
     text = st.text(f'ab" {signs}', max_size=6).filter(str.strip)
     return st.lists(text, min_size=1, max_size=4)
 
@@ -84,12 +81,7 @@ def texts_of(signs: str) -> st.SearchStrategy[list[str]]:
     quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
     columns=st.sampled_from([["text"], ["text", "score"], ["score", "text"]]),
 )
-def test_a_tsv_of_pandas_comes_back(
-    tmp_path_factory: pytest.TempPathFactory,
-    texts: list[str],
-    quoting: Literal[0, 1],
-    columns: list[str],
-) -> None:
+def test_a_tsv_of_pandas_comes_back(tmp_path_factory, texts, quoting, columns):
     path = tmp_path_factory.getbasetemp() / "pandas.tsv"
     frame = pd.DataFrame({"text": texts, "score": range(len(texts))})
     frame[columns].to_csv(path, sep="\t", index=False, quoting=quoting)
@@ -110,9 +102,7 @@ PLAIN = [
 
 
 @pytest.mark.parametrize(("texts", "line"), PLAIN)
-def test_quotes_in_a_tsv_are_characters(
-    texts: list[str], line: int | None, tmp_path: Path
-) -> None:
+def test_quotes_in_a_tsv_are_characters(texts, line, tmp_path):
     path = tmp_path / "plain.tsv"
     rows = [f"{text}\t1" for text in texts]
     path.write_text("\n".join(["text\tscore", *rows]))
@@ -124,6 +114,6 @@ def test_quotes_in_a_tsv_are_characters(
     assert [row.text("text") for row in found] == texts
 
 
-def test_half_a_character_becomes_a_question_mark(tmp_path: Path) -> None:
+def test_half_a_character_becomes_a_question_mark(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"text": "\\ud83d\\ude42 \\ud83d"}\n')
     assert read_table(tmp_path / "a.jsonl")[0].text("text") == "\U0001f642 ?"

@@ -8,7 +8,7 @@ import pytest
 from flowbert.data.text_files import as_list, expand_files, read_lines
 
 
-def test_paths_with_commas_are_one_item(tmp_path: Path) -> None:
+def test_paths_with_commas_are_one_item(tmp_path):
     folder = tmp_path / "a,b"
     (folder / "c, d").mkdir(parents=True)
     (folder / "e,f.csv").write_text("x\n")
@@ -24,7 +24,7 @@ def test_paths_with_commas_are_one_item(tmp_path: Path) -> None:
     assert expand_files(tmp_path / "x[1].txt") == [tmp_path / "x[1].txt"]
 
 
-def test_files_of_globs_and_lists_in_order(tmp_path: Path) -> None:
+def test_files_of_globs_and_lists_in_order(tmp_path):
     for name in ("10.txt", "9.txt", "c.txt", "sub/d.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x\n")
@@ -33,7 +33,7 @@ def test_files_of_globs_and_lists_in_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
-def test_lines_end_with_line_feeds_only(tmp_path: Path, name: str) -> None:
+def test_lines_end_with_line_feeds_only(tmp_path, name):
     data = "\ufeffone\u2028 \r\n\n\x0btwo\rthree".encode()
     path = tmp_path / name
     path.write_bytes(gzip.compress(data) if name.endswith("gz") else data)

@@ -1,7 +1,6 @@
 """Networks that the tests of this room share."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,11 +11,11 @@ from flowbert.encoders.backbone import warn_of_bfloat16
 
 
 @pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def tiny(tmp_path_factory):
     """Folder of a random checkpoint by kind of network, written once."""
     folder = tmp_path_factory.mktemp("tiny")
 
-    def written(kind: str) -> Path:
+    def written(kind):
         path = folder / kind
         return path if path.is_dir() else write_tiny(path, kind)
 
@@ -24,17 +23,17 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 
 @pytest.fixture
-def folder(tiny: Callable[[str], Path], tmp_path: Path) -> Path:
+def folder(tiny, tmp_path):
     """A copy of a random BERT, to be changed."""
     return Path(shutil.copytree(tiny("bert"), tmp_path / "bert"))
 
 
 @pytest.fixture(scope="session")
-def bert(tiny: Callable[[str], Path]) -> SentenceEncoder:
+def bert(tiny):
     """A random BERT."""
     return SentenceEncoder(tiny("bert"))
 
 
 @pytest.fixture(autouse=True)
-def _ask_again() -> None:
+def _ask_again():
     warn_of_bfloat16.cache_clear()

@@ -1,20 +1,15 @@
 """Layers that are not read are not computed; several batches are computed at a time."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 import transformers
-from torch import Tensor, nn
+from torch import nn
 
 from encoders.tiny import CONFIGS, SENTENCES, tiny_network
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.batches import SHAREABLE, workers
 
-Tiny = Callable[[str], Path]
 TRANSFORMERS_4 = transformers.__version__.startswith("4.")
 KINDS = [kind for kind in CONFIGS if kind != "qwen2"]  # its tokenizer is one of its own
 # ALBERT repeats one block, and XLNet's blocks have tokens in the first dimension.
@@ -22,11 +17,11 @@ WHOLE = ("albert", "xlnet")
 DIFFERENT = (*WHOLE, "bert", "deberta-v2", "gpt2", "llama", "modernbert")
 
 
-def count_blocks(encoder: SentenceEncoder) -> list[int]:
+def count_blocks(encoder):
     """Indices of the blocks that are computed from now on."""
-    network: Any = encoder.backbone.network
+    network = encoder.backbone.network
     lists = [m for m in network.modules() if isinstance(m, nn.ModuleList)]
-    computed: list[int] = []
+    computed = []
     (blocks,) = [each for each in lists if len(each) == encoder.num_layers]
     for number, block in enumerate(blocks):
         block.register_forward_hook(lambda *_, n=number: computed.append(n))
@@ -34,7 +29,7 @@ def count_blocks(encoder: SentenceEncoder) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "albert"])
-def test_blocks_above_the_layers_read_are_not_computed(kind: str, tiny: Tiny) -> None:
+def test_blocks_above_the_layers_read_are_not_computed(kind, tiny):
     opened = SentenceEncoder(tiny(kind))
     features = opened.tokenize(SENTENCES)
     with torch.no_grad():
@@ -52,7 +47,7 @@ def test_blocks_above_the_layers_read_are_not_computed(kind: str, tiny: Tiny) ->
 
 
 @pytest.mark.parametrize("kind", DIFFERENT)
-def test_higher_layers_are_read_from_the_same_network(kind: str, tiny: Tiny) -> None:
+def test_higher_layers_are_read_from_the_same_network(kind, tiny):
     encoder = SentenceEncoder(tiny(kind), layers=0)
     lowest = encoder.encode(SENTENCES)
     whole = SentenceEncoder(tiny(kind))
@@ -66,8 +61,8 @@ def test_higher_layers_are_read_from_the_same_network(kind: str, tiny: Tiny) -> 
 
 
 @pytest.mark.parametrize("kind", DIFFERENT)
-def test_training_of_lower_layers(kind: str, tiny: Tiny) -> None:
-    def gradients(top: int | None) -> list[Tensor | None]:
+def test_training_of_lower_layers(kind, tiny):
+    def gradients(top):
         torch.manual_seed(0)  # of dropout
         encoder = SentenceEncoder(tiny(kind), layers=1, frozen=False)
         features = encoder.tokenize(SENTENCES)
@@ -86,13 +81,13 @@ def test_training_of_lower_layers(kind: str, tiny: Tiny) -> None:
 
 
 @pytest.fixture
-def set_threads() -> Any:
+def set_threads():
     before = torch.get_num_threads()
     yield torch.set_num_threads
     torch.set_num_threads(before)
 
 
-def test_threads_do_not_change_a_bit(set_threads: Callable[[int], None]) -> None:
+def test_threads_do_not_change_a_bit(set_threads):
     encoder = SentenceEncoder("builtin-sample")
     texts = [f"{' '.join(['a dog runs'] * (1 + n % 5))} {n}" for n in range(40)]
     set_threads(1)
@@ -103,22 +98,20 @@ def test_threads_do_not_change_a_bit(set_threads: Callable[[int], None]) -> None
         assert np.array_equal(encoder.encode(texts, batch_tokens=60), expected)
 
 
-CHANGING: dict[str, dict[str, Any]] = {
+CHANGING = {
     "big_bird": {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32},
     "rwkv": {"hidden_size": 16, "attention_hidden_size": 16, "rescale_every": 1},
 }
 
 
 @pytest.mark.parametrize("kind", [*SHAREABLE, *CHANGING])
-def test_a_network_that_writes_while_it_computes_gets_one_worker(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_network_that_writes_while_it_computes_gets_one_worker(kind, monkeypatch):
     monkeypatch.setattr("encoders.tiny.CONFIGS", CONFIGS | CHANGING)
     network = tiny_network(kind)
     written = set()
     set_attribute = nn.Module.__setattr__
 
-    def record(module: nn.Module, name: str, value: Any) -> None:
+    def record(module, name, value):
         written.add(name)
         set_attribute(module, name, value)
 
@@ -138,10 +131,10 @@ def test_a_network_that_writes_while_it_computes_gets_one_worker(
     assert (workers(network) == 1) == bool(written)
 
 
-def test_moving_positions_and_other_devices_get_one_worker() -> None:
+def test_moving_positions_and_other_devices_get_one_worker():
     assert workers(tiny_network("llama")) > 1
     rope = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
     name = "rope_scaling" if TRANSFORMERS_4 else "rope_parameters"
-    options: dict[str, Any] = {name: rope}
+    options = {name: rope}
     assert workers(tiny_network("llama", **options)) == 1
     assert workers(tiny_network("bert").to("meta")) == 1

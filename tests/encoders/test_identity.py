@@ -1,11 +1,6 @@
 """Cached vectors are those of what an encoder is now, and never come under another one's name."""
 
-import copy
 import json
-import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -28,8 +23,6 @@ from flowbert.encoders import (
     digests_reused,
     load_encoder,
 )
-from flowbert.encoders.backbone import Backbone
-from flowbert.io import digest_tensors
 from flowbert.vectors import EmbeddingCache
 from helpers import refused
 
@@ -39,126 +32,114 @@ pytestmark = pytest.mark.filterwarnings("ignore:sentences. some are longer")
 TEXTS = [*SENTENCES, "The CAT sleeps", "big " * 30]
 
 
-def weight(encoder: Any) -> nn.Parameter:
+def weight(encoder):
     """A matrix that decides all vectors."""
-    parameters: Any = dict(encoder.backbone.network.named_parameters())
-    matrix: nn.Parameter = parameters["encoder.layer.0.output.dense.weight"]
-    return matrix
+    parameters = dict(encoder.backbone.network.named_parameters())
+    return parameters["encoder.layer.0.output.dense.weight"]
 
 
-def block(encoder: Any) -> Any:
+def block(encoder):
     return encoder.backbone.network.encoder.layer[0]
 
 
-def in_place(encoder: Any) -> None:
+def in_place(encoder):
     weight(encoder).data.mul_(1.5)
 
 
-def other_data(encoder: Any) -> None:
+def other_data(encoder):
     weight(encoder).data = weight(encoder).data * 1.5
 
 
-def assigned(encoder: Any) -> None:
+def assigned(encoder):
     other = tiny_network("bert", seed=1)
-    other.pooler = None  # type: ignore[assignment]
+    other.pooler = None
     encoder.backbone.network.load_state_dict(other.state_dict(), assign=True)
 
 
-def other_network(encoder: Any) -> None:
+def other_network(encoder):
     encoder.backbone.network = tiny_network("bert", seed=2)
 
 
-def other_configuration(encoder: Any) -> None:
+def other_configuration(encoder):
     network = tiny_network("bert", hidden_act="relu")
     network.load_state_dict(encoder.backbone.network.state_dict(), strict=False)
     encoder.backbone.network = network
 
 
-def numpy_view(encoder: Any) -> None:
+def numpy_view(encoder):
     weight(encoder).detach().numpy()[:] *= 1.5
 
 
-def other_normalizer(encoder: Any) -> None:
+def other_normalizer(encoder):
     backend = encoder.backbone.tokenizer.backend_tokenizer
     backend.normalizer = normalizers.Lowercase()
 
 
-def new_word(encoder: Any) -> None:
+def new_word(encoder):
     encoder.backbone.tokenizer.add_tokens(["CAT"])
 
 
-def other_epsilon(encoder: Any) -> None:
+def other_epsilon(encoder):
     block(encoder).output.LayerNorm.eps = 0.5
 
 
-def other_activation(encoder: Any) -> None:
+def other_activation(encoder):
     block(encoder).intermediate.intermediate_act_fn = nn.ReLU()
 
 
-def activation_of_ones_own(encoder: Any) -> None:
+def activation_of_ones_own(encoder):
     block(encoder).intermediate.intermediate_act_fn.forward = lambda rows: rows.relu()
 
 
-def second_activation_of_ones_own(encoder: Any) -> None:
-    block(encoder).intermediate.intermediate_act_fn.forward = lambda rows: -rows.relu()
-
-
-def other_scaling(encoder: Any) -> None:
-    attention = block(encoder).attention.self
-    if not hasattr(attention, "scaling"):
-        pytest.skip("before transformers 5, the size of a head gives the scale")
-    attention.scaling = 3.0
-
-
-def constant_of_ones_own(encoder: Any) -> None:
+def constant_of_ones_own(encoder):
     output = block(encoder).output
     output.factor = torch.tensor(3.0)
     dense = type(output.dense).forward
     output.dense.forward = lambda rows: dense(output.dense, rows) * output.factor
 
 
-def other_positions(encoder: Any) -> None:
+def other_positions(encoder):
     encoder.backbone.network.embeddings.position_ids.add_(7)
 
 
-def hook(encoder: Any) -> None:
-    def double(_: nn.Module, __: Any, output: Any) -> Any:
+def hook(encoder):
+    def double(_, __, output):
         return output * 2
 
     block(encoder).output.register_forward_hook(double)
 
 
-def own_forward(encoder: Any) -> None:
+def own_forward(encoder):
     block(encoder).output.forward = lambda _, skipped: -skipped
 
 
-def added_module(encoder: Any) -> None:
+def added_module(encoder):
     dense = block(encoder).output.dense
     block(encoder).output.dense = nn.Sequential(dense, nn.ReLU())
 
 
-def other_length(encoder: Any) -> None:
+def other_length(encoder):
     encoder.max_length = 9
 
 
-def other_prompt(encoder: Any) -> None:
+def other_prompt(encoder):
     encoder.template = "the {}"
 
 
-def other_layers(encoder: Any) -> None:
+def other_layers(encoder):
     encoder.layers = (1,)
 
 
-def other_pooling(encoder: Any) -> None:
+def other_pooling(encoder):
     encoder.pooling = encoder.variant(pooling="max").pooling
 
 
-def other_side(encoder: Any) -> None:
+def other_side(encoder):
     encoder.backbone.tokenizer.truncation_side = "left"
     encoder.max_length = 9
 
 
-CHANGES: list[Callable[[Any], None]] = [
+CHANGES = [
     in_place,
     other_data,
     assigned,
@@ -170,8 +151,6 @@ CHANGES: list[Callable[[Any], None]] = [
     other_epsilon,
     other_activation,
     activation_of_ones_own,
-    second_activation_of_ones_own,
-    other_scaling,
     constant_of_ones_own,
     other_positions,
     hook,
@@ -185,14 +164,12 @@ CHANGES: list[Callable[[Any], None]] = [
 ]
 
 
-def far(first: Any, second: Any) -> bool:
+def far(first, second):
     return bool(np.abs(first - second).max() > 10 * TOLERANCE)
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_cached_vectors_are_those_of_the_changed_encoder(
-    change: Callable[[Any], None], folder: Path, tmp_path: Path
-) -> None:
+def test_cached_vectors_are_those_of_the_changed_encoder(change, folder, tmp_path):
     store, memory = tmp_path / "store", EmbeddingCache(folder=False)
     encoder = SentenceEncoder(folder)
     plain = encoder.encode(TEXTS)
@@ -218,18 +195,16 @@ def test_cached_vectors_are_those_of_the_changed_encoder(
         assert_allclose(cache.rows(fresh, TEXTS)[:], plain, rtol=0, atol=TOLERANCE)
 
 
-def test_no_two_changes_share_vectors(folder: Path, tmp_path: Path) -> None:
+def test_no_two_changes_share_vectors(folder, tmp_path):
     """Each change in an encoder of its own, all with one store."""
     for change in CHANGES:
-        if change is other_scaling:
-            continue  # not in all versions
         encoder = SentenceEncoder(folder)
         change(encoder)
         vectors = EmbeddingCache(tmp_path).rows(encoder, TEXTS)[:]
         assert_allclose(vectors, encoder.encode(TEXTS), rtol=0, atol=TOLERANCE)
 
 
-def test_averaged_layers_follow_their_network(folder: Path, tmp_path: Path) -> None:
+def test_averaged_layers_follow_their_network(folder, tmp_path):
     for change in (numpy_view, other_epsilon, other_network, other_prompt):
         averaged = SentenceEncoder(folder).variant(layers=(1, 3), by_layer=True)
         EmbeddingCache(tmp_path).fill([averaged], TEXTS)
@@ -238,29 +213,29 @@ def test_averaged_layers_follow_their_network(folder: Path, tmp_path: Path) -> N
         assert_allclose(vectors, averaged.encode(TEXTS), rtol=0, atol=TOLERANCE)
 
 
-def words_in_place(encoder: Any) -> None:
+def words_in_place(encoder):
     encoder.vectors[:] *= np.arange(1, 4)
 
 
-def other_rows(encoder: Any) -> None:
+def other_rows(encoder):
     encoder.words["cat"], encoder.words["dog"] = (
         encoder.words["dog"],
         encoder.words["cat"],
     )
 
 
-def other_words(encoder: Any) -> None:
+def other_words(encoder):
     encoder.words["bird"] = encoder.words.pop("cat")
 
 
-def other_weights(encoder: Any) -> None:
+def other_weights(encoder):
     encoder.token_weights = torch.tensor([1.0, 3.0], dtype=torch.float64)
 
 
 @pytest.mark.parametrize(
     "change", [words_in_place, other_rows, other_words, other_weights]
 )
-def test_changed_word_vectors(change: Callable[[Any], None], tmp_path: Path) -> None:
+def test_changed_word_vectors(change, tmp_path):
     path = tmp_path / "words.txt"
     path.write_text("cat 1 2 3\ndog 3 1 1\n")
     texts = ["cat dog dog", "cat", "dog"]
@@ -276,15 +251,15 @@ def test_changed_word_vectors(change: Callable[[Any], None], tmp_path: Path) -> 
     assert_array_equal(cache.rows(fresh, texts)[:], plain)
 
 
-def dense_in_place(encoder: Any) -> None:
+def dense_in_place(encoder):
     next(encoder.model[2].parameters()).data.mul_(2)
 
 
-def other_dense_activation(encoder: Any) -> None:
+def other_dense_activation(encoder):
     encoder.model[2].activation_function = nn.Sigmoid()
 
 
-def default_prompt(encoder: Any) -> None:
+def default_prompt(encoder):
     encoder.model.prompts = {"query": "the big "}
     encoder.model.default_prompt_name = "query"
 
@@ -292,9 +267,7 @@ def default_prompt(encoder: Any) -> None:
 @pytest.mark.parametrize(
     "change", [dense_in_place, other_dense_activation, default_prompt]
 )
-def test_a_changed_folder_of_sentence_transformers(
-    change: Callable[[Any], None], folder: Path, tmp_path: Path
-) -> None:
+def test_a_changed_folder_of_sentence_transformers(change, folder, tmp_path):
     pytest.importorskip("sentence_transformers")
     pooling = ("Pooling", {"pooling_mode_mean_tokens": True})
     dense = ("Dense", {"in_features": 16, "out_features": 6, "bias": False})
@@ -311,9 +284,7 @@ def test_a_changed_folder_of_sentence_transformers(
     assert_allclose(fresh, plain, rtol=0, atol=TOLERANCE)
 
 
-def test_files_that_change_after_loading_are_not_those_of_the_model(
-    folder: Path,
-) -> None:
+def test_files_that_change_after_loading_are_not_those_of_the_model(folder):
     pytest.importorskip("sentence_transformers")
     dense = ("Dense", {"in_features": 16, "out_features": 6, "bias": False})
     add_modules(folder, ("Pooling", {}), dense)
@@ -328,9 +299,7 @@ def test_files_that_change_after_loading_are_not_those_of_the_model(
 @pytest.mark.parametrize(
     "kind", [*[kind for kind in CONFIGS if kind != "qwen2"], "big_bird", "starcoder2"]
 )
-def test_a_network_as_it_was_loaded_has_no_changed_settings(
-    kind: str, tiny: Callable[[str], Path]
-) -> None:
+def test_a_network_as_it_was_loaded_has_no_changed_settings(kind, tiny):
     """Identities hold weights, configuration and tokenizer alone, before and after a pass."""
     encoder = SentenceEncoder(tiny(kind))
     state = torch.get_rng_state()
@@ -339,34 +308,3 @@ def test_a_network_as_it_was_loaded_has_no_changed_settings(
     encoder.encode(SENTENCES)
     assert encoder.identity == before
     assert "changed" not in before
-
-
-def test_a_network_of_ones_own_class_names_its_settings(
-    tiny: Callable[[str], Path],
-) -> None:
-    network: Any = SentenceEncoder(tiny("bert")).backbone.network
-    tokenizer = SentenceEncoder(tiny("bert")).backbone.tokenizer
-    altered = copy.deepcopy(network)
-    altered.encoder.layer[0].output.LayerNorm.eps = 0.5
-    assert (
-        Backbone(altered, tokenizer).digests != Backbone(network, tokenizer).digests
-    ), "what was altered before it came here"
-
-
-@pytest.mark.slow
-@pytest.mark.real
-def test_an_identity_is_cheap_beside_a_pass(real: Path) -> None:
-    """Measured: 48 ms beside 4.9 s for 600 sentences on one busy core (medians)."""
-    encoder = SentenceEncoder(real / "models" / "minilm-mlm")
-    texts = [f"{text} {number}" for number, text in enumerate(SENTENCES * 120)]
-    assert encoder.identity["weights"] == digest_tensors(
-        encoder.backbone.network.state_dict()
-    )
-
-    def seconds(call: Callable[[], Any]) -> float:
-        start = time.perf_counter()
-        call()
-        return time.perf_counter() - start
-
-    identity = min(seconds(lambda: encoder.identity) for _ in range(5))
-    assert identity < seconds(lambda: encoder.encode(texts)) / 10

@@ -1,5 +1,3 @@
-from typing import Any
-
 import pytest
 
 from flowbert.encoders.layers import expand_layers, name_layers, resolve_layers
@@ -20,16 +18,16 @@ from flowbert.errors import UserError
         ([4, -1, 0], (4, 12, 0)),
     ],
 )
-def test_names_and_numbers(spec: Any, layers: tuple[int, ...]) -> None:
+def test_names_and_numbers(spec, layers):
     assert resolve_layers(spec, 12) == layers
     assert resolve_layers(name_layers(layers, 12), 12) == layers
 
 
-def test_first_and_last_are_one_layer_in_a_network_of_one_block() -> None:
+def test_first_and_last_are_one_layer_in_a_network_of_one_block():
     assert resolve_layers("first_last", 1) == (1,)
 
 
-def test_expanded_sets_come_once() -> None:
+def test_expanded_sets_come_once():
     assert len(expand_layers(["singles", "pairs", "triples"], 6)) == 7 + 21 + 35
     assert expand_layers(["first_last", [3, 1], "last"], 3) == [(1, 3), (3,)]
 
@@ -48,7 +46,7 @@ def test_expanded_sets_come_once() -> None:
         ([[1]], "[[1]]"),
     ],
 )
-def test_wrong_layers(spec: Any, part: str) -> None:
+def test_wrong_layers(spec, part):
     with pytest.raises(UserError, match=r"^layers: ") as caught:
         resolve_layers(spec, 12)
     assert part in str(caught.value)

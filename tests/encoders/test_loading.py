@@ -4,7 +4,6 @@ import json
 import random
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +23,9 @@ from transformers import (
 )
 
 from encoders.tiny import (
-    DECODERS,
     SENTENCES,
     TOLERANCE,
     add_modules,
-    tiny_network,
     word_tokenizer,
 )
 from flowbert.encoders import (
@@ -39,7 +36,6 @@ from flowbert.encoders import (
     load_encoder,
     open_encoders,
 )
-from flowbert.encoders.backbone import Backbone
 from flowbert.encoding import encode
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments.plan import parse_candidates
@@ -51,7 +47,6 @@ from helpers import use_hub_cache
 # Some of the texts are cut on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:sentences. some are longer")
 
-Tiny = Callable[[str], Path]
 SPARSE_MODULES = "sentence_transformers.sparse_encoder.models"
 MEAN = ("Pooling", {"pooling_mode_mean_tokens": True})
 CLS = ("Pooling", {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False})
@@ -71,7 +66,7 @@ JSON_FILES = [
 ]
 
 
-def refused(path: object, part: str, **options: Any) -> None:
+def refused(path, part, **options):
     """Loading fails with one line that has this part."""
     with pytest.raises(UserError) as caught:
         load_encoder(str(path), **options)
@@ -79,7 +74,7 @@ def refused(path: object, part: str, **options: Any) -> None:
     assert "\n" not in str(caught.value)
 
 
-def update(path: Path, **entries: Any) -> None:
+def update(path, **entries):
     path.write_text(json.dumps(json.loads(path.read_text()) | entries))
 
 
@@ -89,12 +84,12 @@ def update(path: Path, **entries: Any) -> None:
 @pytest.mark.parametrize(
     "path", ["", "./nothing", "~/nothing", "a/b/c", "some/bert", "brt@v2"]
 )
-def test_no_such_encoder(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_such_encoder(path, monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     refused(path, f"encoder: received {path!r}")
 
 
-def drop_weights(folder: Path, pattern: str) -> None:
+def drop_weights(folder, pattern):
     weights = load_file(folder / "model.safetensors")
     kept = {
         name: tensor for name, tensor in weights.items() if not re.search(pattern, name)
@@ -103,25 +98,25 @@ def drop_weights(folder: Path, pattern: str) -> None:
     save_file(kept, folder / "model.safetensors", {"format": "pt"})
 
 
-def resize_a_weight(folder: Path) -> None:
+def resize_a_weight(folder):
     weights = load_file(folder / "model.safetensors")
     weights["encoder.layer.0.output.dense.bias"] = torch.zeros(3)
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
 
 
-def add_code(folder: Path) -> None:
+def add_code(folder):
     code = {"AutoConfig": "mine.Config", "AutoModel": "mine.Model"}
     update(folder / "config.json", model_type="mine", auto_map=code)
     (folder / "mine.py").write_text("raise SystemExit('ran')")
 
 
-def add_words(folder: Path) -> None:
+def add_words(folder):
     tokenizer = word_tokenizer()
     tokenizer.add_tokens([f"word{number}" for number in range(9)])
     tokenizer.save_pretrained(folder)
 
 
-DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
+DAMAGES = {
     "no configuration": (
         lambda folder: (folder / "config.json").unlink(),
         "cannot be loaded",
@@ -159,19 +154,19 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_bad_folders(name: str, folder: Path) -> None:
+def test_bad_folders(name, folder):
     damage, part = DAMAGES[name]
     damage(folder)
     refused(folder, part)
 
 
-def test_a_decoder_without_an_end_token(tiny: Tiny, tmp_path: Path) -> None:
+def test_a_decoder_without_an_end_token(tiny, tmp_path):
     folder = shutil.copytree(tiny("gpt2"), tmp_path / "gpt2")
     update(folder / "tokenizer_config.json", eos_token=None)
     refused(folder, "padding or end token")
 
 
-def test_a_missing_pooler_matters_to_cls_pooler_only(folder: Path, tiny: Tiny) -> None:
+def test_a_missing_pooler_matters_to_cls_pooler_only(folder, tiny):
     identity = SentenceEncoder(folder).identity
     drop_weights(folder, "pooler")
     assert SentenceEncoder(folder).identity == identity
@@ -181,10 +176,8 @@ def test_a_missing_pooler_matters_to_cls_pooler_only(folder: Path, tiny: Tiny) -
         SentenceEncoder(folder).variant(pooling="cls_pooler")
 
 
-def test_a_masked_language_model_loads_in_silence(
-    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    model: Any = AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(folder))  # type: ignore[no-untyped-call]
+def test_a_masked_language_model_loads_in_silence(folder, tmp_path, capfd):
+    model = AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(folder))
     model.half().save_pretrained(tmp_path / "mlm")
     AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path / "mlm")
     capfd.readouterr()
@@ -198,9 +191,7 @@ def test_a_masked_language_model_loads_in_silence(
 NAMES = ["Qwen2.5-0.5B", "a,b", "v1.txt", "of.vec", "last", "a b", "x[1]", "o:n@e", "*"]
 
 
-def test_folders_and_runs_of_any_name(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folders_and_runs_of_any_name(folder, tmp_path, monkeypatch):
     encoder = SentenceEncoder(folder)
     vectors = encoder.encode(SENTENCES)
     fitted = Whitening(2, shrinkage=0.1).fit(vectors)
@@ -231,9 +222,7 @@ def test_folders_and_runs_of_any_name(
 # ------------------------------------------------------------- encoders trained here
 
 
-def test_a_trained_encoder_is_used_as_it_was_trained(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_a_trained_encoder_is_used_as_it_was_trained(folder, tmp_path):
     settings: dict[str, Any] = {
         "layers": [1, 3],
         "pooling": "idf:cls=2",
@@ -251,7 +240,7 @@ def test_a_trained_encoder_is_used_as_it_was_trained(
         assert_allclose(
             again.encode(SENTENCES), encoder.encode(SENTENCES), atol=TOLERANCE
         )
-    plain: Any = AutoTokenizer.from_pretrained(tmp_path / "run/model/encoder")
+    plain = AutoTokenizer.from_pretrained(tmp_path / "run/model/encoder")
     assert len(plain("cat " * 50)["input_ids"]) == 52
     SentenceEncoder(tmp_path / "run", pooling="idf:cls=2")
     with pytest.warns(
@@ -268,9 +257,7 @@ def test_a_trained_encoder_is_used_as_it_was_trained(
         *("model.safetensors", "token_weights.safetensors"),
     ],
 )
-def test_a_changed_file_of_a_trained_encoder_is_damage(
-    file: str, folder: Path, tmp_path: Path
-) -> None:
+def test_a_changed_file_of_a_trained_encoder_is_damage(file, folder, tmp_path):
     trained = tmp_path / "trained"
     SentenceEncoder(folder, pooling="idf", count_over=SENTENCES).save(trained)
     content = (trained / file).read_bytes()
@@ -340,7 +327,7 @@ FOLDERS |= BY_LIBRARY
 
 
 @pytest.mark.parametrize(("number", "name"), [*enumerate(FOLDERS)])
-def test_a_folder_says_how_it_is_used(number: int, name: str, folder: Path) -> None:
+def test_a_folder_says_how_it_is_used(number, name, folder):
     sentence_transformers = pytest.importorskip("sentence_transformers")
     modules, transformer = FOLDERS[name]
     add_modules(folder, *modules, **transformer)
@@ -360,9 +347,7 @@ def test_a_folder_says_how_it_is_used(number: int, name: str, folder: Path) -> N
     assert again.identity == encoder.identity
 
 
-def test_settings_that_only_the_library_computes_are_named_where_it_cannot(
-    folder: Path,
-) -> None:
+def test_settings_that_only_the_library_computes_are_named_where_it_cannot(folder):
     sentence_transformers = pytest.importorskip("sentence_transformers")
     add_modules(folder, MEAN)
     settings = folder / "config_sentence_transformers.json"
@@ -378,9 +363,7 @@ def test_settings_that_only_the_library_computes_are_named_where_it_cannot(
         refused(add_modules(folder, *modules, **transformer), part, layers="last")
 
 
-def test_a_final_normalize_is_left_out_with_a_warning(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_a_final_normalize_is_left_out_with_a_warning(folder, tmp_path):
     """Of a folder that the library saves: a release with new settings is noticed here."""
     sentence_transformers = pytest.importorskip("sentence_transformers")
     identity = SentenceEncoder(folder, max_length=20).identity
@@ -395,20 +378,8 @@ def test_a_final_normalize_is_left_out_with_a_warning(
     SentenceEncoder(folder, frozen=False)  # whoever trains it has nothing to know
 
 
-@pytest.mark.parametrize("kind", ["bert", *DECODERS])
-def test_the_last_layer_is_the_last_hidden_state(kind: str) -> None:
-    network = tiny_network(kind, tie_last_hidden_states=False)
-    encoder = SentenceEncoder(Backbone(network, word_tokenizer()), pooling="last_token")
-    features = encoder.tokenize(SENTENCES[:1])
-    with torch.no_grad():
-        state = network(**features).last_hidden_state[:, -1]
-    assert_allclose(encoder.encode(SENTENCES[:1]), state.numpy(), atol=TOLERANCE)
-
-
 @pytest.mark.parametrize("name", ["0_BERT", "0_Transformer"])
-def test_an_older_folder_has_the_transformer_in_a_folder(
-    name: str, folder: Path
-) -> None:
+def test_an_older_folder_has_the_transformer_in_a_folder(name, folder):
     add_modules(folder, MEAN, max_seq_length=7)
     expected = load_encoder(folder)
     files = [path for path in folder.iterdir() if path.is_file()]
@@ -424,7 +395,7 @@ def test_an_older_folder_has_the_transformer_in_a_folder(
     assert encoder.identity == expected.identity
 
 
-OTHER_MODELS: dict[str, tuple[Callable[[Path], Any], str]] = {
+OTHER_MODELS = {
     "adapter": (
         lambda folder: (folder / "adapter_config.json").write_text("{}"),
         "adapter_config.json",
@@ -455,14 +426,14 @@ OTHER_MODELS: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", OTHER_MODELS)
-def test_models_that_are_not_encoders_of_sentences(name: str, folder: Path) -> None:
+def test_models_that_are_not_encoders_of_sentences(name, folder):
     change, part = OTHER_MODELS[name]
     change(folder)
     refused(folder, part)
     refused(folder, part, layers="last", pooling="mean")
 
 
-def test_a_limit_is_that_of_tokenizer_or_positions(folder: Path) -> None:
+def test_a_limit_is_that_of_tokenizer_or_positions(folder):
     add_modules(folder, MEAN)
     assert SentenceEncoder(folder).max_length == 150
     update(folder / "tokenizer_config.json", model_max_length=40)
@@ -474,9 +445,7 @@ def test_a_limit_is_that_of_tokenizer_or_positions(folder: Path) -> None:
 @pytest.mark.parametrize(
     "settings", [{"layers": "first_last"}, {"pooling": "cls"}, {"frozen": False}]
 )
-def test_dense_modules_are_left_out_where_they_cannot_be(
-    settings: dict[str, Any], folder: Path
-) -> None:
+def test_dense_modules_are_left_out_where_they_cannot_be(settings, folder):
     plain = SentenceEncoder(folder, max_length=150, **settings)
     add_modules(folder, MEAN, DENSE, NORMALIZE)
     with pytest.warns(FlowbertWarning, match="without its modules Dense"):
@@ -485,16 +454,14 @@ def test_dense_modules_are_left_out_where_they_cannot_be(
     assert encoder.dim == 16
 
 
-def test_dense_modules_need_the_package(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dense_modules_need_the_package(folder, monkeypatch):
     add_modules(folder, MEAN, DENSE)
     monkeypatch.setitem(__import__("sys").modules, "sentence_transformers", None)
     refused(folder, "pip install sentence-transformers")
     refused(folder, "max_length: received 9", max_length=9)
 
 
-def test_prompts_that_are_not_pooled(folder: Path) -> None:
+def test_prompts_that_are_not_pooled(folder):
     add_modules(folder, ("Pooling", {"include_prompt": False}))
     refused(folder, "template: received 'a {}'", template="a {}")
     add_modules(folder, ("Pooling", {"include_prompt": 3}))
@@ -522,7 +489,7 @@ VALUES = [
 ]
 
 
-def mutate(value: Any, rng: random.Random) -> Any:
+def mutate(value, rng):
     """A JSON value with one change somewhere in it."""
     if isinstance(value, dict | list) and value and rng.random() < 0.8:
         changed = value.copy()
@@ -537,9 +504,7 @@ def mutate(value: Any, rng: random.Random) -> Any:
 
 @pytest.mark.parametrize("file", JSON_FILES)
 @pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
-def test_changed_json_gives_an_encoder_or_one_line(
-    file: str, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changed_json_gives_an_encoder_or_one_line(file, folder, monkeypatch):
     add_modules(folder, MEAN, NORMALIZE, max_seq_length=20, do_lower_case=True)
     prompts = {"prompts": {"query": "the big "}, "default_prompt_name": "query"}
     (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
@@ -571,7 +536,7 @@ def test_changed_json_gives_an_encoder_or_one_line(
 
 
 @pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "a/../../secret"])
-def test_foreign_names_stay_inside_of_the_folder(name: str, folder: Path) -> None:
+def test_foreign_names_stay_inside_of_the_folder(name, folder):
     settings = {"layers": [3], "pooling": "mean", "max_length": 9, "template": ""}
     settings["skip_first"] = False
     settings["files"] = {name: "00"}
@@ -593,9 +558,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 @pytest.mark.parametrize("trained", [False, True])
-def test_a_cached_model_offline(
-    trained: bool, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cached_model_offline(trained, folder, tmp_path, monkeypatch):
     repository = tmp_path / "hub" / "models--some--bert"
     snapshot = repository / "snapshots" / COMMIT
     if trained:
@@ -627,7 +590,7 @@ def test_a_cached_model_offline(
 # ------------------------------------------------------------------- which class it is
 
 
-def test_a_text_file_holds_word_vectors(tmp_path: Path) -> None:
+def test_a_text_file_holds_word_vectors(tmp_path):
     path = tmp_path / "words.txt"
     path.write_text("the 1 2\ncat 3 4\n")
     encoder = load_encoder(path, pooling="mean", layers=None, dtype="float32")

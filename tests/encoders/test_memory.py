@@ -1,8 +1,5 @@
 """Weights that do not fit into the memory are told before they are loaded."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from encoders.tiny import tiny_network, word_tokenizer
@@ -11,10 +8,8 @@ from flowbert.errors import UserError
 
 
 @pytest.mark.parametrize("shards", ["1GB", "4KB"])
-def test_weights_larger_than_the_memory(
-    shards: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    network: Any = tiny_network("llama")
+def test_weights_larger_than_the_memory(shards, tmp_path, monkeypatch):
+    network = tiny_network("llama")
     network.save_pretrained(tmp_path / "llama", max_shard_size=shards)
     word_tokenizer(decoder=True).save_pretrained(tmp_path / "llama")
     kilobytes = 3 * sum(x.numel() for x in network.parameters()) // 1024

@@ -1,9 +1,6 @@
 """Poolings against their formulas, on vectors of a network and of tokens drawn at random."""
 
-import sys
-from collections.abc import Callable
 from contextlib import nullcontext
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +18,6 @@ from flowbert.encoders.pooling import (
 from flowbert.encoders.token_weights import rank_tokens
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.vectors import EmbeddingCache
-from helpers import refused
 
 CORPUS = [
     "the cat sleeps",
@@ -31,7 +27,7 @@ CORPUS = [
 LENGTHS = [5, 1, 3]
 
 
-def batch() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def batch():
     """Token vectors with NaN in padding, mask, ids."""
     generator = torch.Generator().manual_seed(0)
     mask = torch.arange(5) < torch.tensor(LENGTHS)[:, None]
@@ -41,7 +37,7 @@ def batch() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return tokens, mask.long(), torch.full((3, 5), 7)
 
 
-FORMULAS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+FORMULAS = {
     "mean": lambda x: x.sum(0) / len(x),
     "cls": lambda x: x[0],
     "max": lambda x: torch.stack([row.max() for row in x.T]),
@@ -53,7 +49,7 @@ FORMULAS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 @pytest.mark.parametrize("text", FORMULAS)
-def test_formula_over_real_tokens(text: str) -> None:
+def test_formula_over_real_tokens(text):
     tokens, mask, ids = batch()
     pooled = make_pooling(text)(tokens, mask, ids)
     for row, length, vector in zip(tokens, LENGTHS, pooled, strict=True):
@@ -62,9 +58,7 @@ def test_formula_over_real_tokens(text: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:encoder. .* has no learned token weights")
 @pytest.mark.parametrize("text", [name for name in POOLINGS if name != "cls_pooler"])
-def test_linear_poolings_commute_with_the_average_of_layers(
-    text: str, bert: SentenceEncoder
-) -> None:
+def test_linear_poolings_commute_with_the_average_of_layers(text, bert):
     encoder = bert.variant(pooling=text, count_over=CORPUS)
     features = encoder.tokenize(SENTENCES)
     with torch.no_grad():
@@ -76,7 +70,7 @@ def test_linear_poolings_commute_with_the_average_of_layers(
     assert equal == encoder.pooling.linear
 
 
-def weights_by_hand(text: str) -> dict[str, float]:
+def weights_by_hand(text):
     """Weights of four words; "sits" is unknown text, "not" is in no sentence."""
     if text == "idf":
         return {"the": 0.0, "cat": np.log(4 / 2), "not": np.log(4), "sits": np.log(4)}
@@ -91,9 +85,7 @@ def weights_by_hand(text: str) -> dict[str, float]:
 
 @pytest.mark.parametrize("cls", [0.0, 2.5])
 @pytest.mark.parametrize("text", ["idf", "sif:a=0.01", "zipf:a=0.02"])
-def test_token_weights_by_hand(
-    text: str, cls: float, bert: SentenceEncoder, tiny: Callable[[str], Path]
-) -> None:
+def test_token_weights_by_hand(text, cls, bert, tiny):
     option = f":cls={cls}" if cls else ""
     encoder = bert.variant(pooling=text + option, count_over=CORPUS)
     by_word = weights_by_hand(text)
@@ -107,9 +99,7 @@ def test_token_weights_by_hand(
 
 
 @pytest.mark.parametrize("text", ["idf", "sif", "zipf"])
-def test_a_sentence_of_weight_zero_gets_its_plain_mean(
-    text: str, bert: SentenceEncoder
-) -> None:
+def test_a_sentence_of_weight_zero_gets_its_plain_mean(text, bert):
     encoder = bert.variant(pooling=text, count_over=["the the", "the"])
     sentences = ["", "the"] if text == "idf" else [""]
     plain = bert.encode(sentences)
@@ -117,7 +107,7 @@ def test_a_sentence_of_weight_zero_gets_its_plain_mean(
 
 
 @pytest.mark.parametrize("prefix", ["", "##", "\u0120", "\u2581"])
-def test_ranks_in_every_kind_of_vocabulary(prefix: str) -> None:
+def test_ranks_in_every_kind_of_vocabulary(prefix):
     words = [f"{prefix}{word}" for word in ("the", "of", "2nd")]
     others = [
         "[CLS]",
@@ -145,7 +135,7 @@ def test_ranks_in_every_kind_of_vocabulary(prefix: str) -> None:
         ("sif:a=0.001", "sif"),
     ],
 )
-def test_equal_poolings_have_equal_texts(given: str, canonical: str) -> None:
+def test_equal_poolings_have_equal_texts(given, canonical):
     assert str(make_pooling(given)) == canonical == str(make_pooling(canonical))
 
 
@@ -162,53 +152,13 @@ def test_equal_poolings_have_equal_texts(given: str, canonical: str) -> None:
         ("sif:a", "'sif:a'"),
     ],
 )
-def test_wrong_poolings(text: str, part: str) -> None:
+def test_wrong_poolings(text, part):
     with pytest.raises(UserError) as caught:
         make_pooling(text)
     assert part in str(caught.value)
 
 
-class SquareRootPooling(Pooling):
-    """A pooling of a user: the mean times the root of the length to a power."""
-
-    linear = True
-
-    def __init__(self, power: float = 0.5) -> None:
-        self.power = power
-
-    def pool(
-        self, tokens: torch.Tensor, mask: torch.Tensor, ids: torch.Tensor
-    ) -> torch.Tensor:
-        counts = mask.sum(dim=1, keepdim=True)
-        real = tokens.masked_fill(~mask.unsqueeze(-1), 0.0)
-        return real.sum(dim=1) / counts * counts**self.power
-
-
-OWN = f"{__name__}.SquareRootPooling"
-
-
-def test_a_pooling_of_ones_own(
-    bert: SentenceEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    encoder = bert.variant(pooling=f"{OWN}:power=1.0")
-    assert str(encoder.pooling) == f"{OWN}:power=1.0"
-    lengths = np.array(bert.lengths(SENTENCES))[:, None]
-    vectors = encoder.encode(SENTENCES)
-    assert_allclose(
-        vectors, bert.encode(SENTENCES) * lengths, rtol=1e-5, atol=TOLERANCE
-    )
-    averaged = bert.variant(layers=(1, 3), pooling=OWN, by_layer=True)
-    rows = EmbeddingCache(folder=False).rows(averaged, SENTENCES)[:]
-    assert_allclose(rows, averaged.encode(SENTENCES), atol=TOLERANCE)
-    encoder.save(tmp_path / "saved")
-    assert np.array_equal(
-        SentenceEncoder(tmp_path / "saved").encode(SENTENCES), vectors
-    )
-    monkeypatch.delitem(sys.modules, __name__)
-    refused("imported before", SentenceEncoder, tmp_path / "saved")
-
-
-def learning(bert: SentenceEncoder) -> SentenceEncoder:
+def learning(bert):
     """An encoder whose token weights are those of a training."""
     encoder = SentenceEncoder(bert.backbone, pooling="learned_weights", frozen=False)
     factors = encoder.log_token_factors
@@ -218,7 +168,7 @@ def learning(bert: SentenceEncoder) -> SentenceEncoder:
     return encoder
 
 
-def test_learned_weights_begin_as_the_mean(bert: SentenceEncoder) -> None:
+def test_learned_weights_begin_as_the_mean(bert):
     for frozen in (True, False):
         with (
             pytest.warns(FlowbertWarning, match="bert has no learned token weights")
@@ -233,9 +183,7 @@ def test_learned_weights_begin_as_the_mean(bert: SentenceEncoder) -> None:
         assert_allclose(vectors, bert.encode(SENTENCES), atol=TOLERANCE)
 
 
-def test_learned_weights_by_hand(
-    bert: SentenceEncoder, tiny: Callable[[str], Path]
-) -> None:
+def test_learned_weights_by_hand(bert, tiny):
     encoder = learning(bert)
     factors = encoder.log_token_factors
     assert factors is not None
@@ -252,9 +200,7 @@ def test_learned_weights_by_hand(
 
 
 @pytest.mark.parametrize("text", ["idf", "sif:a=0.01", "learned_weights"])
-def test_saved_weights_are_those_of_all_variants(
-    text: str, bert: SentenceEncoder, tmp_path: Path
-) -> None:
+def test_saved_weights_are_those_of_all_variants(text, bert, tmp_path):
     if text == "learned_weights":
         encoder = learning(bert)
     else:
@@ -277,7 +223,7 @@ def test_saved_weights_are_those_of_all_variants(
     assert other.counted
 
 
-def test_cls_weighs_nothing_where_there_is_none() -> None:
+def test_cls_weighs_nothing_where_there_is_none():
     with pytest.raises(UserError, match="cls=2"):
         make_pooling("zipf:cls=2").bind(word_tokenizer(decoder=True), pytest.fail)
 
@@ -285,15 +231,13 @@ def test_cls_weighs_nothing_where_there_is_none() -> None:
 class MeanAndMax(Pooling):
     """Mean and maximum side by side: vectors of another size than the tokens."""
 
-    def pool(
-        self, tokens: torch.Tensor, mask: torch.Tensor, ids: torch.Tensor
-    ) -> torch.Tensor:
+    def pool(self, tokens, mask, ids):
         """One vector per sentence, ``(B, 2 D)``."""
         parts = [make_pooling(name)(tokens, mask, ids) for name in ("mean", "max")]
         return torch.cat(parts, dim=1)
 
 
-def test_vectors_of_another_size_than_the_tokens(bert: SentenceEncoder) -> None:
+def test_vectors_of_another_size_than_the_tokens(bert):
     texts = [f"{__name__}.MeanAndMax", "mean", "max"]
     variants = [bert.variant(pooling=text) for text in texts]
     both = variants[0]

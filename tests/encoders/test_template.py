@@ -1,8 +1,5 @@
 """Templates around sentences, and attention sinks, on small random decoders of each kind."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -26,7 +23,7 @@ KINDS = ["llama", "qwen3", "gpt2", "gemma", "opt", "mistral", "bert"]
 AROUND = 'the big "{}" in a mat'  # quotes are unknown words
 
 
-def encoder_of(kind: str, **options: Any) -> SentenceEncoder:
+def encoder_of(kind, **options):
     tokenizer = word_tokenizer(decoder=kind != "bert")
     if kind != "bert":
         tokenizer.pad_token = tokenizer.eos_token  # masks decide, not ids
@@ -35,21 +32,19 @@ def encoder_of(kind: str, **options: Any) -> SentenceEncoder:
     return SentenceEncoder(Backbone(tiny_network(kind, **sizes), tokenizer), **options)
 
 
-def states_of(encoder: SentenceEncoder, text: str, layer: int) -> Any:
+def states_of(encoder, text, layer):
     """Hidden states of a text alone, ``(T, D)``, by transformers."""
     features = encoder.backbone.tokenizer([text], return_tensors="pt")
     names = [name for name in features if name in encoder.backbone.inputs]
     inputs = {name: features[name] for name in names}
     with torch.no_grad():
-        network: Any = encoder.backbone.network
+        network = encoder.backbone.network
         output = network(**inputs, output_hidden_states=True)
     return output.hidden_states[layer][0].numpy()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_last_token_is_that_of_the_template_and_means_are_of_the_sentence(
-    kind: str,
-) -> None:
+def test_the_last_token_is_that_of_the_template_and_means_are_of_the_sentence(kind):
     special = 1 if kind == "bert" else 0
     last = encoder_of(kind, layers="last", pooling="last_token", template=AROUND)
     span = last.variant(pooling="mean", layers=2)
@@ -73,21 +68,21 @@ def test_the_last_token_is_that_of_the_template_and_means_are_of_the_sentence(
         )
 
 
-def test_a_template_that_ends_in_its_slot_is_a_prompt_that_is_pooled() -> None:
+def test_a_template_that_ends_in_its_slot_is_a_prompt_that_is_pooled():
     prompted = encoder_of("bert", template="the big {}")
     texts = [f"the big {sentence}" for sentence in SENTENCES]
     plain = encoder_of("bert").encode(texts)
     np.testing.assert_array_equal(prompted.encode(SENTENCES), plain)
 
 
-def test_a_repeated_sentence_is_pooled_the_second_time() -> None:
+def test_a_repeated_sentence_is_pooled_the_second_time():
     echo = encoder_of("llama", layers=2, template="the {} in {}")
     (vector,) = echo.encode(["a dog runs"])
     states = states_of(echo, "the a dog runs in a dog runs", 2)
     np.testing.assert_allclose(vector, states[5:].mean(0), rtol=0, atol=TOLERANCE)
 
 
-def test_truncation_cuts_the_sentence_and_not_the_template() -> None:
+def test_truncation_cuts_the_sentence_and_not_the_template():
     long = " ".join(["dog runs"] * 40)
     encoder = encoder_of("llama", pooling="last_token", template=AROUND, max_length=12)
     with pytest.warns(FlowbertWarning, match="truncated to 12 tokens"):
@@ -111,19 +106,19 @@ def test_truncation_cuts_the_sentence_and_not_the_template() -> None:
         ("the [SEP] {} a", r"text without '\[SEP\]', a special token"),
     ],
 )
-def test_mistakes(template: str, message: str) -> None:
+def test_mistakes(template, message):
     with pytest.raises(UserError, match=f"^template: .*{message}"):
         encoder_of("llama", template=template)
 
 
-def test_a_slow_tokenizer_has_no_template() -> None:
-    tokenizer: Any = word_tokenizer()
+def test_a_slow_tokenizer_has_no_template():
+    tokenizer = word_tokenizer()
     tokenizer.__class__ = type("Slow", (type(tokenizer),), {"is_fast": False})
     with pytest.raises(UserError, match="is not a fast tokenizer"):
         Template.make(AROUND, tokenizer)
 
 
-def byte_tokenizer() -> Any:
+def byte_tokenizer():
     """Bytes with merges of a letter and the space before it, as GPT-2's."""
     letters = sorted(ByteLevel.alphabet())
     vocabulary = {letter: number for number, letter in enumerate(letters)}
@@ -133,11 +128,11 @@ def byte_tokenizer() -> Any:
     tokenizer.post_processor = TemplateProcessing(
         single="<s> $A", special_tokens=[("<s>", len(letters) + 1)]
     )
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>")  # type: ignore[no-untyped-call]
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>")
 
 
 @pytest.mark.parametrize("text", [*TEMPLATES, "it: {} (end)", '"{}"'])
-def test_tokens_are_those_of_the_whole_text(text: str) -> None:
+def test_tokens_are_those_of_the_whole_text(text):
     """As the tokenizer splits them together, and as a saved tokenizer.json does."""
     tokenizer = byte_tokenizer()
     template = Template.make(resolve_template(text), tokenizer)
@@ -154,14 +149,14 @@ def test_tokens_are_those_of_the_whole_text(text: str) -> None:
     assert saved.encode(template.space + sentence).ids == whole
 
 
-def enlarge_first(_module: Any, _inputs: Any, output: Any) -> Any:
+def enlarge_first(_module, _inputs, output):
     return torch.cat([output[:, :1] * 1e4, output[:, 1:]], dim=1)
 
 
-def test_an_attention_sink_is_left_out_of_poolings_over_tokens() -> None:
+def test_an_attention_sink_is_left_out_of_poolings_over_tokens():
     """The first token has a large norm in all layers but the last, after the final norm."""
     backbone = encoder_of("llama").backbone
-    embedding: Any = backbone.network.get_submodule("embed_tokens")
+    embedding = backbone.network.get_submodule("embed_tokens")
     embedding.register_forward_hook(enlarge_first)
     backbone.findings = None
     mean = SentenceEncoder(backbone, layers=1, pooling="mean")
@@ -177,7 +172,7 @@ def test_an_attention_sink_is_left_out_of_poolings_over_tokens() -> None:
     assert mean.variant(pooling="max").skip_first
 
 
-def test_a_first_token_that_is_left_out_stays_out_when_saved(tmp_path: Path) -> None:
+def test_a_first_token_that_is_left_out_stays_out_when_saved(tmp_path):
     """Also where the weights have no sink any more, as after a training."""
     path = write_tiny(tmp_path / "llama", "llama")
     encoder = SentenceEncoder(path, layers=1, pooling="mean", skip_first=True)
@@ -192,7 +187,7 @@ def test_a_first_token_that_is_left_out_stays_out_when_saved(tmp_path: Path) -> 
         np.testing.assert_array_equal(loaded.encode(SENTENCES), expected)
 
 
-def test_unit_tokens() -> None:
+def test_unit_tokens():
     encoder = encoder_of("llama", layers=2, pooling="mean:unit=true")
     (vector,) = encoder.encode(["a dog runs"])
     states = states_of(encoder, "a dog runs", 2)
@@ -202,9 +197,7 @@ def test_unit_tokens() -> None:
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen3", "gpt2", "bert"])
-def test_an_exported_folder_has_the_template_in_its_tokenizer(
-    kind: str, tmp_path: Path
-) -> None:
+def test_an_exported_folder_has_the_template_in_its_tokenizer(kind, tmp_path):
     """Computed by sentence-transformers alone, behind a map of a lower layer."""
     library = pytest.importorskip("sentence_transformers")
     encoder = SentenceEncoder(

@@ -1,7 +1,6 @@
 """Views of a network side by side, and the map of each."""
 
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,11 +35,11 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return write_tiny(tmp_path_factory.mktemp("views") / "llama", "llama")
 
 
-def test_views_are_those_encoders_side_by_side(folder: Path) -> None:
+def test_views_are_those_encoders_side_by_side(folder):
     views = open_encoder(EncoderOptions(str(folder), views=VIEWS))
     assert isinstance(views, ViewsEncoder)
     alone = [SentenceEncoder(folder, **view).encode(SENTENCES) for view in VIEWS]
@@ -53,7 +52,7 @@ def test_views_are_those_encoders_side_by_side(folder: Path) -> None:
     assert len(passes) == 2  # one for each template
 
 
-def test_a_cosine_is_the_weighted_mean_of_those_of_the_views(folder: Path) -> None:
+def test_a_cosine_is_the_weighted_mean_of_those_of_the_views(folder):
     encoder = ViewsEncoder(folder, views=VIEWS)
     rows = encoder.encode(TEXTS)
     text = "views:maps=[whitening:shrinkage=0.5|centering|whitening-4]:weights=1|0.5|2"
@@ -77,9 +76,7 @@ def test_a_cosine_is_the_weighted_mean_of_those_of_the_views(folder: Path) -> No
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_a_model_of_views_is_saved_truncated_and_compared(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_of_views_is_saved_truncated_and_compared(folder, tmp_path, capsys):
     encoder = ViewsEncoder(folder, views=VIEWS)
     text = "views:maps=[whitening:shrinkage=0.5|raw|raw]+whitening-8:shrinkage=0.1"
     model = Model(encoder, make_map(text).fit(encoder.encode(TEXTS)))
@@ -125,7 +122,7 @@ def test_a_model_of_views_is_saved_truncated_and_compared(
         ([{"pooling": "idf"}], "pooling: received 'idf' without sentences to count"),
     ],
 )
-def test_wrong_views(views: Any, message: str, folder: Path) -> None:
+def test_wrong_views(views, message, folder):
     with pytest.raises(UserError, match=message):
         ViewsEncoder(folder, views=views)
 
@@ -139,12 +136,12 @@ def test_wrong_views(views: Any, message: str, folder: Path) -> None:
         ("views:maps=no|raw", "maps: received 'no'"),
     ],
 )
-def test_wrong_maps(text: str, message: str) -> None:
+def test_wrong_maps(text, message):
     with pytest.raises(UserError, match=message):
         make_map(text).fit(np.random.default_rng(0).normal(size=(50, 8)))
 
 
-def test_options_of_one_reading_are_refused_with_views(folder: Path) -> None:
+def test_options_of_one_reading_are_refused_with_views(folder):
     options = EncoderOptions(str(folder), layers=1, views=VIEWS)
     with pytest.raises(
         UserError, match="layers: received 1; cannot be combined with views"

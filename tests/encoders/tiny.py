@@ -1,7 +1,6 @@
 """Random networks of a few weights with a tokenizer of words, and what they are compared with."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,6 @@ from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
 from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokenizerFast
-
-from flowbert.arrays import Floats
 
 WORDS = [
     "a",
@@ -81,7 +78,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
 }
 
 
-def word_tokenizer(decoder: bool = False) -> PreTrainedTokenizerFast:
+def word_tokenizer(decoder=False):
     """Words, with [CLS] and [SEP] around them; a decoder's has an end token alone."""
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     vocabulary = {word: number for number, word in enumerate([*special, *WORDS])}
@@ -95,17 +92,15 @@ def word_tokenizer(decoder: bool = False) -> PreTrainedTokenizerFast:
         )
         names = {"unk_token": "[UNK]", "pad_token": "[PAD]", "mask_token": "[MASK]"}
         names |= {"cls_token": "[CLS]", "sep_token": "[SEP]"}
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)  # type: ignore[no-untyped-call]
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
 
 
-def tiny_network(kind: str, seed: int = 0, **options: Any) -> nn.Module:
+def tiny_network(kind, seed=0, **options):
     """A random network of 3 blocks and 16 dimensions."""
     sizes = {"vocab_size": 25, "pad_token_id": 0} | CONFIGS.get(kind, _SIZES) | options
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network: nn.Module = AutoModel.from_config(
-            AutoConfig.for_model(kind, **sizes)
-        ).eval()  # type: ignore[no-untyped-call]
+        network = AutoModel.from_config(AutoConfig.for_model(kind, **sizes)).eval()
         for parameter in network.parameters():
             if parameter.ndim > 1:
                 nn.init.normal_(
@@ -114,17 +109,17 @@ def tiny_network(kind: str, seed: int = 0, **options: Any) -> nn.Module:
     return network
 
 
-def write_tiny(folder: Path, kind: str = "bert", seed: int = 0) -> Path:
+def write_tiny(folder, kind="bert", seed=0):
     """Write a random checkpoint."""
-    network: Any = tiny_network(kind, seed)
+    network = tiny_network(kind, seed)
     network.save_pretrained(folder)
     word_tokenizer(kind in DECODERS).save_pretrained(folder)
     return folder
 
 
-def states_of(folder: Path, sentence: str) -> list[Floats]:
+def states_of(folder, sentence):
     """Hidden states of one sentence by transformers alone, ``(T, D)`` each."""
-    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModel.from_pretrained(folder).eval()
     features = tokenizer([sentence], return_tensors="pt", return_token_type_ids=False)
     with torch.no_grad():
@@ -132,9 +127,7 @@ def states_of(folder: Path, sentence: str) -> list[Floats]:
     return [state[0].numpy() for state in output.hidden_states]
 
 
-def add_modules(
-    folder: Path, *modules: tuple[str, dict[str, Any]], **transformer: Any
-) -> Path:
+def add_modules(folder, *modules, **transformer):
     """Make a folder one of sentence-transformers: modules after the transformer."""
     listed = [
         {

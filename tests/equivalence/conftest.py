@@ -7,7 +7,7 @@ from flowbert.encoders import EncoderOptions
 
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+def lab(tmp_path_factory):
     """A task of 60 pairs, with 80 to learn from, under the sample's encoder."""
     sizes = {"train": 80, "dev": 30, "test": 60}
     senteval = write_task(tmp_path_factory.mktemp("data"), sizes)

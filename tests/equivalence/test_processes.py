@@ -4,14 +4,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import flowbert
 from equivalence.test_trained import Trainings
-from equivalence.ways import Lab, differences, rows_of, unless_refused
+from equivalence.ways import differences, rows_of, unless_refused
 from flowbert.io import digest_file
 from flowbert.model import Model
 
@@ -21,19 +20,19 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning"),
 ]
 
-TWO: dict[str, Any] = {"devices": 2, "strategy": "ddp_fork"}
+TWO = {"devices": 2, "strategy": "ddp_fork"}
 
 
 @pytest.fixture(autouse=True)
-def _no_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_ranks(monkeypatch):
     """Lightning leaves its variables behind."""
     for name in ("LOCAL_RANK", "RANK", "WORLD_SIZE", "NODE_RANK", "GROUP_RANK"):
         monkeypatch.delenv(name, raising=False)
 
 
-def test_a_flow(lab: Lab) -> None:
+def test_a_flow(lab):
     # The noise of a process is its own; a batch is divided among them.
-    options: dict[str, Any] = {"model": {"noise": 0.0}}
+    options = {"model": {"noise": 0.0}}
     run = lab.run("flow", data={"batch_size": 32}, trainer=TWO, **options)
     rows = rows_of(run.results, "flow")
     saved = lab.compare({"flow": Model.load(run.folder)})
@@ -52,7 +51,7 @@ def test_a_flow(lab: Lab) -> None:
 @pytest.mark.filterwarnings("ignore:.*all_gather is deprecated:FutureWarning")
 @pytest.mark.slow  # the default run has test_a_flow, and gradients in methods/test_trained.py
 @pytest.mark.parametrize("method", ["simcse", "sbert", "mlm", "distillation"])
-def test_an_encoder(method: str, lab: Lab) -> None:
+def test_an_encoder(method, lab):
     trainings = Trainings(lab)
     run = trainings.run(method, trainer=TWO)
     rows = rows_of(run.results, method)
@@ -63,7 +62,7 @@ def test_an_encoder(method: str, lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("method", ["raw", "whitening", "whitening-64+flow"])
-def test_a_map_without_a_trainer(method: str, lab: Lab) -> None:
+def test_a_map_without_a_trainer(method, lab):
     rows = unless_refused(lambda: rows_of(lab.run(method, trainer=TWO).results, method))
     if rows is not None:
         assert differences(rows, lab.reference(method)) == ""
@@ -83,7 +82,7 @@ for seed in range(2):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("launcher", ["torchrun", "Lightning"])
-def test_each_fit_of_two_processes_has_a_folder(launcher: str, tmp_path: Path) -> None:
+def test_each_fit_of_two_processes_has_a_folder(launcher, tmp_path):
     (tmp_path / "two.py").write_text(SCRIPT)
     program = [sys.executable]
     if launcher == "torchrun":

@@ -1,9 +1,5 @@
 """The grid of maps on real encoders and the STS benchmark."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from equivalence.test_maps import check_figures, check_vectors
@@ -31,9 +27,7 @@ pytestmark = [
 
 
 @pytest.fixture(scope="session", params=ENCODERS)
-def real_lab(
-    request: pytest.FixtureRequest, real: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Lab:
+def real_lab(request, real, tmp_path_factory):
     encoder = EncoderOptions(str(real / "models" / request.param), layers="first_last")
     senteval = real / "data" / "senteval"
     return Lab(tmp_path_factory.mktemp("real"), encoder, "STSB", senteval, SENTENCES)
@@ -41,6 +35,6 @@ def real_lab(
 
 @pytest.mark.parametrize("way", [*FIGURES, *VECTORS], ids=lambda way: way.__name__)
 @pytest.mark.parametrize("method", METHODS)
-def test_figures(method: str, way: Callable[..., Any], real_lab: Lab) -> None:
+def test_figures(method, way, real_lab):
     check = check_vectors if way in VECTORS else check_figures
     check(real_lab, method, way)

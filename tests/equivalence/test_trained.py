@@ -1,11 +1,9 @@
 """One training of an encoder: every way gives the same figures, or refuses in one line."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from pytorch_lightning import Trainer, seed_everything
 
@@ -18,7 +16,6 @@ from equivalence.ways import (
     rows_of,
     unless_refused,
 )
-from flowbert.arrays import Floats
 from flowbert.cli import main
 from flowbert.encoders import EncoderOptions, SentenceEncoder
 from flowbert.encoding import encode
@@ -50,36 +47,36 @@ ONE_EPOCH = TRAINER | {"max_epochs": 1, "limit_val_batches": 0}
 class Trainings:
     """Runs of the methods that train an encoder, in a lab."""
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab):
         self.lab = lab
-        self._runs: dict[str, Done] = {}
+        self._runs = {}
 
-    def run(self, method: str, **options: Any) -> Done:
+    def run(self, method, **options):
         trainer = ONE_EPOCH | options.pop("trainer", {})
         given = OPTIONS | SOURCES[method] | {"max_sentences": 48} | options
         return self.lab.run(method, trainer=trainer, **given)
 
-    def fitted(self, method: str) -> Done:
+    def fitted(self, method):
         """The finished fit; fitted once."""
         if method not in self._runs:
             self._runs[method] = self.run(method)
         return self._runs[method]
 
-    def reference(self, method: str) -> Any:
+    def reference(self, method):
         return rows_of(self.fitted(method).results, method)
 
 
 @pytest.fixture(scope="session")
-def trainings(lab: Lab) -> Trainings:
+def trainings(lab):
     return Trainings(lab)
 
 
-def file_of_a_fit(of: Trainings, method: str) -> Any:
+def file_of_a_fit(of, method):
     """``fit``, as its file says."""
     return rows_of(Results.load(of.fitted(method).folder / "results.json"), method)
 
 
-def command_line(of: Trainings, method: str) -> Any:
+def command_line(of, method):
     """The command ``fit``."""
     folder = of.lab.new_folder()
     data = of.lab.data | {"max_sentences": 48}
@@ -92,12 +89,12 @@ def command_line(of: Trainings, method: str) -> Any:
     return rows_of(Results.load(folder / "results.json"), method)
 
 
-def by_test(of: Trainings, method: str) -> Any:
+def by_test(of, method):
     """``test`` with the checkpoint of the fit."""
     return rows_of(of.lab.measured(of.fitted(method)), method)
 
 
-def resumed(of: Trainings, method: str) -> Any:
+def resumed(of, method):
     """``fit`` that is interrupted and resumed."""
     stopped = Done(of.lab.new_folder(), None)
     checkpoint = {"every_n_steps": 1}
@@ -108,13 +105,13 @@ def resumed(of: Trainings, method: str) -> Any:
     return rows_of(again.results, method)
 
 
-def resumed_from_fewer_steps(of: Trainings, method: str) -> Any:
+def resumed_from_fewer_steps(of, method):
     """``fit`` of a few steps, and again for all."""
     first = of.run(method, trainer={"max_steps": 3})
     return rows_of(of.run(method, ckpt_path=first.checkpoint).results, method)
 
 
-def python(of: Trainings, method: str) -> Any:
+def python(of, method):
     """Module, data and Trainer put together by hand."""
     lab = of.lab
     corpus = lab.task.corpus("target") if "corpus" in SOURCES[method] else None
@@ -140,7 +137,7 @@ def python(of: Trainings, method: str) -> Any:
     return lab.measure(EmbeddingCache().rows(trained, lab.task.sentences)[:])
 
 
-def saved_encoder(of: Trainings, method: str) -> Any:
+def saved_encoder(of, method):
     """The encoder of the fit, loaded."""
     folder = of.fitted(method).folder
     results = compare(str(folder), "raw", bootstrap=0, **of.lab.data)
@@ -148,14 +145,14 @@ def saved_encoder(of: Trainings, method: str) -> Any:
     return rows_of(results, "raw", unknown)
 
 
-def saved_model(of: Trainings, method: str) -> Any:
+def saved_model(of, method):
     """The model of the fit, given to ``compare``."""
     model = Model.load(of.fitted(method).folder)
     results = of.lab.compare({method: model})
     return rows_of(results, method, ("corpus", "seed", "supervised"))
 
 
-FIGURES: list[Callable[[Trainings, str], pd.DataFrame]] = [
+FIGURES = [
     file_of_a_fit,
     command_line,
     by_test,
@@ -170,9 +167,7 @@ FIGURES: list[Callable[[Trainings, str], pd.DataFrame]] = [
 # The default run has every way of the first method.
 @pytest.mark.parametrize("way", FIGURES)
 @pytest.mark.parametrize("method", FIRST_OR_SLOW)
-def test_figures(
-    method: str, way: Callable[[Trainings, str], pd.DataFrame], trainings: Trainings
-) -> None:
+def test_figures(method, way, trainings):
     rows = unless_refused(way, trainings, method)
     if rows is None:
         assert way in (resumed, resumed_from_fewer_steps)
@@ -181,7 +176,7 @@ def test_figures(
 
 
 @pytest.fixture(scope="session")
-def words(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Trainings:
+def words(lab, tmp_path_factory):
     """Trainings of token embeddings and token weights."""
     options = EncoderOptions(layers=0, pooling="learned_weights")
     folder, senteval = tmp_path_factory.mktemp("words"), Path(lab.data["senteval"])
@@ -200,9 +195,7 @@ def words(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Trainings:
     ],
     ids=lambda way: way.__name__,
 )
-def test_figures_with_learned_token_weights(
-    way: Callable[[Trainings, str], pd.DataFrame], words: Trainings
-) -> None:
+def test_figures_with_learned_token_weights(way, words):
     rows = unless_refused(way, words, "simcse")
     if rows is None:
         assert way is resumed
@@ -214,7 +207,7 @@ def test_figures_with_learned_token_weights(
 
 
 @pytest.mark.parametrize("method", FIRST_OR_SLOW)
-def test_figures_of_the_development_split(method: str, trainings: Trainings) -> None:
+def test_figures_of_the_development_split(method, trainings):
     """Those of ``validate`` are those of the saved encoder."""
     folder = trainings.fitted(method).folder
     validated = trainings.lab.measured(trainings.fitted(method), "validate")
@@ -226,13 +219,13 @@ def test_figures_of_the_development_split(method: str, trainings: Trainings) -> 
     assert differences(rows, rows_of(results, "raw", unknown)) == ""
 
 
-def encoded(of: Trainings, method: str) -> Floats:
+def encoded(of, method):
     """``encode`` with the model of the fit."""
     folder = str(of.fitted(method).folder)
     return np.asarray(encode(of.lab.task.sentences, encoder=folder))
 
 
-def sentence_transformers(of: Trainings, method: str) -> Floats:
+def sentence_transformers(of, method):
     """sentence-transformers with the exported folder."""
     to = export(of.fitted(method).folder, of.lab.new_folder())
     return np.asarray(SentenceTransformers().encode(to, of.lab.task.sentences))
@@ -246,9 +239,7 @@ TOLERANCE = 2 * SentenceTransformers.tolerance
     "way", [encoded, pytest.param(sentence_transformers, marks=SLOW)]
 )
 @pytest.mark.parametrize("method", FIRST_OR_SLOW)
-def test_vectors(
-    method: str, way: Callable[[Trainings, str], Any], trainings: Trainings
-) -> None:
+def test_vectors(method, way, trainings):
     cosines = trainings.lab.task.items(way(trainings, method))
     results = trainings.fitted(method).results
     (items,) = results.items.values()

@@ -5,7 +5,6 @@ raises a UserError. Nothing but the way differs: encoder, corpus, task, labels a
 lab's.
 """
 
-from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
@@ -17,11 +16,10 @@ import torch
 from pytorch_lightning import Callback
 
 from flowbert import fitting
-from flowbert.arrays import Floats
 from flowbert.cli import main
-from flowbert.data.corpus import OWN_NAMES, Corpus
+from flowbert.data.corpus import OWN_NAMES
 from flowbert.data.sample import SPLITS, sample_pairs
-from flowbert.encoders import EncoderOptions, open_encoder
+from flowbert.encoders import open_encoder
 from flowbert.encoding import encode
 from flowbert.errors import UserError
 from flowbert.experiments import Results, compare
@@ -31,7 +29,7 @@ from flowbert.model import Model
 from flowbert.tasks import STS, load_task
 from flowbert.vectors import EmbeddingCache
 
-TRAINER: dict[str, Any] = {
+TRAINER = {
     "accelerator": "cpu",
     "devices": 1,
     "enable_progress_bar": False,
@@ -41,7 +39,7 @@ SAYS = ["method", "corpus", "seed", "supervised", "pairs", "reason"]
 """Columns that name a figure, and those that say of what it is."""
 
 
-def write_task(folder: Path, sizes: dict[str, int]) -> Path:
+def write_task(folder, sizes):
     """A data folder with the task ``STS-B`` of the first pairs of each split of the sample."""
     task = folder / "STS-B"
     task.mkdir(parents=True)
@@ -59,7 +57,7 @@ class Done(NamedTuple):
     results: Any
 
     @property
-    def checkpoint(self) -> Path:
+    def checkpoint(self):
         return self.folder / "checkpoints" / "last.ckpt"
 
 
@@ -74,58 +72,51 @@ class Lab:
         max_sentences: Sentences that maps are fitted on; None for all.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        encoder: EncoderOptions,
-        task: str,
-        senteval: Path,
-        max_sentences: int | None = None,
-    ) -> None:
+    def __init__(self, folder, encoder, task, senteval, max_sentences=None):
         self.folder = folder
         self.options = encoder
-        self.data: dict[str, Any] = {"tasks": task, "senteval": str(senteval)}
+        self.data = {"tasks": task, "senteval": str(senteval)}
         self.data["max_sentences"] = max_sentences
-        self._runs: dict[str, Done] = {}
-        self._exported: dict[str, Path] = {}
-        self._references: dict[tuple[str, str], pd.DataFrame] = {}
+        self._runs = {}
+        self._exported = {}
+        self._references = {}
 
     @cached_property
-    def encoder(self) -> Any:
+    def encoder(self):
         return open_encoder(self.options)
 
     @cached_property
-    def task(self) -> STS:
+    def task(self):
         loaded = load_task(self.data["tasks"], self.data["senteval"])
         assert isinstance(loaded, STS)
         return loaded
 
     @cached_property
-    def corpus(self) -> Corpus:
+    def corpus(self):
         whole = self.task.corpus("target")
         size = self.data["max_sentences"]
         return whole if size is None else whole.sample(size, 0)
 
-    def embed(self, sentences: Any) -> Floats:
+    def embed(self, sentences):
         """Vectors of a pass that others have filled: another pass moves the last digits."""
         return EmbeddingCache().rows(self.encoder, sentences)[:]
 
-    def new_folder(self) -> Path:
+    def new_folder(self):
         """A path in the lab that does not exist."""
         return self.folder / f"folder-{len(list(self.folder.iterdir()))}"
 
-    def compare(self, methods: Any, split: str = "test", **options: Any) -> Results:
+    def compare(self, methods, split="test", **options):
         options = {"bootstrap": 0, **self.data, **options}
         return compare(self.encoder, methods, split=split, **options)
 
-    def reference(self, method: str, split: str = "test") -> pd.DataFrame:
+    def reference(self, method, split="test"):
         """Rows of a comparison of the method alone: what every way is to give."""
         if (method, split) not in self._references:
             results = self.compare([method], split)
             self._references[method, split] = rows_of(results, method)
         return self._references[method, split]
 
-    def run(self, method: str, **options: Any) -> Done:
+    def run(self, method, **options):
         """A run of a method."""
         trainer = TRAINER | options.pop("trainer", {})
         own = {"run_dir": self.new_folder(), "baseline": None, **self.data}
@@ -133,24 +124,24 @@ class Lab:
         returned = fitting.fit(method, self.options, trainer=trainer, **options)
         return Done(Path(options["run_dir"]), returned)
 
-    def measured(self, run: Done, command: str = "test") -> Any:
+    def measured(self, run, command="test"):
         """Results of a run's last checkpoint."""
         function = getattr(fitting, command)
         trainer = TRAINER | {"strategy": "auto"}
         return function(run.folder, trainer=trainer, run_dir=self.new_folder())
 
-    def fitted(self, method: str) -> Done:
+    def fitted(self, method):
         """The finished fit, at the defaults; fitted once."""
         if method not in self._runs:
             self._runs[method] = self.run(method)
         return self._runs[method]
 
-    def checkpoint(self, method: str) -> Path:
+    def checkpoint(self, method):
         """The checkpoint of that run; a flow's for a method without one."""
         file = self.fitted(method).checkpoint
         return file if file.exists() else self.fitted("flow").checkpoint
 
-    def exported(self, method: str) -> Path:
+    def exported(self, method):
         """That run as a folder of sentence-transformers; exported once."""
         if method not in self._exported:
             folder = self.fitted(method).folder
@@ -158,7 +149,7 @@ class Lab:
             self._exported[method] = export(folder, to, method=file_name(method))
         return self._exported[method]
 
-    def measure(self, vectors: Any) -> pd.DataFrame:
+    def measure(self, vectors):
         """Figures of vectors of the task's sentences, ``(M, k)``; they say nothing else."""
         measured = self.task.measure(torch.as_tensor(np.asarray(vectors)))
         task = self.task.name, self.task.split
@@ -166,7 +157,7 @@ class Lab:
         return pd.DataFrame(rows, columns=[*INDEX, "value"]).set_index(INDEX)
 
 
-def rows_of(results: Results, method: str, unknown: tuple[str, ...] = ()) -> Any:
+def rows_of(results, method, unknown=()):
     """Rows of a method, by the name of the figure.
 
     Args:
@@ -184,7 +175,7 @@ def rows_of(results: Results, method: str, unknown: tuple[str, ...] = ()) -> Any
     return frame.set_index(INDEX)[[*says, "value"]]
 
 
-def differences(rows: pd.DataFrame, expected: pd.DataFrame) -> str:
+def differences(rows, expected):
     """What differs from the reference, in a line; empty if all is equal to the last digit."""
     if set(rows.index) != set(expected.index):
         return f"rows {sorted(set(rows.index) ^ set(expected.index))}"
@@ -201,7 +192,7 @@ def differences(rows: pd.DataFrame, expected: pd.DataFrame) -> str:
     return "; ".join(found)
 
 
-def unless_refused(way: Callable[..., Any], *given: Any) -> Any:
+def unless_refused(way, *given):
     """What a way gives; None where it refuses, which it does in one line."""
     try:
         return way(*given)
@@ -212,7 +203,7 @@ def unless_refused(way: Callable[..., Any], *given: Any) -> Any:
     return None
 
 
-def file_name(method: str) -> str:
+def file_name(method):
     """Name of a map in a model's folder: those of its steps."""
     return "+".join(step.name for step in make_map(method).parts)
 
@@ -220,10 +211,10 @@ def file_name(method: str) -> str:
 class Interrupt(Callback):
     """Ctrl-C in a batch."""
 
-    def __init__(self, batch: int) -> None:
+    def __init__(self, batch: int):
         self.batch = batch
 
-    def on_train_batch_start(self, trainer: Any, *_: Any) -> None:
+    def on_train_batch_start(self, trainer, *_):
         if trainer.fit_loop.total_batch_idx == self.batch:
             raise KeyboardInterrupt
 
@@ -231,13 +222,13 @@ class Interrupt(Callback):
 # --------------------------------------------------------------------- compare and fit
 
 
-def with_others(lab: Lab, method: str) -> pd.DataFrame:
+def with_others(lab, method):
     """``compare`` with other methods, before and after."""
     others = ["zca:shrinkage=0.3", method, "standardization+truncation-4"]
     return rows_of(lab.compare(others), method)
 
 
-def kept_cells(lab: Lab, method: str) -> pd.DataFrame:
+def kept_cells(lab, method):
     """``compare`` from the files that the same comparison has kept."""
     output = lab.new_folder() / "results.json"
     for _ in range(2):
@@ -245,7 +236,7 @@ def kept_cells(lab: Lab, method: str) -> pd.DataFrame:
     return rows_of(Results.load(output), method)
 
 
-def command_line(lab: Lab, method: str) -> pd.DataFrame:
+def command_line(lab, method):
     """The command ``compare``, as its file says."""
     output = str(lab.new_folder() / "results.json")
     options = {"methods": method, "bootstrap": 0, "output": output, **lab.data}
@@ -256,33 +247,33 @@ def command_line(lab: Lab, method: str) -> pd.DataFrame:
     return rows_of(Results.load(output), method)
 
 
-def fit(lab: Lab, method: str) -> pd.DataFrame:
+def fit(lab, method):
     """``fit``."""
     return rows_of(lab.fitted(method).results, method)
 
 
-def file_of_a_fit(lab: Lab, method: str) -> pd.DataFrame:
+def file_of_a_fit(lab, method):
     """``fit``, as its file says."""
     return rows_of(Results.load(lab.fitted(method).folder / "results.json"), method)
 
 
-def by_test(lab: Lab, method: str) -> pd.DataFrame:
+def by_test(lab, method):
     """``test`` with the checkpoint of the fit."""
     return rows_of(lab.measured(lab.fitted(method)), method)
 
 
-def by_validate(lab: Lab, method: str) -> pd.DataFrame:
+def by_validate(lab, method):
     """``validate`` with the checkpoint of the fit: figures of the development split."""
     return rows_of(lab.measured(lab.fitted(method), "validate"), method)
 
 
-def baseline(lab: Lab, method: str) -> pd.DataFrame:
+def baseline(lab, method):
     """As the baseline beside a flow."""
     run = lab.run("flow", baseline=method, trainer={"max_steps": 1})
     return rows_of(run.results, method)
 
 
-def resumed(lab: Lab, method: str) -> pd.DataFrame:
+def resumed(lab, method):
     """``fit`` that is interrupted and resumed."""
     stopped = Done(lab.new_folder(), None)
     checkpoint = {"every_n_steps": 1}
@@ -295,7 +286,7 @@ def resumed(lab: Lab, method: str) -> pd.DataFrame:
     return rows_of(again.results, method)
 
 
-def resumed_from_fewer_steps(lab: Lab, method: str) -> pd.DataFrame:
+def resumed_from_fewer_steps(lab, method):
     """``fit`` of a few steps, and again for all."""
     file = lab.run(method, trainer={"max_steps": 7}).checkpoint
     given = file if file.exists() else lab.checkpoint(method)
@@ -305,17 +296,17 @@ def resumed_from_fewer_steps(lab: Lab, method: str) -> pd.DataFrame:
 # --------------------------------------------------------------------------- in chains
 
 
-def after_nothing(lab: Lab, method: str) -> pd.DataFrame:
+def after_nothing(lab, method):
     """In a chain, after a step that changes nothing."""
     return _in_chain(lab, method, f"truncation+{method}")
 
 
-def before_nothing(lab: Lab, method: str) -> pd.DataFrame:
+def before_nothing(lab, method):
     """In a chain, before a step that changes nothing."""
     return _in_chain(lab, method, f"{method}+truncation")
 
 
-def _in_chain(lab: Lab, method: str, chain: str) -> Any:
+def _in_chain(lab, method, chain):
     # Raw alone is of no corpus; the other step has one.
     unknown = ("method", "corpus") if method == "raw" else ("method",)
     return rows_of(lab.compare([chain]), chain, unknown)
@@ -325,9 +316,9 @@ def _in_chain(lab: Lab, method: str, chain: str) -> Any:
 
 
 @cache
-def by_hand(lab: Lab, method: str) -> Any:
+def by_hand(lab, method):
     """The map fitted on the vectors of the corpus as users of scikit-learn do."""
-    made: Any = make_map(method)
+    made = make_map(method)
     labels = lab.task.labels()
     left = lab.embed([text for subset in labels for text in subset.sentences1])
     right = lab.embed([text for subset in labels for text in subset.sentences2])
@@ -336,12 +327,12 @@ def by_hand(lab: Lab, method: str) -> Any:
     return made.fit(rows, pairs=(left, right, scores))
 
 
-def python(lab: Lab, method: str) -> pd.DataFrame:
+def python(lab, method):
     """The map fitted by hand, its vectors measured by the task."""
     return lab.measure(by_hand(lab, method).transform(lab.embed(lab.task.sentences)))
 
 
-def given(lab: Lab, method: str) -> pd.DataFrame:
+def given(lab, method):
     """The map fitted by hand, given to ``compare``."""
     results = lab.compare({method: by_hand(lab, method)}, max_sentences=None)
     return rows_of(results, method, ("corpus", "seed"))
@@ -350,28 +341,28 @@ def given(lab: Lab, method: str) -> pd.DataFrame:
 # --------------------------------------------------------------------- saved and loaded
 
 
-def saved_map(lab: Lab, method: str) -> pd.DataFrame:
+def saved_map(lab, method):
     """The map fitted by hand, saved and loaded."""
     file = lab.new_folder() / "map.safetensors"
     save_map(by_hand(lab, method), file)
     return lab.measure(load_map(file).transform(lab.embed(lab.task.sentences)))
 
 
-def saved_model(lab: Lab, method: str) -> pd.DataFrame:
+def saved_model(lab, method):
     """The model of the fit, loaded and given to ``compare``."""
     model = Model.load(lab.fitted(method).folder, file_name(method))
     results = lab.compare({method: model}, max_sentences=None)
     return rows_of(results, method, ("corpus", "seed"))
 
 
-def exported_model(lab: Lab, method: str) -> pd.DataFrame:
+def exported_model(lab, method):
     """The exported folder, loaded by this package and given to ``compare``."""
     model = Model.load(lab.exported(method), file_name(method))
     results = lab.compare({method: model}, max_sentences=None)
     return rows_of(results, method, ("corpus", "seed"))
 
 
-FIGURES: list[Callable[[Lab, str], pd.DataFrame]] = [
+FIGURES = [
     with_others,
     kept_cells,
     command_line,
@@ -394,25 +385,25 @@ FIGURES: list[Callable[[Lab, str], pd.DataFrame]] = [
 # ------------------------------------------------------------- vectors of other passes
 
 
-def encoded(lab: Lab, method: str) -> Floats:
+def encoded(lab, method):
     """``encode`` with the model of the fit."""
     folder = str(lab.fitted(method).folder)
     vectors = encode(lab.task.sentences, model=folder, method=file_name(method))
     return np.asarray(vectors)
 
 
-def sentence_transformers(lab: Lab, method: str) -> Floats:
+def sentence_transformers(lab, method):
     """sentence-transformers with the exported folder."""
     return np.asarray(
         SentenceTransformers().encode(lab.exported(method), lab.task.sentences)
     )
 
 
-VECTORS: list[Callable[[Lab, str], Floats]] = [encoded, sentence_transformers]
+VECTORS = [encoded, sentence_transformers]
 """Ways that encode the sentences anew, in other batches or by another program."""
 
 
-def may_refuse(way: Callable[..., Any], method: str) -> bool:
+def may_refuse(way, method):
     """Whether a way is closed to a method: a run to one that learns from labels, a checkpoint to
     one that no Trainer fits, sentence-transformers to maps of views.
     """

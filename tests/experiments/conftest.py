@@ -1,7 +1,5 @@
 """What the tests of comparisons share."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -13,7 +11,7 @@ SENTENCES = list(dict.fromkeys(sample_corpus()))[:500]
 
 
 @pytest.fixture(scope="session")
-def pairs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def pairs(tmp_path_factory):
     """Two files of scored pairs without a common sentence."""
     folder = tmp_path_factory.mktemp("pairs")
     return [
@@ -23,24 +21,24 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.fixture
-def encoder() -> WordSums:
+def encoder():
     return WordSums()
 
 
 @pytest.fixture
-def output(tmp_path: Path) -> Path:
+def output(tmp_path):
     return tmp_path / "results.json"
 
 
 @pytest.fixture(scope="session")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> str:
+def corpus(tmp_path_factory):
     path = tmp_path_factory.mktemp("corpus") / "own.txt"
     path.write_text("\n".join(SENTENCES), encoding="utf-8")
     return str(path)
 
 
 @pytest.fixture(scope="session")
-def words(tmp_path_factory: pytest.TempPathFactory) -> str:
+def words(tmp_path_factory):
     path = tmp_path_factory.mktemp("words") / "words.txt"
     rng = np.random.default_rng(0)
     distinct = {word for sentence in SENTENCES for word in words_of(sentence)}

@@ -2,13 +2,9 @@
 
 import json
 import zlib
-from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flowbert.data.sample import sample_corpus, sample_nli, sample_pairs
 
@@ -16,7 +12,7 @@ DIM = 6
 
 
 @cache
-def _word_vector(word: str, seed: int) -> NDArray[np.float64]:
+def _word_vector(word, seed):
     return np.random.default_rng([seed, zlib.crc32(word.encode())]).normal(size=DIM)
 
 
@@ -29,22 +25,20 @@ class WordSums:
 
     path = "word-sums"
 
-    def __init__(self, seed: int = 0, dim: int = DIM) -> None:
+    def __init__(self, seed=0, dim=DIM):
         self.seed = seed
         self.dim = dim
-        self.encoded: list[str] = []
+        self.encoded = []
 
     @property
-    def identity(self) -> dict[str, Any]:
+    def identity(self):
         return {"seed": self.seed, "dim": self.dim}
 
     @property
-    def pass_key(self) -> str:
+    def pass_key(self):
         return f"word-sums {self.identity}"
 
-    def encode(
-        self, sentences: Sequence[str], *, show: bool = False
-    ) -> NDArray[np.float32]:
+    def encode(self, sentences, *, show=False):
         self.encoded += sentences
         rows = []
         for sentence in sentences:
@@ -52,15 +46,15 @@ class WordSums:
             rows.append(np.sum(words, axis=0)[: self.dim] + 1)
         return np.array(rows, dtype=np.float32)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self):
         return {"path": self.path}
 
-    def columns(self) -> dict[str, str]:
+    def columns(self):
         name = f"{self.path}-{self.seed}"
         return {"encoder": name, "layers": "words", "pooling": "sum"}
 
 
-def write_pairs(path: Path, start: int = 0, count: int = 60) -> str:
+def write_pairs(path, start=0, count=60):
     """Write scored pairs of the sample as a file of pairs."""
     pairs = sample_pairs("test")[start : start + count]
     lines = ["sentence1\tsentence2\tscore"]
@@ -69,7 +63,7 @@ def write_pairs(path: Path, start: int = 0, count: int = 60) -> str:
     return str(path)
 
 
-def write_nli(path: Path, count: int) -> str:
+def write_nli(path, count):
     """Write labelled pairs of the sample as JSON lines."""
     names = ("premise", "hypothesis", "label")
     rows = [dict(zip(names, row, strict=True)) for row in sample_nli()[:count]]
@@ -77,7 +71,7 @@ def write_nli(path: Path, count: int) -> str:
     return str(path)
 
 
-def write_corpus(path: Path, count: int) -> str:
+def write_corpus(path, count):
     """Write the first sentences of the sample corpus as a text file."""
     path.write_text("\n".join(sample_corpus()[:count]) + "\n", encoding="utf-8")
     return str(path)

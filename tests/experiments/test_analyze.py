@@ -1,7 +1,6 @@
 """An analysis of an encoder: held-out sentences, every method, files."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,13 +21,11 @@ SENTENCES = list(dict.fromkeys(sample_corpus()))[:500]
 METHODS = ["raw", "whitening:shrinkage=0.1", "flow:epochs=1"]
 
 
-def test_everything_is_measured_written_and_drawn(
-    corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_everything_is_measured_written_and_drawn(corpus, tmp_path, monkeypatch):
     draw_nothing(monkeypatch)
     output = tmp_path / "own.analysis.json"
     encoder = EncoderOptions(layers="first_last")
-    options: dict[str, Any] = {"tasks": "SAMPLE", "split": "dev", "output": output}
+    options = {"tasks": "SAMPLE", "split": "dev", "output": output}
     analysis = analyze(encoder, METHODS, corpus=corpus, limit=200, **options)
     assert list(analysis.frames) == list(MEASURES)
     assert analysis.setting["layers"] == "first_last"
@@ -42,7 +39,7 @@ def test_everything_is_measured_written_and_drawn(
     assert report(output).is_file()
 
 
-def test_maps_are_fitted_on_the_other_sentences(corpus: str, words: str) -> None:
+def test_maps_are_fitted_on_the_other_sentences(corpus, words):
     analysis = analyze(words, "raw,whitening", corpus=corpus, limit=200)
     measured = analysis.frames["sentences"].groupby("method").get_group("whitening")
     held_out = set(measured["sentence"])
@@ -61,8 +58,8 @@ def test_maps_are_fitted_on_the_other_sentences(corpus: str, words: str) -> None
     assert analysis.frames["norms"]["length_correlation"][0] < -0.3
 
 
-def test_cosines_are_those_of_the_task(corpus: str, words: str) -> None:
-    options: dict[str, Any] = {"corpus": corpus, "tasks": "SAMPLE", "limit": 50}
+def test_cosines_are_those_of_the_task(corpus, words):
+    options = {"corpus": corpus, "tasks": "SAMPLE", "limit": 50}
     bands = analyze(words, "raw,truncation-8", **options).frames["bands"]
     (task,) = load_tasks("SAMPLE")
     assert bands["pairs"].sum() == 2 * task.count
@@ -70,7 +67,7 @@ def test_cosines_are_those_of_the_task(corpus: str, words: str) -> None:
     np.testing.assert_array_equal(raw, same)
 
 
-def test_each_flow_has_bits_under_its_name(corpus: str, words: str) -> None:
+def test_each_flow_has_bits_under_its_name(corpus, words):
     flows = ["flow:epochs=1", "flow:epochs=1:noise=4"]
     alone = [
         analyze(words, flow, corpus=corpus, limit=50).frames["bits"] for flow in flows
@@ -86,7 +83,7 @@ def test_each_flow_has_bits_under_its_name(corpus: str, words: str) -> None:
     assert bits[flows[0]] != bits[flows[1]]
 
 
-def test_fitted_maps_and_models_are_used_as_they_are(corpus: str, words: str) -> None:
+def test_fitted_maps_and_models_are_used_as_they_are(corpus, words):
     encoder = WordVectors(words)
     fitted = Whitening(4).fit(encoder.encode(SENTENCES))
     frames = [
@@ -114,12 +111,7 @@ def test_fitted_maps_and_models_are_used_as_they_are(corpus: str, words: str) ->
         ({"encoder": EncoderOptions(layers=["last", "first_last"])}, "encoder: rec"),
     ],
 )
-def test_mistakes(
-    options: dict[str, Any],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_mistakes(options, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("few.txt").write_text("a dog runs\n" * 300)
     refused(message, analyze, **options)

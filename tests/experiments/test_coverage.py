@@ -1,13 +1,11 @@
 """How often the 95% intervals contain the true score, on simulated tasks."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
-from flowbert.arrays import Floats
 from flowbert.data.sts import STSData, Subset
 from flowbert.experiments.estimates import Estimates, concatenate
 from flowbert.tasks import STS, spearman
@@ -33,7 +31,7 @@ class Population:
     first: float
     second: float
 
-    def draw(self, rng: np.random.Generator, size: int) -> tuple[Floats, list[Floats]]:
+    def draw(self, rng, size):
         """Gold scores ``(size,)`` in 26 levels, and the cosines of each method."""
         gold, shared, own = rng.normal(size=(3, size))
         errors = shared, (shared + np.sqrt(3) * own) / 2
@@ -43,15 +41,13 @@ class Population:
         ]
         return np.round(25 * norm.cdf(gold)) / 5, cosines
 
-    def truth(self) -> Floats:
+    def truth(self):
         """Spearman of each method and their difference, of a million pairs: error 0.001."""
         gold, cosines = self.draw(np.random.default_rng(1), 1_000_000)
         first, second = (spearman(values, gold) for values in cosines)
         return np.array([first, second, first - second])
 
-    def estimates(
-        self, rng: np.random.Generator, tasks: Sequence[tuple[int, ...]], resamples: int
-    ) -> Estimates:
+    def estimates(self, rng, tasks, resamples):
         """Both methods and their difference, the mean over tasks of these strata."""
         means = []
         for number, strata in enumerate(tasks):
@@ -89,8 +85,8 @@ class Population:
     ],
 )
 def test_intervals_of_small_tasks_cover_the_true_score(
-    tasks: list[tuple[int, ...]], first: float, second: float, percentile: float
-) -> None:
+    tasks, first, second, percentile
+):
     trials, resamples = 400, 400
     population = Population(first, second)
     truth = population.truth()

@@ -9,7 +9,7 @@ import pytest
 from experiments.small import WordSums, write_corpus, write_pairs
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning
-from flowbert.experiments import Results, compare
+from flowbert.experiments import compare
 from flowbert.experiments.plan import parse_candidates, plan_experiments
 from flowbert.maps import Flow, Truncation, Whitening, make_map
 from flowbert.model import Model
@@ -21,12 +21,12 @@ FLOW = "flow:levels=1:depth=1:width=4:steps=2"
 ANSWERS = "question,label,answer\nwho?,1,a man\nwho?,0,the sky\n"
 
 
-def run(methods: Any = "raw,whitening", **options: Any) -> Results:
+def run(methods="raw,whitening", **options):
     small: dict[str, Any] = {"bootstrap": 0, "cache": EmbeddingCache(False)}
     return compare(WordSums(), methods, **small | options)
 
 
-WITHOUT_EFFECT: list[tuple[dict[str, Any], str]] = [
+WITHOUT_EFFECT = [
     ({"score_range": [0, 1]}, "files of pairs"),
     ({"senteval": "hub", "tasks": "pairs"}, "tasks that are read from it"),
     ({"tasks": "answers", "split": "dev"}, "tasks of the kind sts or .*lexical"),
@@ -43,9 +43,7 @@ WITHOUT_EFFECT: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("options", "expected"), WITHOUT_EFFECT, ids=str)
-def test_what_has_no_effect_is_refused(
-    options: dict[str, Any], expected: str, pairs: list[str], tmp_path: Path
-) -> None:
+def test_what_has_no_effect_is_refused(options, expected, pairs, tmp_path):
     answers = tmp_path / "quiz.csv"
     answers.write_text(ANSWERS, encoding="utf-8")
     places = {"answers": f"answers:{answers}", "pairs": pairs[0]}
@@ -74,11 +72,11 @@ def test_what_has_no_effect_is_refused(
     ],
     ids=str,
 )
-def test_wrong_values_are_refused(options: dict[str, Any], message: str) -> None:
+def test_wrong_values_are_refused(options, message):
     refused(message, run, **{"methods": "raw,whitening"} | options)
 
 
-def test_each_seed_draws_its_own_sample(pairs: list[str], tmp_path: Path) -> None:
+def test_each_seed_draws_its_own_sample(pairs, tmp_path):
     corpus = write_corpus(tmp_path / "own.txt", 300)
     options: dict[str, Any] = {"tasks": pairs[0], "corpus": corpus}
     whole = run("raw,whitening", **options, max_sentences=300)
@@ -97,13 +95,13 @@ def test_each_seed_draws_its_own_sample(pairs: list[str], tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["average", "alignment", "uniformity"])
-def test_no_task_has_the_name_of_another_column(name: str, tmp_path: Path) -> None:
+def test_no_task_has_the_name_of_another_column(name, tmp_path):
     file = write_pairs(tmp_path / f"{name}.csv")
     Path(file).write_text("sentence1,sentence2,score\na,b,1\nc,d,2\n")
     refused(f"tasks: received one called '{name}'", load_tasks, [file])
 
 
-def test_two_encoders_of_one_name_are_refused() -> None:
+def test_two_encoders_of_one_name_are_refused():
     encoders = [WordSums(), WordSums(dim=5)]
     (task,) = load_tasks("SAMPLE")
     methods, corpora = parse_candidates("raw"), {task: [task.corpus("target")]}
@@ -118,9 +116,7 @@ def test_two_encoders_of_one_name_are_refused() -> None:
     )
 
 
-def test_a_folder_does_not_shadow_a_method(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pairs: list[str]
-) -> None:
+def test_a_folder_does_not_shadow_a_method(tmp_path, monkeypatch, pairs):
     own = SentenceEncoder()
     fitted = Truncation(n_components=2).fit(own.encode(["a", "b c", "d", "e f"]))
     Model(own, fitted).save(tmp_path / "whitening" / "model")
@@ -134,7 +130,7 @@ def test_a_folder_does_not_shadow_a_method(
     assert set(folder.frame["method"]) == {"truncation of ./whitening"}
 
 
-def test_a_figure_is_of_one_setting(pairs: list[str], tmp_path: Path) -> None:
+def test_a_figure_is_of_one_setting(pairs, tmp_path):
     corpora = ["target", write_corpus(tmp_path / "own.txt", 300)]
     results = run("raw,whitening", tasks=pairs[0], corpus=corpora)
     refused(
@@ -159,7 +155,7 @@ def test_a_figure_is_of_one_setting(pairs: list[str], tmp_path: Path) -> None:
     assert np.isnan(results.score("raw", "one"))
 
 
-def test_splits_are_not_averaged() -> None:
+def test_splits_are_not_averaged():
     results = run("raw", split=["dev", "test"])
     refused(r"one split \(dev, test\)", results.score, "raw", "SAMPLE")
     assert results.score("raw", "SAMPLE", split="dev") != results.score(
@@ -167,7 +163,7 @@ def test_splits_are_not_averaged() -> None:
     )
 
 
-def test_a_seed_without_a_figure_leaves_no_mean(pairs: list[str]) -> None:
+def test_a_seed_without_a_figure_leaves_no_mean(pairs):
     results = run(f"raw,{FLOW}", tasks=pairs[0], seeds=[0, 1])
     frame = results.frame
     frame.loc[(frame["method"] == FLOW) & (frame["seed"] == 1), "value"] = np.nan

@@ -1,28 +1,19 @@
 """What may be compared: names, estimators, models and folders of models."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
-import torch
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
-from experiments.small import WordSums
-from flowbert.encoders import SentenceEncoder
-from flowbert.experiments import compare
-from flowbert.experiments.plan import Candidate, parse_candidates
+from flowbert.experiments.plan import parse_candidates
 from flowbert.experiments.run import fit_map
 from flowbert.maps import MAPS, Flow, Whitening, make_map
-from flowbert.model import Model
-from flowbert.vectors import EmbeddingCache
 from helpers import refused, rows
 
 X = rows(100, 6)
 
 
-def test_names_and_estimators() -> None:
+def test_names_and_estimators():
     whitening = Whitening(n_components=3, shrinkage=0.1)
     pipeline = make_pipeline(Whitening(n_components=4), Flow(epochs=1))
     methods = parse_candidates(["raw", whitening, pipeline, "learned-removal-2"])
@@ -37,7 +28,7 @@ def test_names_and_estimators() -> None:
     assert parse_candidates(methods) == methods
 
 
-def test_long_names_are_no_files() -> None:
+def test_long_names_are_no_files():
     parameters = MAPS.options(Flow).items()
     options = [f"{name}={value}" for name, value in parameters if value is not None]
     flow = ":".join(["flow", *options])
@@ -46,52 +37,7 @@ def test_long_names_are_no_files() -> None:
     assert method.map.seeded
 
 
-def test_steps_in_words_are_parameters_and_fitted_values() -> None:
-    estimators: list[Any] = ["whitening", "whitening:shrinkage=0.1", "zca"]
-    estimators += [Whitening().fit(X), Whitening().fit(X[:50])]
-    words = [str(parse_candidates({"name": each})[0].steps) for each in estimators]
-    assert len(set(words)) == len(words)
-    # Names and seeds are columns of their own.
-    (other,) = parse_candidates({"other": Whitening().fit(X)})
-    assert str(other.steps) == words[3]
-    seeded, plain = Candidate("a", Flow(random_state=1)), Candidate("b", Flow())
-    assert seeded.steps == plain.steps
-
-
-@pytest.mark.parametrize("kind", ["pipeline", "folder", "encoder"])
-def test_fitted_methods_are_used_as_they_are(
-    kind: str, tmp_path: Path, encoder: WordSums, pairs: list[str]
-) -> None:
-    with_encoder = kind in ("model", "folder", "encoder")
-    own: Any = SentenceEncoder() if with_encoder else encoder
-    cache = EmbeddingCache(False)
-    words = [f"{first} {second}" for first in "abcd" for second in "efgh"]
-    fitted: Any = Whitening(n_components=3, shrinkage=0.5)
-    if kind == "pipeline":
-        fitted = make_pipeline(Whitening(n_components=5, shrinkage=0.5), fitted)
-    fitted.fit(own.encode(words))
-    method = fitted
-    if with_encoder:
-        method = Model(own, None if kind == "encoder" else fitted)
-    if kind == "folder":
-        method.save(tmp_path / "run" / "model")
-        method = str(tmp_path / "run")
-    encoder.encoded.clear()
-    results = compare(
-        encoder, {"own": method}, tasks=pairs[0], bootstrap=0, cache=cache
-    )
-    ((task, items),) = results.items.items()
-    vectors = torch.from_numpy(cache.rows(own, task.sentences)[:])
-    mapped = vectors if kind == "encoder" else fitted.transform(vectors)
-    (row,) = results.frame.query("aggregation == 'wmean'").to_dict("records")
-    np.testing.assert_array_equal(items[row["experiment"]], task.items(mapped))
-    assert row["corpus"] == "given"
-    assert row["encoder"] == own.columns()["encoder"]
-    assert results.record["encoders"] == [own.describe()]
-    assert bool(encoder.encoded) == (own is encoder)
-
-
-def test_fits_are_of_copies_with_their_seed() -> None:
+def test_fits_are_of_copies_with_their_seed():
     template = make_map("flow:steps=2:depth=1")
     first, again, other = (
         fit_map(template, X, seed=seed)[0].transform(X) for seed in (3, 3, 4)
@@ -115,5 +61,5 @@ def test_fits_are_of_copies_with_their_seed() -> None:
         ),
     ],
 )
-def test_what_is_no_method_is_named(methods: Any, message: str) -> None:
+def test_what_is_no_method_is_named(methods, message):
     refused(message, parse_candidates, methods)

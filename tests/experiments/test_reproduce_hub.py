@@ -4,7 +4,6 @@ import gzip
 import re
 import shlex
 from pathlib import Path
-from typing import Any
 
 import datasets
 import pandas as pd
@@ -34,7 +33,7 @@ NLI = {
 }
 
 
-def write_bert_base(folder: Path) -> None:
+def write_bert_base(folder):
     """A random network with the files and sizes of ``bert-base-uncased``.
 
     Only the feed-forward layers are narrower, for a short test. Parameters have the names of 2018,
@@ -59,7 +58,7 @@ def write_bert_base(folder: Path) -> None:
     save_file(renamed, folder / "model.safetensors", {"format": "pt"})
 
 
-def write_hub(root: Path) -> None:
+def write_hub(root):
     """MTEB's tasks as ``jsonl.gz``, NLI as ``parquet``, each with its card."""
     half = len(SENTENCES) // 2
     pairs = pd.DataFrame(
@@ -97,16 +96,14 @@ def write_hub(root: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of few sentences
-def test_the_command_of_the_documents(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_of_the_documents(tmp_path, monkeypatch, capsys):
     for document in ("README.md", "docs/papers.md"):
         assert COMMAND in (ROOT / document).read_text(encoding="utf-8").splitlines()
     write_bert_base(tmp_path / "bert-base-uncased")
     write_hub(tmp_path / "hub")
     load = datasets.load_dataset
 
-    def from_folder(name: str, *given: Any, **options: Any) -> Any:
+    def from_folder(name, *given, **options):
         return load(str(tmp_path / "hub" / name), *given, **options)
 
     monkeypatch.setattr(datasets, "load_dataset", from_folder)

@@ -7,8 +7,6 @@ from contextlib import redirect_stdout
 from copy import copy
 from dataclasses import replace
 from io import StringIO
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,7 +26,7 @@ FLOW = "flow:levels=1:depth=1:width=4:steps=2"
 
 
 @pytest.fixture(scope="module")
-def results(pairs: list[str]) -> Results:
+def results(pairs):
     """Some scores exist, some do not; some rows have a seed."""
     methods = f"raw,standardization,{FLOW}"
     cache = EmbeddingCache(False)
@@ -40,12 +38,12 @@ def results(pairs: list[str]) -> Results:
 
 
 @pytest.fixture
-def saved(results: Results, output: Path) -> Path:
+def saved(results, output):
     results.save(output)
     return output
 
 
-def test_what_is_saved_is_loaded(results: Results, saved: Path) -> None:
+def test_what_is_saved_is_loaded(results, saved):
     loaded = Results.load(saved)
     frames = [each.frame.astype({"seed": "Int64"}) for each in (loaded, results)]
     pd.testing.assert_frame_equal(*frames)
@@ -59,7 +57,7 @@ def test_what_is_saved_is_loaded(results: Results, saved: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [{"value": "much"}, {"seed": [1]}, {"pairs": None}])
-def test_foreign_rows_are_named(change: dict[str, Any], saved: Path) -> None:
+def test_foreign_rows_are_named(change, saved):
     content = json.loads(saved.read_text())
     content["rows"][0] |= change
     saved.write_text(json.dumps(content))
@@ -80,7 +78,7 @@ def test_foreign_rows_are_named(change: dict[str, Any], saved: Path) -> None:
         '{"rows": ' + "[" * 10**5,
     ],
 )
-def test_foreign_files_are_named(text: str | None, output: Path) -> None:
+def test_foreign_files_are_named(text, output):
     if text is not None:
         output.write_text(text)
     refused(output.name, Results.load, output)
@@ -93,9 +91,7 @@ ANSWERS = "question,label,answer\n" + "".join(
 
 
 @pytest.fixture(scope="module")
-def everything(
-    pairs: list[str], tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Results, Path]:
+def everything(pairs, tmp_path_factory):
     """Tasks of all kinds, several corpora and seeds, a map that is undefined; and its file."""
     folder = tmp_path_factory.mktemp("everything")
     few = write_pairs(folder / "few.tsv", count=3)
@@ -121,7 +117,7 @@ def everything(
     return results, output
 
 
-def test_tasks_of_all_kinds(everything: tuple[Results, Path]) -> None:
+def test_tasks_of_all_kinds(everything):
     results, _ = everything
     raw = results.frame.query("method == 'raw'")
     for metric in ("accuracy", "auc", "map", "mrr", "edit_distance_words", "spearman"):
@@ -137,7 +133,7 @@ def test_tasks_of_all_kinds(everything: tuple[Results, Path]) -> None:
     assert bands.groupby("method")["pairs"].sum().eq(60).all()
 
 
-def views(results: Results, folder: Path) -> dict[str, Any]:
+def views(results, folder):
     """All that is made of results."""
     analysis = analyze_results(results)
     buffer = StringIO()
@@ -169,11 +165,7 @@ def views(results: Results, folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("bootstrap", [None, (50, 3)])
-def test_results_of_a_file_are_those_of_the_run(
-    bootstrap: tuple[int, int] | None,
-    everything: tuple[Results, Path],
-    tmp_path: Path,
-) -> None:
+def test_results_of_a_file_are_those_of_the_run(bootstrap, everything, tmp_path):
     results, output = everything
     made = []
     for name, given in (("run", copy(results)), ("file", Results.load(output))):
@@ -185,9 +177,7 @@ def test_results_of_a_file_are_those_of_the_run(
         assert made[1][name] == value, name
 
 
-def test_files_of_other_results_are_refused(
-    everything: tuple[Results, Path], tmp_path: Path
-) -> None:
+def test_files_of_other_results_are_refused(everything, tmp_path):
     results, output = everything
     own = tmp_path / "results.json"
     own.write_bytes(output.read_bytes())
@@ -205,9 +195,7 @@ def test_files_of_other_results_are_refused(
     refused("is of other results than", Results.load, own)
 
 
-def test_a_task_that_is_not_known_here_leaves_scores(
-    everything: tuple[Results, Path], tmp_path: Path
-) -> None:
+def test_a_task_that_is_not_known_here_leaves_scores(everything, tmp_path):
     results, output = everything
     loaded = Results.load(output)
     other = {**loaded.records[0].task, "kind": "nowhere.tasks.Own"}
@@ -229,7 +217,7 @@ def test_a_task_that_is_not_known_here_leaves_scores(
     assert one == two
 
 
-def test_scores_by_their_columns(results: Results) -> None:
+def test_scores_by_their_columns(results):
     frame = results.frame.query("aggregation == 'wmean' and task == 'one'")
     flows = frame[frame["method"] == FLOW]["value"].to_list()
     assert results.score(FLOW, "one") == pytest.approx(np.mean(flows))
@@ -245,7 +233,7 @@ def test_scores_by_their_columns(results: Results) -> None:
     refused("split: received 'dev'", results.score, "raw", "one", split="dev")
 
 
-def test_tables(results: Results) -> None:
+def test_tables(results):
     table = results.table()
     names = ["raw", "standardization", FLOW]
     assert table.index.get_level_values("method").tolist() == names

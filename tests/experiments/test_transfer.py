@@ -1,8 +1,6 @@
 """Maps fitted on other text than a task's: told where raw vectors are better."""
 
 import warnings
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +11,8 @@ from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning
 from flowbert.experiments.plan import Candidate
 from flowbert.fitting.outcome import warn_of_transfer
-from flowbert.maps import KernelMap, Map, Whitening
-from flowbert.tasks import STS, Lexical, Task
+from flowbert.maps import KernelMap, Whitening
+from flowbert.tasks import STS, Lexical
 
 SAMPLE = load_sts("SAMPLE")
 
@@ -22,7 +20,7 @@ SAMPLE = load_sts("SAMPLE")
 DIM = 128  # of the built-in encoder
 
 
-def one_direction() -> Map:
+def one_direction():
     """A map that keeps one dimension of all, beside what is constant but for 1e-9."""
     kernel, bias = np.zeros((DIM, 2)), np.zeros(DIM)
     kernel[0, 0], kernel[1, 1], bias[1] = 1, 1e-9, 1e9
@@ -30,13 +28,11 @@ def one_direction() -> Map:
 
 
 @pytest.fixture(scope="module")
-def encoder() -> SentenceEncoder:
+def encoder():
     return SentenceEncoder(layers="first_last")
 
 
-def told(
-    encoder: SentenceEncoder, corpus: str, tasks: Sequence[Task], **maps: Any
-) -> Any:
+def told(encoder, corpus, tasks, **maps):
     fitted = [Candidate(name, each, True) for name, each in maps.items()]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", FlowbertWarning)
@@ -44,7 +40,7 @@ def told(
     return [str(warning.message) for warning in caught]
 
 
-def test_only_a_map_that_costs_points_is_told(encoder: SentenceEncoder) -> None:
+def test_only_a_map_that_costs_points_is_told(encoder):
     whitening = Whitening().fit(encoder.encode(sample_corpus()[:2000]))
     tasks = [STS(SAMPLE)]
     maps = {"whitening": whitening, "one": one_direction()}
@@ -53,15 +49,13 @@ def test_only_a_map_that_costs_points_is_told(encoder: SentenceEncoder) -> None:
     assert "better than one fitted on news.txt, by " in text
 
 
-def test_a_difference_within_noise_is_not_told(encoder: SentenceEncoder) -> None:
+def test_a_difference_within_noise_is_not_told(encoder):
     noise = np.random.default_rng(0).normal(size=(DIM, DIM))
     nearly = KernelMap.of(np.eye(DIM) + 0.0001 * noise, np.zeros(DIM))
     assert told(encoder, "news.txt", [STS(SAMPLE)], nearly=nearly) == []
 
 
-def test_without_development_pairs_there_is_nothing_to_tell(
-    encoder: SentenceEncoder,
-) -> None:
+def test_without_development_pairs_there_is_nothing_to_tell(encoder):
     test_only = STSData("TEST", {"test": SAMPLE.splits["test"]})
     tasks = [STS(test_only), Lexical(SAMPLE)]
     assert told(encoder, "news.txt", tasks, one=one_direction()) == []

@@ -1,17 +1,14 @@
 """A random encoder, maps of its vectors, and the cosines that an export must keep."""
 
-from typing import Any
-
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.metrics.pairwise import cosine_similarity
 
 from encoders.tiny import WORDS, tiny_network, word_tokenizer
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
 from flowbert.flows import Glow
-from flowbert.maps import MAPS, Chain, Flow, Map, make_map
+from flowbert.maps import MAPS, Chain, Flow, make_map
 from flowbert.maps.state import pack
 from helpers import fit
 
@@ -21,7 +18,7 @@ AFFINE = [name for name in MAPS if name not in ("flow", "views")]
 CHAINS = ["standardization+whitening-6", FLOW, f"whitening-9+{FLOW}+standardization"]
 
 
-def make_texts(count: int = 200) -> list[str]:
+def make_texts(count=200):
     rng = np.random.default_rng(0)
     lengths = rng.integers(1, 13, size=count)
     return [" ".join(rng.choice(WORDS, size=length)) for length in lengths]
@@ -30,13 +27,13 @@ def make_texts(count: int = 200) -> list[str]:
 TEXTS = make_texts()
 
 
-def small_encoder(kind: str = "bert", **options: Any) -> SentenceEncoder:
+def small_encoder(kind="bert", **options):
     """A network in memory, without a folder."""
     network = tiny_network(kind, **options)
     return SentenceEncoder(Backbone(network, word_tokenizer(), "tiny"), max_length=9)
 
 
-def moved_flow(rows: Any, **options: Any) -> Flow:
+def moved_flow(rows, **options):
     """A flow whose every parameter is off its start, so that no layer is the identity."""
     flow = Glow(rows.shape[1], **options)
     flow.initialize(torch.as_tensor(rows).float())
@@ -48,9 +45,9 @@ def moved_flow(rows: Any, **options: Any) -> Flow:
     return Flow().set_state(pack(values))
 
 
-def fit_map(name: str, rows: Any) -> Map:
+def fit_map(name, rows):
     """A map that is fitted step by step; no flow is trained."""
-    steps: list[Any] = make_map(name).parts
+    steps = make_map(name).parts
     for number, step in enumerate(steps):
         if isinstance(step, Flow):
             options = {name: getattr(step, name) for name in OF_FLOW}
@@ -58,13 +55,10 @@ def fit_map(name: str, rows: Any) -> Map:
         else:
             fit(step, rows)
         rows = steps[number].transform(rows)
-    fitted: Map = steps[0] if len(steps) == 1 else Chain.of(*steps)
-    return fitted
+    return steps[0] if len(steps) == 1 else Chain.of(*steps)
 
 
-def largest_difference(
-    first: NDArray[np.float32], second: NDArray[np.float32]
-) -> float:
+def largest_difference(first, second):
     """Largest difference of a cosine."""
     cosines = [cosine_similarity(x.astype(np.float64)) for x in (first, second)]
     return float(np.abs(cosines[0] - cosines[1]).max())

@@ -5,23 +5,19 @@ error, as there; with none of them the pooling is that of the network, [CLS].
 """
 
 import json
-from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors.torch import load_file
 from transformers import AutoModel, AutoTokenizer
 
 STOCK = "sentence_transformers.models."
 
 
-def read(path: Path) -> Any:
+def read(path):
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
-def served(folder: Path, texts: list[str]) -> NDArray[np.float32]:
+def served(folder, texts):
     """Vectors, ``(N, k)``."""
     records = {
         record["type"]: record["path"] for record in read(folder / "modules.json")

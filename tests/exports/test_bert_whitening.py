@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from encoders.tiny import SENTENCES
 from exports.models import TEXTS
@@ -18,13 +17,13 @@ from helpers import refused
 OPTIONS = EncoderOptions(layers="first_last", pooling="mean")
 
 
-def whiten(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+def whiten(rows):
     """Kernel and bias as the official code computes them."""
     u, s, _ = np.linalg.svd(np.cov(rows.T))
     return (u @ np.diag(s**-0.5))[:, :16], -rows.mean(axis=0, keepdims=True)
 
 
-def test_vectors_are_those_of_the_official_code(tmp_path: Path) -> None:
+def test_vectors_are_those_of_the_official_code(tmp_path):
     scale = 2.0
     encoder = SentenceEncoder("builtin-sample", layers="first_last")
     kernel, bias = whiten(scale * encoder.encode(TEXTS).astype(np.float64))
@@ -50,7 +49,7 @@ FILES: dict[str, dict[str, Any]] = {
     "small.npz": {"kernel": EYE[:64], "bias": ZEROS[:64]},
 }
 BOTH = EncoderOptions(layers=["last", "1"], pooling="mean")
-MISTAKES: list[tuple[dict[str, Any], str]] = [
+MISTAKES = [
     ({"source": "none.npz"}, r"none\.npz: .*kernel and bias"),
     ({"source": "pickled.npz"}, r"pickled\.npz: .*pickle"),
     ({"source": "text.npz"}, r"text\.npz: "),
@@ -67,18 +66,13 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("wrong", "message"), MISTAKES)
-def test_mistakes(
-    wrong: dict[str, Any],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_mistakes(wrong, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, arrays in FILES.items():
         np.savez(name, **arrays)
     Path("pickled.npz").write_bytes(pickle.dumps(FILES))
     Path("text.npz").write_text("kernel")
     Path("full/model").mkdir(parents=True)
-    usual: dict[str, Any] = {"source": "good.npz", "encoder": OPTIONS, "output": "run"}
+    usual = {"source": "good.npz", "encoder": OPTIONS, "output": "run"}
     refused(f"^{message}", import_whitening, **usual | wrong)
     assert not Path("run").exists()

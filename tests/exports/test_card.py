@@ -1,6 +1,5 @@
 """README.md of an export: what hub and readers take from it."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,19 +34,19 @@ SETTINGS: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def encoder() -> SentenceEncoder:
+def encoder():
     return SentenceEncoder("builtin-sample", layers="first_last", max_length=9)
 
 
 @pytest.fixture(scope="module")
-def model(encoder: SentenceEncoder) -> Model:
+def model(encoder):
     fitted = fit_map(MAP, encoder.encode(TEXTS))
     return Model(encoder, fitted)
 
 
-def results_of(encoder: SentenceEncoder) -> Results:
+def results_of(encoder):
     """Figures of three methods, and one of another encoder."""
-    row: dict[str, Any] = dict.fromkeys(RESULT_COLUMNS, "") | encoder.columns()
+    row = dict.fromkeys(RESULT_COLUMNS, "") | encoder.columns()
     row |= {"seed": None, "split": "test", "corpus": "target", "pairs": 9}
     row |= {"supervised": False, "metric": "spearman", "aggregation": "all"}
     rows = []
@@ -60,7 +59,7 @@ def results_of(encoder: SentenceEncoder) -> Results:
     return Results(rows, {})
 
 
-def test_settings_scores_and_cosines(model: Model, encoder: SentenceEncoder) -> None:
+def test_settings_scores_and_cosines(model, encoder):
     plain = model_card(model, **SETTINGS)
     for part in ("first_last", MAP, "3.0e-07", __version__, "saved without a corpus"):
         assert part in plain
@@ -79,9 +78,7 @@ def test_settings_scores_and_cosines(model: Model, encoder: SentenceEncoder) -> 
     assert "87.5" not in text
 
 
-def test_scores_of_a_format_with_a_loss_are_of_the_model(
-    encoder: SentenceEncoder,
-) -> None:
+def test_scores_of_a_format_with_a_loss_are_of_the_model(encoder):
     measured = Model(encoder, fit_map(MAP, encoder.encode(TEXTS)))
     measured.estimate_cosines(TEXTS)
     settings = SETTINGS | {"results": results_of(encoder), "limits": ["It is so."]}
@@ -94,9 +91,7 @@ def test_scores_of_a_format_with_a_loss_are_of_the_model(
     assert not any(note in exact for note in notes)
 
 
-def test_its_snippet_runs(
-    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_its_snippet_runs(model, tmp_path, monkeypatch):
     pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
     folder = export(model, tmp_path / "name")
     code = (folder / "README.md").read_text().split("```python\n")[1].split("```")[0]
@@ -106,12 +101,12 @@ def test_its_snippet_runs(
     assert names["embeddings"].shape == (2, 128)
 
 
-def named(results: Results, **names: str) -> Results:
+def named(results, **names):
     results.frame["method"] = results.frame["method"].replace(names)
     return results
 
 
-def test_the_method_of_a_map(model: Model, encoder: SentenceEncoder) -> None:
+def test_the_method_of_a_map(model, encoder):
     """Another number or another option is another map; of the same run, the kind is enough."""
     others = results_of(encoder).frame.to_dict("records")
     for name in ("learned-removal-2", "learned-removal-3:center=false"):
@@ -132,9 +127,7 @@ def test_the_method_of_a_map(model: Model, encoder: SentenceEncoder) -> None:
         model_card(model, **SETTINGS, results=Results(two, {}))
 
 
-def test_results_of_another_run_are_of_the_same_encoder(
-    encoder: SentenceEncoder,
-) -> None:
+def test_results_of_another_run_are_of_the_same_encoder(encoder):
     results = compare(encoder, ["raw"], tasks=[PAIRS], bootstrap=0)
     check_results(results, encoder)
     other = encoder.variant(layers="last", max_length=64)
@@ -143,7 +136,7 @@ def test_results_of_another_run_are_of_the_same_encoder(
         check_results(Results([], {}), encoder)
 
 
-def test_a_training_is_measured_by_its_own_run(encoder: SentenceEncoder) -> None:
+def test_a_training_is_measured_by_its_own_run(encoder):
     flow = Model(encoder, fit_map(FLOW, encoder.encode(TEXTS)))
     results = named(results_of(encoder), zca="flow")
     assert name_in(results, flow, own=True, trained=False) == "flow"
@@ -158,9 +151,7 @@ def test_a_training_is_measured_by_its_own_run(encoder: SentenceEncoder) -> None
         )
 
 
-def test_scores_of_a_run_with_a_trained_encoder(
-    encoder: SentenceEncoder, tmp_path: Path
-) -> None:
+def test_scores_of_a_run_with_a_trained_encoder(encoder, tmp_path):
     pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
     encoder.save(tmp_path / "run" / "model" / "encoder")
     results = named(results_of(encoder), zca="simcse")

@@ -4,13 +4,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from exports.models import AFFINE, moved_flow
 from flowbert.exports.compiled import CompiledMap
 from flowbert.flows.glow import INITS
 from flowbert.flows.mixing import MIXING_INITS, MIXINGS
-from flowbert.maps import Chain, KernelMap, Map, Whitening, make_map
+from flowbert.maps import Chain, KernelMap, Whitening, make_map
 from helpers import fit
 
 TOLERANCE = 1e-9
@@ -18,14 +17,14 @@ TOLERANCE = 1e-9
 another, of maps whose condition is below 1e3."""
 
 
-def rows(count: int = 200, dim: int = 16) -> Tensor:
+def rows(count=200, dim=16):
     generator = torch.Generator().manual_seed(count)
     scales = torch.linspace(1, 3, dim, dtype=torch.float64)
     x = torch.randn(count, dim, generator=generator, dtype=torch.float64)
     return x * scales + 5
 
 
-def apply(compiled: CompiledMap, x: Tensor) -> Tensor:
+def apply(compiled, x):
     """What the layers compute: y = A [h_1, ..., h_K, x] + c."""
     hidden = x[:, :0]
     for first, second in compiled.networks:
@@ -36,7 +35,7 @@ def apply(compiled: CompiledMap, x: Tensor) -> Tensor:
     return torch.cat([hidden, x], dim=1) @ weight.T + bias
 
 
-def check(fitted: Map, dim: int = 16) -> CompiledMap:
+def check(fitted, dim=16):
     x = rows(7, dim)
     compiled = CompiledMap(fitted, dim)
     expected = fitted.transform(x)
@@ -56,14 +55,8 @@ def check(fitted: Map, dim: int = 16) -> CompiledMap:
     init=st.sampled_from(INITS),
 )
 def test_a_flow_is_two_layers_per_coupling_and_one(
-    dim: int,
-    levels: int,
-    depth: int,
-    width: int,
-    mixing: str,
-    mixing_init: str,
-    init: str,
-) -> None:
+    dim, levels, depth, width, mixing, mixing_init, init
+):
     flow = moved_flow(
         rows(dim=dim),
         levels=levels,
@@ -77,11 +70,11 @@ def test_a_flow_is_two_layers_per_coupling_and_one(
 
 
 @pytest.mark.parametrize("name", AFFINE)
-def test_an_affine_map_is_one_layer(name: str) -> None:
+def test_an_affine_map_is_one_layer(name):
     assert not check(fit(make_map(name), rows())).networks
 
 
-def test_a_chain() -> None:
+def test_a_chain():
     whitening = Whitening(n_components=9).fit(rows())
     flow = moved_flow(whitening.transform(rows()), levels=2, depth=2, width=4)
     other = moved_flow(rows(dim=9), levels=1, depth=1, width=3)

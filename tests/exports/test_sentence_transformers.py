@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from flowbert.encoders import SentenceEncoder, WordVectors, load_encoder
 from flowbert.errors import UserError
 from flowbert.exports import EXPORT_FORMATS, SentenceTransformers, export
 from flowbert.exports.sentence_transformers import MODES, stock_modules
-from flowbert.maps import Map, Scale
+from flowbert.maps import Scale
 from flowbert.model import Model
 from helpers import use_hub_cache
 
@@ -41,23 +40,23 @@ WEIGHTED = ("zipf", "sif:a=0.01:cls=2", "idf")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return write_tiny(tmp_path_factory.mktemp("secret-place") / "bert")
 
 
 @pytest.fixture(scope="module")
-def bert(folder: Path) -> SentenceEncoder:
+def bert(folder):
     return SentenceEncoder(folder, max_length=9)
 
 
 @pytest.fixture(scope="module")
-def maps(bert: SentenceEncoder) -> dict[str, Map | None]:
+def maps(bert):
     rows = bert.encode(TEXTS)
     return {"none": None} | {name: fit_map(name, rows) for name in (*AFFINE, *CHAINS)}
 
 
 @pytest.fixture(scope="module")
-def transformer(folder: Path) -> Any:
+def transformer(folder):
     from sentence_transformers.base.modules import Transformer
 
     opened = Transformer(str(folder), config_kwargs={"output_hidden_states": True})
@@ -73,13 +72,7 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize(("pooling", "layers"), SETTINGS)
-def test_maps_after_layers_and_poolings(
-    pooling: str,
-    layers: str,
-    bert: SentenceEncoder,
-    maps: dict[str, Map | None],
-    transformer: Any,
-) -> None:
+def test_maps_after_layers_and_poolings(pooling, layers, bert, maps, transformer):
     encoder = bert.variant(layers=layers, pooling=pooling, count_over=TEXTS)
     plain = (pooling, layers) == ("mean", "first_last")
     for name in maps if plain else ("none", "whitening", CHAINS[-1]):
@@ -93,7 +86,7 @@ def test_maps_after_layers_and_poolings(
 
 
 @pytest.fixture(scope="module")
-def model(folder: Path) -> Model:
+def model(folder):
     options: dict[str, Any] = {"layers": "first_last", "pooling": "idf"}
     options |= {"max_length": 9, "template": "the big {}", "count_over": TEXTS}
     encoder = SentenceEncoder(folder, **options)
@@ -103,11 +96,11 @@ def model(folder: Path) -> Model:
 
 
 @pytest.fixture(scope="module")
-def exported(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def exported(model, tmp_path_factory):
     return export(model, tmp_path_factory.mktemp("exported") / "name")
 
 
-def test_it_has_no_code_and_names_nothing_of_this_machine(exported: Path) -> None:
+def test_it_has_no_code_and_names_nothing_of_this_machine(exported):
     for module in json.loads((exported / "modules.json").read_text()):
         assert module["type"].startswith("sentence_transformers.")
     for path in exported.rglob("*"):
@@ -115,9 +108,7 @@ def test_it_has_no_code_and_names_nothing_of_this_machine(exported: Path) -> Non
         assert path.is_dir() or b"secret-place" not in path.read_bytes(), path
 
 
-def test_it_has_prompt_token_weights_length_and_map(
-    exported: Path, model: Model
-) -> None:
+def test_it_has_prompt_token_weights_length_and_map(exported, model):
     texts = [*SENTENCES, " ".join(["cat", "dog"] * 8)]
     loaded = Model.load(exported)
     for vectors in (
@@ -130,9 +121,7 @@ def test_it_has_prompt_token_weights_length_and_map(
     assert Model.load(exported, "raw").map is None
 
 
-def test_it_loads_by_its_name_on_the_hub(
-    exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_loads_by_its_name_on_the_hub(exported, tmp_path, monkeypatch):
     repository, commit = tmp_path / "models--some--name", "0123456789" * 4
     shutil.copytree(exported, repository / "snapshots" / commit)
     (repository / "refs").mkdir()
@@ -144,9 +133,7 @@ def test_it_loads_by_its_name_on_the_hub(
     assert loaded.encoder.describe()["revision"] == commit
 
 
-def test_settings_of_others_are_kept_in_front_of_a_map(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_settings_of_others_are_kept_in_front_of_a_map(folder, tmp_path):
     other = add_modules(
         Path(shutil.copytree(folder, tmp_path / "other")),
         ("Pooling", {"pooling_mode": "mean"}),
@@ -166,7 +153,7 @@ def test_settings_of_others_are_kept_in_front_of_a_map(
         export(Model(encoder, fit_map(FLOW, rows)), tmp_path / "flow")
 
 
-def test_a_flow_after_cls(bert: SentenceEncoder, tmp_path: Path) -> None:
+def test_a_flow_after_cls(bert, tmp_path):
     """The format cannot compute a text that holds [CLS] itself, and is not asked for it."""
     encoder = bert.variant(pooling="cls")
     model = Model(encoder, fit_map(FLOW, encoder.encode(TEXTS)))
@@ -182,28 +169,28 @@ def test_a_flow_after_cls(bert: SentenceEncoder, tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------- mistakes
 
 
-def affine_flow(encoder: SentenceEncoder) -> Model:
+def affine_flow(encoder):
     return Model(encoder, fit_map(f"{FLOW}:coupling=affine", encoder.encode(TEXTS)))
 
 
-def first_word_before_a_flow(encoder: SentenceEncoder) -> Model:
+def first_word_before_a_flow(encoder):
     decoder = small_encoder("gpt2", bos_token_id=3, eos_token_id=3)
     decoder.backbone.tokenizer.cls_token = None
     fitted = fit_map(FLOW, encoder.encode(TEXTS))
     return Model(decoder.variant(pooling="cls"), fitted)
 
 
-def word_vectors(encoder: SentenceEncoder) -> Model:
+def word_vectors(encoder):
     path = Path(encoder.path).with_name("words.txt")
     path.write_text("cat 1 2\ndog 3 4\n")
     return Model(WordVectors(str(path)))
 
 
-def with_options(**options: Any) -> Callable[[SentenceEncoder], Model]:
+def with_options(**options):
     return lambda encoder: Model(SentenceEncoder(encoder.path, **options))
 
 
-MISTAKES: list[tuple[Callable[[SentenceEncoder], Any], dict[str, Any], str]] = [
+MISTAKES = [
     (affine_flow, {}, "format: .*affine couplings"),
     (first_word_before_a_flow, {}, "format: .*cls"),
     (word_vectors, {}, r"format: .*words\.txt"),
@@ -218,32 +205,21 @@ MISTAKES: list[tuple[Callable[[SentenceEncoder], Any], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("make", "options", "message"), MISTAKES)
-def test_mistakes(
-    make: Callable[[SentenceEncoder], Any],
-    options: dict[str, Any],
-    message: str,
-    bert: SentenceEncoder,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_mistakes(make, options, message, bert, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=f"^{message}"):
         export(make(bert), **{"to": "to"} | options)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_missing_package(
-    bert: SentenceEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_package(bert, tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     for format in EXPORT_FORMATS:
         with pytest.raises(UserError, match=r"^format: .*pip install"):
             export(Model(bert), tmp_path / "to", format=format)
 
 
-def test_other_vectors_are_noticed(
-    bert: SentenceEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_vectors_are_noticed(bert, tmp_path, monkeypatch):
     monkeypatch.setattr(SentenceTransformers, "encode", lambda *_: np.eye(256))
     with pytest.raises(UserError, match=r"^to: .*cosines differ by 1\.0e\+00"):
         export(Model(bert), tmp_path / "to")

@@ -1,9 +1,7 @@
 """Which programs compute an exported folder's vectors, against a reader of what those read."""
 
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from torch import nn
@@ -36,18 +34,18 @@ LEFT_OUT = (
 
 
 @pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> SentenceEncoder:
+def bert(tmp_path_factory):
     folder = write_tiny(tmp_path_factory.mktemp("tiny") / "bert")
     return SentenceEncoder(folder, max_length=9)
 
 
-def made(encoder: Any, name: str | None) -> Model:
+def made(encoder, name):
     if name is None:
         return Model(encoder)
     return Model(encoder, fit_map(name, encoder.encode(TEXTS)))
 
 
-def is_served(model: Model, folder: Path, texts: Sequence[str]) -> bool:
+def is_served(model, folder, texts):
     """Whether those who read one Dense compute the model's vectors."""
     try:
         vectors = served(folder, list(texts))
@@ -56,7 +54,7 @@ def is_served(model: Model, folder: Path, texts: Sequence[str]) -> bool:
     return largest_difference(vectors, model.encode(texts)) <= TOLERANCE
 
 
-def check(model: Model, folder: Path) -> str:
+def check(model, folder):
     """What is said of a folder is true; returns it."""
     folder.mkdir()
     SentenceTransformers().write(model, folder)
@@ -72,17 +70,13 @@ def check(model: Model, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
-def test_an_affine_map_is_one_dense(
-    pooling: str, bert: SentenceEncoder, tmp_path: Path
-) -> None:
+def test_an_affine_map_is_one_dense(pooling, bert, tmp_path):
     encoder = bert.variant(pooling=pooling)
     assert check(made(encoder, None), tmp_path / "none") == ALL
     assert check(made(encoder, CHAINS[0]), tmp_path / "chain") == ONE_DENSE
 
 
-def test_the_last_token_is_that_of_some_decoders(
-    bert: SentenceEncoder, tmp_path: Path
-) -> None:
+def test_the_last_token_is_that_of_some_decoders(bert, tmp_path):
     export(made(bert.variant(pooling="last_token"), None), tmp_path / "to")
     assert served_by(tmp_path / "to").endswith("the last token of some decoders")
     refused(r"servable: .*would skip 1_Pooling", check_servable, tmp_path / "to")
@@ -99,12 +93,8 @@ def test_the_last_token_is_that_of_some_decoders(
     ],
 )
 def test_other_layers_poolings_maps_and_prompts_are_left_out(
-    options: dict[str, Any],
-    name: str | None,
-    parts: str,
-    bert: SentenceEncoder,
-    tmp_path: Path,
-) -> None:
+    options, name, parts, bert, tmp_path
+):
     encoder = SentenceEncoder(bert.path, max_length=9, **options)
     assert check(made(encoder, name), tmp_path / "to") == f"{LEFT_OUT}{parts}"
 
@@ -123,17 +113,12 @@ IDENTITY, TANH = nn.Identity(), nn.Tanh()
     ],
 )
 def test_modules_of_others_are_joined_to_the_map_where_they_are_affine(
-    activations: Sequence[nn.Module],
-    normalized: bool,
-    name: str | None,
-    said: str,
-    bert: SentenceEncoder,
-    tmp_path: Path,
-) -> None:
+    activations, normalized, name, said, bert, tmp_path
+):
     from sentence_transformers.base.modules import Dense, Transformer
     from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
 
-    modules: list[Any] = [Transformer(bert.path, max_seq_length=9), Pooling(16, "mean")]
+    modules = [Transformer(bert.path, max_seq_length=9), Pooling(16, "mean")]
     sizes = (16, 10, 8)
     for number, activation in enumerate(activations):
         size, bias = sizes[number], number == 0
@@ -145,9 +130,7 @@ def test_modules_of_others_are_joined_to_the_map_where_they_are_affine(
     assert check(made(load_encoder(tmp_path / "own"), name), tmp_path / "to") == said
 
 
-def test_lower_case_that_only_sentence_transformers_knows(
-    bert: SentenceEncoder, tmp_path: Path
-) -> None:
+def test_lower_case_that_only_sentence_transformers_knows(bert, tmp_path):
     SentenceTransformers().write(Model(bert), tmp_path)
     settings = tmp_path / "sentence_bert_config.json"
     text = settings.read_text().replace("{", '{"do_lower_case": true,', 1)
@@ -155,9 +138,7 @@ def test_lower_case_that_only_sentence_transformers_knows(
     assert parts_left_out(tmp_path) == ["do_lower_case"]
 
 
-def test_settings_that_only_sentence_transformers_computes(
-    bert: SentenceEncoder, tmp_path: Path
-) -> None:
+def test_settings_that_only_sentence_transformers_computes(bert, tmp_path):
     folder = Path(shutil.copytree(bert.path, tmp_path / "own"))
     length = {"text": {"max_length": 4}}
     add_modules(folder, ("Pooling", {}), processing_kwargs=length)
@@ -168,9 +149,7 @@ def test_settings_that_only_sentence_transformers_computes(
 # ---------------------------------------------------------------------------- by export
 
 
-def test_the_command_says_it_and_refuses_what_is_not_served(
-    bert: SentenceEncoder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_says_it_and_refuses_what_is_not_served(bert, tmp_path, capsys):
     made(bert, "whitening-4").save(tmp_path / "run" / "model")
     made(bert, CHAINS[1]).save(tmp_path / "run" / "model")
     line = ["export", str(tmp_path / "run"), "--method", "whitening", "--servable"]
@@ -193,7 +172,7 @@ def test_the_command_says_it_and_refuses_what_is_not_served(
 @pytest.mark.real
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["all-MiniLM-L6-v2", "minilm-mlm", "bert-mini-mlm"])
-def test_real_encoders(name: str, real: Path, tmp_path: Path) -> None:
+def test_real_encoders(name, real, tmp_path):
     path = str(real / "models" / name)
     encoder = SentenceEncoder(path, layers="last", pooling="mean", max_length=32)
     model = made(encoder, "whitening-64:shrinkage=0.1")
@@ -202,7 +181,7 @@ def test_real_encoders(name: str, real: Path, tmp_path: Path) -> None:
     assert is_served(model, tmp_path / "to", texts)
 
 
-def test_folders_of_other_formats(tmp_path: Path) -> None:
+def test_folders_of_other_formats(tmp_path):
     assert served_by(tmp_path) == "the code in its README.md"
     (tmp_path / "model.onnx").touch()
     assert served_by(tmp_path) == "ONNX Runtime"

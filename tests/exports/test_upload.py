@@ -1,7 +1,5 @@
 """Uploads, with a stand-in for the hub's client."""
 
-from pathlib import Path
-from typing import Any
 from unittest.mock import MagicMock
 
 import huggingface_hub
@@ -23,19 +21,19 @@ pytest.importorskip("sentence_transformers", reason="needs sentence-transformers
 
 
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Any:
+def hub(monkeypatch):
     client = MagicMock()
     monkeypatch.setattr(huggingface_hub, "HfApi", lambda: client)
     return client
 
 
 @pytest.fixture(scope="module")
-def model() -> Model:
+def model():
     encoder = SentenceEncoder("builtin-sample", max_length=9)
     return Model(encoder, fit_map("whitening-8", encoder.encode(TEXTS)))
 
 
-def test_a_folder_is_uploaded(hub: Any, model: Model, tmp_path: Path) -> None:
+def test_a_folder_is_uploaded(hub, model, tmp_path):
     folder = export(model, tmp_path / "to", push_to="owner/name")
     hub.create_repo.assert_called_once_with("owner/name", private=True, exist_ok=True)
     options = hub.upload_folder.call_args.kwargs
@@ -53,9 +51,7 @@ def test_a_folder_is_uploaded(hub: Any, model: Model, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "error", [OfflineModeIsEnabled("offline"), ConnectionError("no route\nmore")]
 )
-def test_without_access_nothing_is_written(
-    error: Exception, hub: Any, model: Model, tmp_path: Path
-) -> None:
+def test_without_access_nothing_is_written(error, hub, model, tmp_path):
     hub.whoami.side_effect = error
     refused(
         r"^push_to: received 'owner/name'.*HF_TOKEN",
@@ -68,9 +64,7 @@ def test_without_access_nothing_is_written(
     assert not list(tmp_path.iterdir())
 
 
-def test_no_repository_without_an_export(
-    hub: Any, model: Model, tmp_path: Path
-) -> None:
+def test_no_repository_without_an_export(hub, model, tmp_path):
     unfit = Model(model.encoder, fit_map(f"{FLOW}:coupling=affine", np.ones((9, 128))))
     refused(r"^format: .*affine", export, unfit, tmp_path / "to", push_to="owner/name")
     refused(
@@ -80,9 +74,7 @@ def test_no_repository_without_an_export(
     assert not list(tmp_path.iterdir())
 
 
-def test_an_upload_that_fails_leaves_the_whole_folder(
-    hub: Any, model: Model, tmp_path: Path
-) -> None:
+def test_an_upload_that_fails_leaves_the_whole_folder(hub, model, tmp_path):
     hub.upload_folder.side_effect = ConnectionError()
     refused(
         r"^push_to: .*ConnectionError.*to is written",

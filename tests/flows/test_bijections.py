@@ -1,13 +1,11 @@
 """Properties of every bijection: round trip, log-det, gradients, independence of rows."""
 
-from collections.abc import Callable
 from functools import partial
 from itertools import product
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from flowbert.flows import (
     COUPLINGS,
@@ -25,9 +23,7 @@ from flowbert.flows import (
     WhiteningLayer,
 )
 
-Case = tuple[int, Callable[[int], Bijection]]
-
-LAYERS: dict[str, Case] = {
+LAYERS = {
     "actnorm": (5, ActNorm),
     "reverse": (5, Reverse),
     "random": (6, partial(RandomPermutation, seed=1)),
@@ -42,7 +38,7 @@ LAYERS: dict[str, Case] = {
 }
 
 
-def whitening(dim: int) -> WhiteningLayer:
+def whitening(dim):
     """A layer that correlated rows have initialized."""
     layer = WhiteningLayer(dim)
     generator = torch.Generator().manual_seed(5)
@@ -52,7 +48,7 @@ def whitening(dim: int) -> WhiteningLayer:
     return layer
 
 
-def glow_after_whitening(dim: int, coupling: str) -> Glow:
+def glow_after_whitening(dim, coupling):
     flow = Glow(dim, levels=3, width=8, coupling=coupling, init="whitening")
     flow.front.load_state_dict(Composition({"whitening": whitening(dim)}).state_dict())
     return flow
@@ -62,7 +58,7 @@ LAYERS["whitening"] = (6, whitening)
 for init in MIXING_INITS:
     LAYERS[f"lu {init}"] = (7, partial(LULinear, init=init, seed=3))
 
-GLOWS: dict[str, Case] = {"glow D=1": (1, partial(Glow, levels=1, mixing="reverse"))}
+GLOWS = {"glow D=1": (1, partial(Glow, levels=1, mixing="reverse"))}
 SIZES = ((12, 2), (8, 3), (6, 1), (11, 4))
 # Every pair of mixing and size, and of either and a coupling.
 for (i, mixing), (j, (dim, levels)) in product(enumerate(MIXINGS), enumerate(SIZES)):
@@ -82,12 +78,12 @@ close = partial(torch.testing.assert_close, rtol=1e-8, atol=1e-8)
 
 
 @pytest.fixture(params=CASES)
-def case(request: pytest.FixtureRequest) -> Case:
+def case(request):
     return CASES[request.param]
 
 
 @pytest.fixture
-def bijection(case: Case) -> Bijection:
+def bijection(case):
     """In float64 and eval mode, every parameter away from its start, where couplings do nothing."""
     dim, build = case
     module = build(dim).double().eval()
@@ -102,12 +98,12 @@ def bijection(case: Case) -> Bijection:
 
 
 @pytest.fixture
-def x(case: Case) -> Tensor:
+def x(case):
     generator = torch.Generator().manual_seed(2)
     return 2 * torch.randn(9, case[0], generator=generator, dtype=torch.float64) + 1
 
 
-def test_a_bijection(bijection: Bijection, x: Tensor) -> None:
+def test_a_bijection(bijection, x):
     """Round trip, log-det of the Jacobian, rows that are independent, gradients."""
     for there, back in ((bijection, bijection.inverse), (bijection.inverse, bijection)):
         mapped, log_det = there(x)
@@ -129,9 +125,9 @@ def test_a_bijection(bijection: Bijection, x: Tensor) -> None:
         assert all(gradient.any() for gradient in gradients)
 
 
-def test_a_layer_without_its_inverse_is_not_made() -> None:
+def test_a_layer_without_its_inverse_is_not_made():
     class Half(Bijection):
-        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        def forward(self, x):
             return x / 2, x.new_zeros(len(x))
 
     made: Any = Half

@@ -16,7 +16,7 @@ from flowbert.flows.whitening import SHRINKAGE
 from helpers import refused
 
 
-def batch(rows: int = 200, dim: int = 12, seed: int = 0) -> Tensor:
+def batch(rows=200, dim=12, seed=0):
     """Correlated rows with unequal scales and a mean."""
     generator = torch.Generator().manual_seed(seed)
     mixing = torch.randn(dim, dim, generator=torch.Generator().manual_seed(99))
@@ -28,7 +28,7 @@ def batch(rows: int = 200, dim: int = 12, seed: int = 0) -> Tensor:
     )
 
 
-def equal(first: nn.Module, second: nn.Module) -> bool:
+def equal(first, second):
     states = zip(first.state_dict().values(), second.state_dict().values(), strict=True)
     return all(torch.equal(a, b) for a, b in states)
 
@@ -42,12 +42,12 @@ STARTS = [
 
 
 @pytest.fixture(params=STARTS, ids="-".join)
-def flow(request: pytest.FixtureRequest) -> Glow:
+def flow(request):
     mixing, mixing_init, init = request.param
     return Glow(12, mixing=mixing, mixing_init=mixing_init, init=init)
 
 
-def test_config_is_the_papers_and_makes_the_same_flow() -> None:
+def test_config_is_the_papers_and_makes_the_same_flow():
     config = Glow(8).config
     sizes = {"dim": 8, "levels": 2, "depth": 3, "width": 32, "seed": 0}
     assert config == sizes | {
@@ -61,7 +61,7 @@ def test_config_is_the_papers_and_makes_the_same_flow() -> None:
     assert not equal(Glow(**config), Glow(**config | {"seed": 1}))
 
 
-def test_initialize_standardizes_the_output_of_every_actnorm(flow: Glow) -> None:
+def test_initialize_standardizes_the_output_of_every_actnorm(flow):
     x = batch()
     flow.initialize(x)
     outputs: dict[ActNorm, Tensor] = {}
@@ -79,7 +79,7 @@ def test_initialize_standardizes_the_output_of_every_actnorm(flow: Glow) -> None
         assert_close(std, torch.ones_like(std), atol=1e-3, rtol=0)
 
 
-def test_initialize_depends_on_its_batch_alone(flow: Glow) -> None:
+def test_initialize_depends_on_its_batch_alone(flow):
     others = [copy.deepcopy(flow) for _ in range(2)]
     others[0].initialize(batch(seed=7))
     others[0].initialize(batch())
@@ -96,7 +96,7 @@ def test_initialize_depends_on_its_batch_alone(flow: Glow) -> None:
     assert equal(loaded, flow)
 
 
-def test_a_whitening_flow_begins_as_the_gaussian_of_its_moments() -> None:
+def test_a_whitening_flow_begins_as_the_gaussian_of_its_moments():
     x, other = batch(2000).double(), batch(500, seed=1).double()
     flow = Glow(12, init="whitening").double()
     mean, covariance = x.mean(0), x.T.cov()
@@ -104,7 +104,7 @@ def test_a_whitening_flow_begins_as_the_gaussian_of_its_moments() -> None:
     shrunk = (1 - SHRINKAGE) * covariance
     shrunk += SHRINKAGE * covariance.diagonal().mean() * torch.eye(12)
     gaussian = torch.distributions.MultivariateNormal(mean, shrunk)
-    expected = -gaussian.log_prob(other)  # type: ignore[no-untyped-call]
+    expected = -gaussian.log_prob(other)
     # The actnorms are of 900 rows: they know a variance to 2 / 900, the square of it in nats.
     bits = bits_per_dim((flow.nll(other) - expected).mean().detach(), 12)
     assert abs(bits) < 0.01
@@ -114,7 +114,7 @@ def test_a_whitening_flow_begins_as_the_gaussian_of_its_moments() -> None:
 
 
 @pytest.mark.parametrize("rows", [5, 200])
-def test_whitening_of_any_rows_is_finite(rows: int) -> None:
+def test_whitening_of_any_rows_is_finite(rows):
     x = batch(rows)
     x[:, 2] = 7.0  # a direction without variance, and fewer rows than directions
     for sample in (x, x[:1].expand(4, 12)):
@@ -125,7 +125,7 @@ def test_whitening_of_any_rows_is_finite(rows: int) -> None:
         assert torch.isfinite(log_det).all()
 
 
-def test_latent_is_the_leaving_halves_in_order_then_the_rest() -> None:
+def test_latent_is_the_leaving_halves_in_order_then_the_rest():
     flow = Glow(
         8, levels=3, depth=1, mixing="reverse"
     ).eval()  # not started: it only reverses
@@ -134,7 +134,7 @@ def test_latent_is_the_leaving_halves_in_order_then_the_rest() -> None:
     assert log_det.tolist() == [0]
 
 
-def test_float32_round_trip_at_the_size_of_an_encoder() -> None:
+def test_float32_round_trip_at_the_size_of_an_encoder():
     flow = Glow(384, mixing_init="rotation")
     x = batch(64, 384)
     flow.initialize(x)
@@ -145,7 +145,7 @@ def test_float32_round_trip_at_the_size_of_an_encoder() -> None:
     assert_close(inverse_log_det, -log_det, rtol=1e-4, atol=1e-2)
 
 
-def test_latents_of_any_number_of_rows() -> None:
+def test_latents_of_any_number_of_rows():
     flow = Glow(4)
     x = batch(20_000, 4).double()
     flow.initialize(x[:500].float())
@@ -157,9 +157,7 @@ def test_latents_of_any_number_of_rows() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_precision_is_that_of_the_flow_whatever_surrounds_it(
-    dtype: torch.dtype,
-) -> None:
+def test_precision_is_that_of_the_flow_whatever_surrounds_it(dtype):
     x = batch(64, 48)
     flow = Glow(48, mixing_init="rotation", coupling="affine")
     flow.initialize(x)
@@ -177,7 +175,7 @@ def test_precision_is_that_of_the_flow_whatever_surrounds_it(
     assert flow.double().nll(x).dtype == torch.float64
 
 
-BAD: list[tuple[dict[str, Any], str]] = [
+BAD = [
     ({"dim": 384, "levels": 10}, "levels: received 10; expected 1 to 9 "),
     ({"dim": 1}, "levels: received 2; expected 1 to 1 "),
     ({"dim": 0}, "dim: received 0"),
@@ -189,11 +187,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), BAD)
-def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
+def test_bad_arguments(arguments, message):
     refused(message, Glow, **arguments)
 
 
-def test_bad_batches() -> None:
+def test_bad_batches():
     flow = Glow(12)
     calls: tuple[Any, ...] = (flow, flow.inverse, flow.initialize)
     for call, shape in product(calls, ((3, 11), (12,), (2, 3, 12))):
@@ -211,7 +209,7 @@ def test_bad_batches() -> None:
     assert not flow.initialized
 
 
-def test_check_finite_names_the_parameter_or_layer() -> None:
+def test_check_finite_names_the_parameter_or_layer():
     flow = Glow(12)
     flow.initialize(batch())
     flow.check_finite(batch())

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch import Tensor, nn
 
 from flowbert.flows import (
     COUPLINGS,
@@ -20,12 +19,12 @@ close = torch.testing.assert_close
 
 
 @pytest.fixture
-def x() -> Tensor:
+def x():
     rows = torch.randn(50, 6, generator=torch.Generator().manual_seed(0))
     return rows * torch.tensor([0.1, 1, 5, 100, 1, 2]) + 7
 
 
-def test_actnorm_starts_from_the_first_batch_in_training(x: Tensor) -> None:
+def test_actnorm_starts_from_the_first_batch_in_training(x):
     actnorm = ActNorm(6)
     z, log_det = actnorm(x)
     # float32 rounds values near 100 / 0.1 to 1e-4.
@@ -39,7 +38,7 @@ def test_actnorm_starts_from_the_first_batch_in_training(x: Tensor) -> None:
     close(log_det[0].double(), -std.log().sum(), rtol=1e-4, atol=0)
 
 
-def test_actnorm_starts_once(x: Tensor) -> None:
+def test_actnorm_starts_once(x):
     actnorm = ActNorm(6)
     assert torch.equal(actnorm.eval()(x)[0], x)
     assert not actnorm.initialized
@@ -57,7 +56,7 @@ def test_actnorm_starts_once(x: Tensor) -> None:
         close(layer.bias.detach(), -2 * x.mean(0))
 
 
-def test_actnorm_of_a_constant_dimension_is_finite() -> None:
+def test_actnorm_of_a_constant_dimension_is_finite():
     actnorm = ActNorm(2)
     z, log_det = actnorm(torch.tensor([[1.0, 4.0], [2.0, 4.0]]))
     assert torch.isfinite(z).all()
@@ -66,9 +65,7 @@ def test_actnorm_of_a_constant_dimension_is_finite() -> None:
 
 
 @pytest.mark.parametrize("name", COUPLINGS)
-def test_couplings_start_near_the_identity_and_pass_the_first_half(
-    name: str, x: Tensor
-) -> None:
+def test_couplings_start_near_the_identity_and_pass_the_first_half(name, x):
     coupling = COUPLINGS.make(name, dim=6, hidden_dim=8, seed=0)
     z, _ = coupling(x)
     assert torch.equal(z[:, :3], x[:, :3])
@@ -76,7 +73,7 @@ def test_couplings_start_near_the_identity_and_pass_the_first_half(
     close(z[:, 3:].detach(), x[:, 3:] * (1.0 if name == "additive" else 0.880797))
 
 
-def moved(coupling: nn.Module) -> nn.Module:
+def moved(coupling):
     """The coupling with random weights in its last layer."""
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -84,7 +81,7 @@ def moved(coupling: nn.Module) -> nn.Module:
     return coupling
 
 
-def test_couplings_shift_and_scale_by_their_networks(x: Tensor) -> None:
+def test_couplings_shift_and_scale_by_their_networks(x):
     additive, affine = moved(AdditiveCoupling(6, 8)), moved(AffineCoupling(6, 8))
     z, log_det = additive(x)
     close(z[:, 3:], x[:, 3:] + additive.get_submodule("net")(x[:, :3]))
@@ -99,13 +96,12 @@ def test_couplings_shift_and_scale_by_their_networks(x: Tensor) -> None:
     assert torch.isfinite(affine(x)[1]).all()  # the scale underflows, its logarithm not
 
 
-def matrix(layer: nn.Module, dim: int) -> Tensor:
+def matrix(layer, dim):
     """W of y = x W."""
-    product: Tensor = layer(torch.eye(dim))[0].detach()
-    return product
+    return layer(torch.eye(dim))[0].detach()
 
 
-def test_starts_of_the_learned_mixing() -> None:
+def test_starts_of_the_learned_mixing():
     assert torch.equal(matrix(LULinear(6), 6), torch.eye(6))
     assert torch.equal(matrix(LULinear(6, "reverse"), 6), matrix(Reverse(6), 6))
     random = matrix(LULinear(6, "random", seed=4), 6)
@@ -117,7 +113,7 @@ def test_starts_of_the_learned_mixing() -> None:
     assert abs(rotation(torch.zeros(1, 48))[1].item()) < 1e-4
 
 
-def test_learned_mixing_is_the_product_of_its_factors() -> None:
+def test_learned_mixing_is_the_product_of_its_factors():
     layer = LULinear(5, "rotation").double()
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
@@ -131,7 +127,7 @@ def test_learned_mixing_is_the_product_of_its_factors() -> None:
     close(layer(torch.eye(5).double())[0], P @ L @ U)
 
 
-def test_unused_diagonal_of_the_triangles_has_no_effect() -> None:
+def test_unused_diagonal_of_the_triangles_has_no_effect():
     layer = LULinear(5, "rotation")
     x = torch.randn(3, 5, generator=torch.Generator().manual_seed(0))
     z = layer(x)[0]
@@ -144,8 +140,8 @@ def test_unused_diagonal_of_the_triangles_has_no_effect() -> None:
     close(layer.inverse(z)[0], x)
 
 
-def test_starts_depend_on_the_seed_alone() -> None:
-    def numbers(seed: int) -> Tensor:
+def test_starts_depend_on_the_seed_alone():
+    def numbers(seed):
         layers = [
             MIXINGS.make(name, dim=6, init="rotation", seed=seed) for name in MIXINGS
         ]

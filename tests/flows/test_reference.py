@@ -1,12 +1,10 @@
 """The flow against the official TensorFlow operations: start, latents, objective, gradients."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from flowbert.flows import Glow, bits_per_dim
 
@@ -41,15 +39,15 @@ NAMES = {
 class Reference:
     """The tensors of a file, and a flow of its shape."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path):
         with np.load(path) as file:
             self.tensors = {name: torch.from_numpy(file[name]) for name in file.files}
         self.flow = Glow(self.tensors["x"].shape[1], **CASES[path.stem])
 
-    def state(self, prefix: str) -> dict[str, Tensor]:
+    def state(self, prefix):
         """Variables below ``prefix`` under the flow's names and in its shapes."""
         shapes = self.flow.state_dict()
-        state: dict[str, Tensor] = {}
+        state = {}
         for level in range(self.flow.config["levels"]):
             for step in range(self.flow.config["depth"]):
                 theirs = f"{prefix}/flow_model/flow/revnet_{level}/revnet_step_{step}"
@@ -68,7 +66,7 @@ class Reference:
                     state[f"{ours}.mixing.permutation"] = permutation
         return state
 
-    def load(self, prefix: str) -> None:
+    def load(self, prefix):
         state = self.state(prefix)
         for name in self.flow.state_dict():
             if name.endswith("initialized"):
@@ -77,11 +75,11 @@ class Reference:
 
 
 @pytest.fixture(params=CASES)
-def reference(request: pytest.FixtureRequest, real: Path) -> Reference:
+def reference(request, real):
     return Reference(real / "reference" / f"{request.param}.npz")
 
 
-def error(actual: Tensor, expected: Tensor, floor: float = 1e-8) -> float:
+def error(actual, expected, floor=1e-8):
     """Largest difference relative to the largest expected value."""
     largest = expected.abs().max().clamp_min(floor)
     return float(((actual - expected).abs().max() / largest).detach())
@@ -91,7 +89,7 @@ def error(actual: Tensor, expected: Tensor, floor: float = 1e-8) -> float:
 TOLERANCE = 1e-5
 
 
-def test_start(reference: Reference) -> None:
+def test_start(reference):
     reference.load("raw")
     x = reference.tensors["x_init"]
     reference.flow.initialize(x)
@@ -107,7 +105,7 @@ def test_start(reference: Reference) -> None:
     assert error(bits, reference.tensors["objective_init"]) < TOLERANCE
 
 
-def test_latents_and_objective_with_moved_parameters(reference: Reference) -> None:
+def test_latents_and_objective_with_moved_parameters(reference):
     reference.load("params")
     x, z = reference.tensors["x"], reference.tensors["z"]
     assert error(reference.flow(x)[0], z) < TOLERANCE
@@ -116,7 +114,7 @@ def test_latents_and_objective_with_moved_parameters(reference: Reference) -> No
     assert error(bits, reference.tensors["objective"]) < TOLERANCE
 
 
-def test_gradients(reference: Reference) -> None:
+def test_gradients(reference):
     reference.load("params")
     loss = bits_per_dim(reference.flow.nll(reference.tensors["x"]), 64).mean()
     parameters = dict(reference.flow.named_parameters())

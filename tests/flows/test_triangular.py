@@ -4,7 +4,6 @@ from functools import partial
 
 import pytest
 import torch
-from torch import Tensor
 
 from flowbert.flows import LULinear
 from flowbert.flows.triangular import MIN_DIM, lu_product
@@ -13,7 +12,7 @@ from flowbert.flows.triangular import MIN_DIM, lu_product
 close = partial(torch.testing.assert_close, rtol=1e-12, atol=1e-12)
 
 
-def inputs(dim: int) -> list[Tensor]:
+def inputs(dim):
     generator = torch.Generator().manual_seed(dim)
     shapes = ((3, dim), (dim, dim), (dim,))
     tensors = [
@@ -23,7 +22,7 @@ def inputs(dim: int) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("dim", [1, 255, 256, 257, 700])
-def test_equals_the_dense_product_with_its_gradients(dim: int) -> None:
+def test_equals_the_dense_product_with_its_gradients(dim):
     x, triangles, diagonal = inputs(dim)
     lower = torch.eye(dim, dtype=torch.float64) + triangles.tril(-1)
     dense = x @ lower @ (triangles.triu(1) + diagonal.diag())
@@ -36,7 +35,7 @@ def test_equals_the_dense_product_with_its_gradients(dim: int) -> None:
         close(gradient, value)
 
 
-def test_mixing_uses_it_in_large_dimensions_alone() -> None:
+def test_mixing_uses_it_in_large_dimensions_alone():
     for dim in (MIN_DIM, MIN_DIM - 1):
         layer = LULinear(dim, "rotation").double()
         x = torch.randn(2, dim, generator=torch.Generator().manual_seed(0)).double()

@@ -1,25 +1,23 @@
 """Cosines of random pairs: their percentiles, errors and effective dimension."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.stats
 
-from flowbert.arrays import Floats
 from flowbert.errors import UserError
 from flowbert.maps import Cosines, Output, RandomPairs, read_map_file, save_map
 from helpers import refused, rows
 
 
-def all_cosines(x: Floats) -> Floats:
+def all_cosines(x):
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
     return np.asarray((unit @ unit.T)[np.triu_indices(len(x), 1)])
 
 
 @pytest.mark.parametrize("dim", [3, 64])
-def test_percentiles_of_a_gaussian(dim: int) -> None:
+def test_percentiles_of_a_gaussian(dim):
     pairs = RandomPairs.of(np.random.default_rng(dim).normal(size=(4000, dim)))
     # The cosine of two directions is Student's t with D - 1 degrees of freedom, on the sphere.
     t = scipy.stats.t(dim - 1).ppf(0.999)
@@ -29,7 +27,7 @@ def test_percentiles_of_a_gaussian(dim: int) -> None:
     assert pairs.effective_dim == pytest.approx(dim, rel=0.05)
 
 
-def test_the_standard_error_is_the_spread_over_seeds() -> None:
+def test_the_standard_error_is_the_spread_over_seeds():
     x = np.random.default_rng(0).normal(size=(600, 8))
     drawn = [RandomPairs.of(x, seed) for seed in range(40)]
     spread = np.std([each.cosine(99.9) for each in drawn], ddof=1)
@@ -39,7 +37,7 @@ def test_the_standard_error_is_the_spread_over_seeds() -> None:
 
 
 @pytest.mark.parametrize("bits", [False, True])
-def test_a_percentile_is_a_rank(bits: bool) -> None:
+def test_a_percentile_is_a_rank(bits):
     x = np.where(rows(60, 7) > 3, 1.0, -1.0) if bits else rows(60, 7)
     cosines, pairs = all_cosines(x), RandomPairs.of(x)
     at = np.array([-1.1, *np.linspace(-1, 1, 23), 1.1])
@@ -54,7 +52,7 @@ def test_a_percentile_is_a_rank(bits: bool) -> None:
     assert np.all(np.diff(got) >= 0)
 
 
-def test_the_effective_dimension_is_the_participation_ratio() -> None:
+def test_the_effective_dimension_is_the_participation_ratio():
     x = rows(300, 6)
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
     values = np.linalg.eigvalsh(unit.T @ unit / len(x))
@@ -65,7 +63,7 @@ def test_the_effective_dimension_is_the_participation_ratio() -> None:
 
 
 @pytest.mark.parametrize("output", [Output(), Output(4), Output(None, True, "binary")])
-def test_equal_rows_count_once(output: Output, tmp_path: Path) -> None:
+def test_equal_rows_count_once(output, tmp_path):
     x, mapped = rows(50, 6), rows(50, 5, seed=1)
     once = Cosines.of(x, mapped, output)
     twice = Cosines.of(np.tile(x, (3, 1)), np.tile(mapped, (3, 1)), output)
@@ -80,6 +78,6 @@ def test_equal_rows_count_once(output: Output, tmp_path: Path) -> None:
         loaded.check_output(Output(3), 5)
 
 
-def test_one_sentence_has_no_pairs() -> None:
+def test_one_sentence_has_no_pairs():
     x = np.ones((9, 4))
     refused("sentences: received 1 distinct", Cosines.of, x, x)

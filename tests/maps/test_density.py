@@ -1,7 +1,6 @@
 """Log densities: change of variables, integrals, Gaussians, and maps that have none."""
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 from sklearn.covariance import ShrunkCovariance
 from sklearn.decomposition import PCA
-from torch import Tensor
 
 from exports.models import fit_map
 from flowbert.errors import UserError
@@ -18,7 +16,6 @@ from flowbert.maps import (
     MAPS,
     Chain,
     Flow,
-    Map,
     Standardization,
     as_map,
     log_density,
@@ -41,7 +38,7 @@ DENSITIES = [
 ]
 
 
-def mapped(fitted: Map, x: Tensor) -> Tensor:
+def mapped(fitted, x):
     """A map that autograd sees."""
     for part in fitted.parts:
         if isinstance(part, Flow):
@@ -53,7 +50,7 @@ def mapped(fitted: Map, x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("text", DENSITIES)
-def test_a_density_is_a_change_of_variables(text: str) -> None:
+def test_a_density_is_a_change_of_variables(text):
     x = rows(120, 6)
     fitted = fit_map(text, x)
     z = fitted.transform(x[:9])
@@ -71,7 +68,7 @@ TRAINED = "flow:levels=1:depth=2:width=5:coupling=affine:learning_rate=0.01:step
 
 
 @pytest.mark.parametrize("text", ["whitening", TRAINED])
-def test_a_density_integrates_to_one(text: str) -> None:
+def test_a_density_integrates_to_one(text):
     x = np.random.default_rng(0).normal(size=(300, 2))
     x[:, 1] += 0.3 * x[:, 0] ** 2
     fitted = make_map(f"standardization+{text}").fit(x)
@@ -84,7 +81,7 @@ def test_a_density_integrates_to_one(text: str) -> None:
 
 
 @pytest.mark.parametrize("shrinkage", [0.0, 0.1])
-def test_whitening_is_the_gaussian_of_its_covariance(shrinkage: float) -> None:
+def test_whitening_is_the_gaussian_of_its_covariance(shrinkage):
     x, y = rows(200, 5), rows(30, 5, seed=3)
     covariance = ShrunkCovariance(shrinkage=shrinkage).fit(x).covariance_
     # scikit-learn divides by N, whitening by N - 1.
@@ -93,7 +90,7 @@ def test_whitening_is_the_gaussian_of_its_covariance(shrinkage: float) -> None:
     assert_allclose(log_density(fitted, y), gaussian.logpdf(y), rtol=1e-9)
 
 
-def test_rows_are_read_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_read_in_blocks(monkeypatch):
     x = rows(50, 4).astype(np.float32)
     fitted = fit_map(f"standardization+{FLOW}", x)
     whole = log_density(fitted, x)
@@ -102,7 +99,7 @@ def test_rows_are_read_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert whole.dtype == np.float64
 
 
-NONE: list[Any] = [
+NONE = [
     None,
     *("whitening-3", "whitening:exponent=-0.4", f"truncation-3+{FLOW}", "raw"),
     *("nulling+standardization", f"{FLOW}+centering", "whitening-3+standardization"),
@@ -110,13 +107,13 @@ NONE: list[Any] = [
 
 
 @pytest.mark.parametrize("text", NONE)
-def test_a_map_without_a_density(text: str | None) -> None:
+def test_a_map_without_a_density(text):
     x = rows(100, 6)
     with pytest.raises(UserError, match=r"map: received .* which has no density"):
         log_density(None if text is None else fit_map(text, x), x)
 
 
-def test_transformers_of_scikit_learn_have_no_density() -> None:
+def test_transformers_of_scikit_learn_have_no_density():
     x = rows(50, 3)
     pca = as_map(PCA(whiten=True)).fit(x)
     refused(r"PCA.* which has no density", log_density, pca, x)
@@ -125,7 +122,7 @@ def test_transformers_of_scikit_learn_have_no_density() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(MAPS) - {"flow"}))
-def test_what_has_a_density_standardizes(name: str) -> None:
+def test_what_has_a_density_standardizes(name):
     x = rows(200, 6)
     fitted = fit(MAPS.make(name), x)
     try:

@@ -1,8 +1,7 @@
 """Every map under scikit-learn's own checks, for numpy and torch alike."""
 
 import math
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +23,6 @@ from flowbert.maps import (
     AffineMap,
     Centering,
     Flow,
-    LabelledPairs,
     LearnedRemoval,
     Map,
     MeanRemoval,
@@ -38,7 +36,7 @@ from flowbert.maps import (
     save_map,
 )
 from flowbert.vectors.moments import Moments
-from helpers import fit, pairs_of, refused, rows
+from helpers import fit, pairs_of, rows
 
 # scikit-learn's data are a few rows of a few columns: too few for most maps, which they say.
 pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
@@ -87,26 +85,26 @@ DEFAULT = [
 class Supplied(LearnedRemoval):
     """Learns from random pairs where there are none: scikit-learn's checks have rows only."""
 
-    def fit_moments(self, moments: Moments, pairs: LabelledPairs | None = None) -> Self:
+    def fit_moments(self, moments, pairs=None):
         return super().fit_moments(moments, pairs or pairs_of(rows(20, moments.dim)))
 
-    def solve(self, moments: Moments) -> Any:
+    def solve(self, moments):
         if not hasattr(self, "weights_"):  # after partial_fit
             self.learn(moments, pairs_of(rows(20, moments.dim)))
         return super().solve(moments)
 
 
 @pytest.fixture(params=EVERY, ids=str)
-def estimator(request: pytest.FixtureRequest) -> Any:
+def estimator(request):
     return clone(request.param)
 
 
-def test_every_map_is_tested() -> None:
+def test_every_map_is_tested():
     assert {type(each) for each in EVERY} == set(map(MAPS.find, MAPS))
 
 
 @pytest.mark.parametrize("estimator", [*DEFAULT, Supplied(), Flow(**QUICK)], ids=str)
-def test_scikit_learns_checks(estimator: Any) -> None:
+def test_scikit_learns_checks(estimator):
     checks = check_estimator(estimator, on_fail=None, on_skip=None)
     failed = [(check["check_name"], check["exception"]) for check in checks]
     failed = [
@@ -122,7 +120,7 @@ def test_scikit_learns_checks(estimator: Any) -> None:
     "ignore:X (has|does not have valid) feature names:UserWarning"
 )
 @pytest.mark.parametrize("estimator", [*DEFAULT, Supplied(), Flow(**QUICK)], ids=str)
-def test_scikit_learns_checks_of_names_and_frames(estimator: Any) -> None:
+def test_scikit_learns_checks_of_names_and_frames(estimator):
     for check in (
         check_get_feature_names_out_error,
         check_transformer_get_feature_names_out,
@@ -131,7 +129,7 @@ def test_scikit_learns_checks_of_names_and_frames(estimator: Any) -> None:
         check(type(estimator).__name__, estimator)
 
 
-def test_torch_and_numpy_give_the_same_of_the_same_kind(estimator: Any) -> None:
+def test_torch_and_numpy_give_the_same_of_the_same_kind(estimator):
     x = rows(300, 6).astype(np.float32)
     fitted = fit(estimator, x)
     from_numpy, from_torch = fitted.transform(x), fitted.transform(torch.from_numpy(x))
@@ -143,9 +141,7 @@ def test_torch_and_numpy_give_the_same_of_the_same_kind(estimator: Any) -> None:
     assert np.array_equal(by_torch.transform(x), from_numpy)
 
 
-def test_inverse_transform_returns_the_rows_where_nothing_is_reduced(
-    estimator: Any,
-) -> None:
+def test_inverse_transform_returns_the_rows_where_nothing_is_reduced(estimator):
     x = rows(300, 6)
     fitted = fit(estimator, x)
     mapped = fitted.transform(x)
@@ -162,7 +158,7 @@ def test_inverse_transform_returns_the_rows_where_nothing_is_reduced(
 
 
 @pytest.mark.parametrize("estimator", AFFINE, ids=str)
-def test_chunks_and_moments_give_what_all_rows_give(estimator: AffineMap) -> None:
+def test_chunks_and_moments_give_what_all_rows_give(estimator):
     x = rows(700, 6)
     whole = fit(clone(estimator), x)
     parts = clone(estimator)
@@ -180,36 +176,24 @@ def test_chunks_and_moments_give_what_all_rows_give(estimator: AffineMap) -> Non
 
 
 @pytest.mark.parametrize("estimator", AFFINE, ids=str)
-def test_weight_and_bias_are_the_map(estimator: AffineMap) -> None:
+def test_weight_and_bias_are_the_map(estimator):
     x = rows(300, 6)
     fitted = fit(clone(estimator), x)
     weight, bias = fitted.affine()
     assert_allclose(fitted.transform(x), x @ weight.numpy() + bias.numpy(), atol=1e-10)
 
 
-def test_one_epoch_is_all_batches() -> None:
+def test_one_epoch_is_all_batches():
     x = rows(256, 8)  # four batches
     whole, share = (Flow(**{**QUICK, "epochs": value}).fit(x) for value in (1, 1.0))
     assert_array_equal(whole.transform(x), share.transform(x))
     assert whole.score(x) > Flow(**{**QUICK, "epochs": 0.25}).fit(x).score(x)
 
 
-def test_an_undefined_map_says_so_when_it_is_loaded(tmp_path: Path) -> None:
+def test_an_undefined_map_says_so_when_it_is_loaded(tmp_path):
     save_map(Whitening().fit(rows(5, 8)), tmp_path / "map.safetensors")
     with pytest.warns(UserWarning, match="equally similar"):
         load_map(tmp_path / "map.safetensors")
-
-
-@pytest.mark.parametrize("damage", ["missing", "cut", "changed", "other"])
-def test_damaged_and_foreign_files_are_refused(damage: str, tmp_path: Path) -> None:
-    path = tmp_path / "map.safetensors"
-    if damage != "missing":
-        save_map(Whitening().fit(rows(50, 3)), path)
-        content = bytearray(path.read_bytes())
-        content = content[:-3] if damage == "cut" else content
-        content[-1] ^= 1
-        path.write_bytes(b"{}" if damage == "other" else content)
-    refused(r"map\.safetensors", load_map, path)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +211,7 @@ def test_damaged_and_foreign_files_are_refused(damage: str, tmp_path: Path) -> N
     ],
     ids=str,
 )
-def test_parameters_that_are_not_allowed(estimator: Any, message: str) -> None:
+def test_parameters_that_are_not_allowed(estimator, message):
     with pytest.raises(UserError) as by_check:
         estimator.output_dim(6)
     with pytest.raises(UserError) as by_fit:
@@ -236,7 +220,7 @@ def test_parameters_that_are_not_allowed(estimator: Any, message: str) -> None:
     assert message in str(by_fit.value)
 
 
-def test_tensors_that_are_no_rows_and_true_is_no_number(estimator: Any) -> None:
+def test_tensors_that_are_no_rows_and_true_is_no_number(estimator):
     for wrong in (torch.ones(3), torch.empty(0, 4), torch.full((3, 4), torch.nan)):
         with pytest.raises(ValueError, match="X: received"):
             estimator.fit(wrong)
@@ -246,62 +230,7 @@ def test_tensors_that_are_no_rows_and_true_is_no_number(estimator: Any) -> None:
                 type(estimator)(**{name: True}).output_dim(6)
 
 
-def tensors_of(value: Any) -> list[torch.Tensor]:
-    """All tensors that an estimator holds."""
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, torch.nn.Module):
-        return [*value.state_dict().values()]
-    if isinstance(value, Map | Moments):
-        value = vars(value).values()
-    if isinstance(value, dict):
-        value = value.values()
-    if isinstance(value, list | tuple | type({}.values())):
-        return [tensor for item in value for tensor in tensors_of(item)]
-    return []
-
-
-def share(one: Any, other: Any) -> bool:
-    """Whether two hold a common piece of memory."""
-    places = [
-        {
-            tensor.untyped_storage().data_ptr()
-            for tensor in tensors_of(each)
-            if tensor.numel()
-        }
-        for each in (one, other)
-    ]
-    return bool(places[0] & places[1])
-
-
-def test_no_two_estimators_share_what_changes(estimator: Any) -> None:
-    x, other = rows(300, 6), rows(200, 6, seed=1) + 5
-    fitted = fit(estimator, x)
-    expected = fitted.transform(x)
-    state = fitted.get_state()
-    assert tensors_of(fitted)
-    assert not share(fitted, state)
-    copied = clone(fitted)
-    assert not hasattr(copied, "n_features_in_")
-    fit(copied, other)
-    if isinstance(fitted, AffineMap):
-        assert not share(fitted, [fitted.affine()])
-        copied.fit_moments(fitted.moments_, pairs_of(x))
-        assert np.array_equal(copied.transform(x), expected)
-        assert not share(fitted, copied) or copied.moments_ is not fitted.moments_
-        copied.partial_fit(other)
-        assert not share(fitted, clone(copied).set_state(state))
-        moments = Moments(6).update(torch.from_numpy(x))
-        copied.fit_moments(moments, pairs_of(x))
-        moments.update(torch.from_numpy(other))
-        assert copied.moments_.count == len(x)
-    else:
-        assert not share(fitted, clone(fitted).set_state(state))
-        assert not share(fitted, copied)
-    assert np.array_equal(fitted.transform(x), expected)
-
-
-def test_inputs_and_results_are_not_held(estimator: Any) -> None:
+def test_inputs_and_results_are_not_held(estimator):
     x, y = rows(300, 6), rows(40, 6, seed=1)
     kept = x.copy()
     for make in (np.array, torch.tensor):
@@ -323,7 +252,7 @@ def test_inputs_and_results_are_not_held(estimator: Any) -> None:
             assert np.array_equal(parts.transform(make(y)), expected)
 
 
-def test_a_second_fit_forgets_the_first(estimator: Any) -> None:
+def test_a_second_fit_forgets_the_first(estimator):
     x, other = rows(300, 6), rows(200, 5, seed=1) + 5
     again = fit(fit(clone(estimator), other[:, [0, 1, 2, 3, 4, 0]]), x)
     assert np.array_equal(again.transform(x), fit(estimator, x).transform(x))
@@ -332,9 +261,7 @@ def test_a_second_fit_forgets_the_first(estimator: Any) -> None:
 @pytest.mark.parametrize(
     ("make", "value"), [(np.array, math.nan), (torch.tensor, math.inf)]
 )
-def test_rows_of_no_number_are_refused_everywhere(
-    make: Any, value: float, estimator: Any
-) -> None:
+def test_rows_of_no_number_are_refused_everywhere(make, value, estimator):
     fitted = fit(estimator, make(rows(300, 6)))
     wrong = make(rows(10, 6))
     mapped = fitted.transform(wrong)
@@ -359,11 +286,11 @@ def test_rows_of_no_number_are_refused_everywhere(
 class SignedRoot(Map):
     """A map that is not affine and learns nothing."""
 
-    def _apply(self, rows: torch.Tensor) -> torch.Tensor:
+    def _apply(self, rows):
         return rows.sign() * rows.abs().sqrt()
 
 
-def test_a_map_needs_no_fit_of_its_own(tmp_path: Path) -> None:
+def test_a_map_needs_no_fit_of_its_own(tmp_path):
     x = rows(20, 6)
     expected = np.sign(x) * np.sqrt(np.abs(x))
     fitted = SignedRoot().fit(x)

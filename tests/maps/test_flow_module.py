@@ -1,7 +1,6 @@
 """The flow's LightningModule: what it learns, logs, refuses, and on several processes."""
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,20 +24,13 @@ ROWS = make_rows(600)
 close = torch.testing.assert_close
 
 
-def fitted(
-    folder: Path,
-    rows: Any = ROWS,
-    *,
-    max_epochs: int = 1,
-    precision: Any = "32-true",
-    **options: Any,
-) -> tuple[FlowModule, Trainer]:
+def fitted(folder, rows=ROWS, *, max_epochs=1, precision="32-true", **options):
     module, data = make_module(**options), RowsDataModule(rows, held_out=0.1)
-    trainer: dict[str, Any] = {"max_epochs": max_epochs, "precision": precision}
+    trainer = {"max_epochs": max_epochs, "precision": precision}
     return module, fit(folder, module=module, data=data, **trainer)
 
 
-def test_fit_standardizes_and_lowers_the_nll(tmp_path: Path) -> None:
+def test_fit_standardizes_and_lowers_the_nll(tmp_path):
     x = torch.from_numpy(ROWS)
     start, _ = fitted(tmp_path, learning_rate=1e-9)
     module, _ = fitted(tmp_path, max_epochs=20, coupling="affine")
@@ -49,7 +41,7 @@ def test_fit_standardizes_and_lowers_the_nll(tmp_path: Path) -> None:
     assert (latents.std(0) - 1).abs().max() < 0.3
 
 
-def test_seed_decides_everything(tmp_path: Path) -> None:
+def test_seed_decides_everything(tmp_path):
     first = fitted(tmp_path, seed=1)[1]
     same, other = (
         fitted(tmp_path, torch.from_numpy(ROWS), seed=seed)[1] for seed in (1, 2)
@@ -58,9 +50,9 @@ def test_seed_decides_everything(tmp_path: Path) -> None:
     assert differences(first, other) != []
 
 
-def test_logged_figures_are_the_likelihoods(tmp_path: Path) -> None:
+def test_logged_figures_are_the_likelihoods(tmp_path):
     module, trainer = fitted(tmp_path, noise=0.0)
-    data: Any = trainer.datamodule  # type: ignore[attr-defined]
+    data = trainer.datamodule
     logged = [dict(trainer.callback_metrics)]
     assert math.isfinite(logged[0]["step/nll"])
     trainer.test(module, data, verbose=False)
@@ -78,13 +70,11 @@ def test_logged_figures_are_the_likelihoods(tmp_path: Path) -> None:
     close(torch.cat(predicted), module.flow.latents(torch.from_numpy(ROWS)))
 
 
-def test_noise_is_a_share_of_the_variance_and_spreads_dead_dimensions(
-    tmp_path: Path,
-) -> None:
+def test_noise_is_a_share_of_the_variance_and_spreads_dead_dimensions(tmp_path):
     x = np.random.default_rng(0).normal(size=(512, 8)).astype(np.float32)
     x[:, 3] *= 1e-7
     module, trainer = fitted(tmp_path, x, dim=8, noise=0.25, learning_rate=1e-9)
-    data: Any = trainer.datamodule  # type: ignore[attr-defined]
+    data = trainer.datamodule
     expected = math.sqrt(0.25 * data.init_sample().var(0).mean())
     assert module.noise_std.item() == pytest.approx(expected, rel=1e-5)
     noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(1))
@@ -92,9 +82,9 @@ def test_noise_is_a_share_of_the_variance_and_spreads_dead_dimensions(
     assert latents.std(dim=0).max() < 2  # 1e6, if its own deviation were the start
 
 
-def test_whitening_is_of_all_rows_with_their_noise(tmp_path: Path) -> None:
+def test_whitening_is_of_all_rows_with_their_noise(tmp_path):
     for rows, noise in ((ROWS, 0.0), (ROWS, 0.5), (ROWS[:3], 0.5)):
-        options: dict[str, Any] = {"init": "whitening", "learning_rate": 1e-9}
+        options = {"init": "whitening", "learning_rate": 1e-9}
         data = RowsDataModule(rows, held_out=0.0, init_size=2)
         module = make_module(noise=noise, **options)
         fit(tmp_path, module=module, data=data)
@@ -109,9 +99,7 @@ def test_whitening_is_of_all_rows_with_their_noise(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*fp16 is not supported", "ignore:.*float16")
 @pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true", "16-true"])
-def test_precision_of_the_trainer_is_not_that_of_the_flow(
-    precision: str, tmp_path: Path
-) -> None:
+def test_precision_of_the_trainer_is_not_that_of_the_flow(precision, tmp_path):
     _, expected = fitted(tmp_path)
     _, trainer = fitted(tmp_path, precision=precision)
     assert differences(expected, trainer) == []
@@ -119,9 +107,7 @@ def test_precision_of_the_trainer_is_not_that_of_the_flow(
 
 
 @pytest.mark.parametrize(("noise", "enough"), [(0.0, DIM + 1), (0.05, 2)])
-def test_too_few_distinct_rows_are_told(
-    noise: float, enough: int, tmp_path: Path
-) -> None:
+def test_too_few_distinct_rows_are_told(noise, enough, tmp_path):
     rows = make_rows(enough)
     module = make_module(noise=noise)
     fit(tmp_path, module=module, data=make_data(rows=np.repeat(rows, 3, axis=0)))
@@ -139,15 +125,13 @@ def test_too_few_distinct_rows_are_told(
 
 
 class Diverge(Callback):
-    def on_train_batch_start(self, trainer: Trainer, module: Any, *_: Any) -> None:
+    def on_train_batch_start(self, trainer, module, *_):
         if trainer.global_step == 3:
             name = "levels.0.step_0.actnorm.bias"
             module.flow.get_parameter(name).data.fill_(math.nan)
 
 
-def test_divergence_names_the_parameter_or_the_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_divergence_names_the_parameter_or_the_step(tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"parameter levels\.0\.step_0\.actnorm\.bias"):
         fit(tmp_path, Diverge())
     module = make_module()
@@ -161,9 +145,9 @@ def test_divergence_names_the_parameter_or_the_step(
     )
 
 
-def test_a_stock_trainer_with_stock_loaders(tmp_path: Path) -> None:
+def test_a_stock_trainer_with_stock_loaders(tmp_path):
     x = torch.from_numpy(ROWS)
-    options: dict[str, Any] = {
+    options = {
         "accelerator": "cpu",
         "logger": False,
         "enable_checkpointing": False,
@@ -176,7 +160,7 @@ def test_a_stock_trainer_with_stock_loaders(tmp_path: Path) -> None:
         module: Any = make_module()
         with quiet_lightning():
             trainer = Trainer(max_epochs=2, **options)
-            loader: DataLoader[Any] = DataLoader(rows, 64)  # type: ignore[arg-type]
+            loader = DataLoader(rows, 64)  # type: ignore[arg-type]
             trainer.fit(module, loader, [loader, loader])
             assert {"val/nll", "val_1/nll"} <= trainer.callback_metrics.keys()
             nll = module.flow.nll(x).mean()
@@ -189,12 +173,12 @@ def test_a_stock_trainer_with_stock_loaders(tmp_path: Path) -> None:
         close(module.noise_std, start.sqrt(), rtol=1e-5, atol=0)
         fits.append(trainer)
     assert differences(*fits) == []
-    pairs: DataLoader[Any] = DataLoader(TensorDataset(x, x), 64)
+    pairs = DataLoader(TensorDataset(x, x), 64)
     with quiet_lightning(), pytest.raises(ValueError, match="received 2 values"):
         Trainer(max_epochs=1, **options).fit(make_module(), pairs)
 
 
-BAD: list[tuple[dict[str, Any], str]] = [
+BAD = [
     ({"noise": -0.1}, r"noise: received -0\.1"),
     ({"learning_rate": 0.0}, r"learning_rate: received 0\.0"),
     ({"learning_rate": math.inf}, "learning_rate: received inf"),
@@ -205,11 +189,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), BAD)
-def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
+def test_bad_arguments(arguments, message):
     refused(message, FlowModule, 8, **arguments)
 
 
-def test_a_trained_module_is_a_map(tmp_path: Path) -> None:
+def test_a_trained_module_is_a_map(tmp_path):
     module, _ = fitted(tmp_path)
     made = Model(None, module)
     # The map computes in float64.

@@ -19,12 +19,12 @@ ROUNDING = 1e-13  # of float64 sums of 743 rows: 743 u
 
 
 @pytest.fixture(autouse=True)
-def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def _small_blocks(monkeypatch):
     """Many blocks of few rows."""
     monkeypatch.setattr(module, "ROWS_PER_BLOCK", BLOCK)
 
 
-def in_chunks(rng: random.Random, x: torch.Tensor) -> Moments:
+def in_chunks(rng, x):
     """Moments of rows in chunks of any size."""
     moments, start = Moments(DIM), 0
     while start < len(x):
@@ -36,7 +36,7 @@ def in_chunks(rng: random.Random, x: torch.Tensor) -> Moments:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("count", [len(X), 2 * BLOCK, BLOCK - 1, 1])
-def test_chunks_and_parts(count: int, seed: int) -> None:
+def test_chunks_and_parts(count, seed):
     """The same bits in any chunks; merged parts are the whole up to rounding."""
     rng = random.Random(seed)
     whole, chunks = Moments(DIM).update(X[:count]), in_chunks(rng, X[:count])
@@ -65,7 +65,7 @@ def test_chunks_and_parts(count: int, seed: int) -> None:
     assert_allclose(whole.covariance(), np.cov(everything.T), rtol=1e-9, atol=1e-9)
 
 
-def test_distinct_rows_are_counted_up_to_what_is_enough() -> None:
+def test_distinct_rows_are_counted_up_to_what_is_enough():
     x = torch.from_numpy(rows(30, 4))
     moments = Moments(4).update(x).update(x[:10].float().double())
     assert moments.distinct == 22 == moments.enough
@@ -74,7 +74,7 @@ def test_distinct_rows_are_counted_up_to_what_is_enough() -> None:
     assert few.distinct == 6
 
 
-def test_moments_far_from_the_origin() -> None:
+def test_moments_far_from_the_origin():
     # 743 squares around 1e3 in float64: rounding below 743 x 1e6 x 2^-53.
     x = X.double() + 1e3
     moments = Moments(DIM).update(x)
@@ -82,21 +82,21 @@ def test_moments_far_from_the_origin() -> None:
     assert_allclose(moments.covariance(), np.cov(x.T), atol=1e-6)
 
 
-def test_the_rest_of_a_block_is_not_what_the_caller_changes() -> None:
+def test_the_rest_of_a_block_is_not_what_the_caller_changes():
     given = X[:10].clone()
     moments = Moments(DIM).update(given)
     given.zero_()
     assert torch.equal(moments.mean, Moments(DIM).update(X[:10]).mean)
 
 
-def test_whitening_of_parts_is_that_of_the_whole() -> None:
+def test_whitening_of_parts_is_that_of_the_whole():
     parts = [Moments(DIM).update(part) for part in (X[300:600], X[:300])]
     whitening = Whitening().fit_moments(Moments.merge(parts))
     expected = Whitening().fit(X[:600])
     assert_allclose(whitening.transform(X), expected.transform(X), atol=1e-5)
 
 
-def test_wrong_parts_sizes_and_rows() -> None:
+def test_wrong_parts_sizes_and_rows():
     first = Moments(DIM).update(X[:10])
     refused("parts: received none", Moments.merge, [])
     with pytest.raises(UserError, match="rows: received none"):

@@ -1,6 +1,5 @@
 """Distillation: its losses, the targets of a teacher, and fits with teachers of every kind."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ BUILTIN = "builtin-sample"
 pytestmark = pytest.mark.filterwarnings("ignore:Be aware that when using `ckpt_path`")
 
 
-def test_losses_by_hand() -> None:
+def test_losses_by_hand():
     u = torch.tensor([[2.0, 0.0], [0.0, 1.0]])
     t = torch.tensor([[0.0, 5.0], [3.0, 3.0]])
     # Angles of 90 and 45 degrees: 2 - 2 cos.
@@ -41,7 +40,7 @@ def test_losses_by_hand() -> None:
 
 
 @pytest.mark.parametrize("objective", DISTILLATION_OBJECTIVES)
-def test_a_student_that_is_its_teacher_has_nothing_to_learn(objective: str) -> None:
+def test_a_student_that_is_its_teacher_has_nothing_to_learn(objective):
     encoder = trainable()
     made = make_examples("sentences", CORPUS).sample(16, 0)
     rows = encoder.encode(made.columns[0])
@@ -57,13 +56,13 @@ def test_a_student_that_is_its_teacher_has_nothing_to_learn(objective: str) -> N
     assert gradients.keys() == dict(module.named_parameters()).keys()
 
 
-def cosines(rows: Any) -> Any:
+def cosines(rows):
     units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     return units @ units.T
 
 
 @pytest.mark.parametrize("size", [3, 8, 20])
-def test_targets_keep_the_cosines(size: int) -> None:
+def test_targets_keep_the_cosines(size):
     rng = np.random.default_rng(0)
     made = make_examples("sentences", CORPUS).sample(40, 0)
     vectors = rng.normal(size=(40, size)).astype(np.float32)
@@ -80,7 +79,7 @@ def test_targets_keep_the_cosines(size: int) -> None:
         assert_allclose(cosines(targets), cosines(kept), atol=1e-4)
 
 
-def test_targets_are_turned_to_the_student() -> None:
+def test_targets_are_turned_to_the_student():
     rng = np.random.default_rng(0)
     made = make_examples("sentences", CORPUS).sample(40, 0)
     start = rng.normal(size=(40, 8)).astype(np.float32)
@@ -90,13 +89,13 @@ def test_targets_are_turned_to_the_student() -> None:
     assert_allclose(targets, expected, atol=1e-5)
 
 
-def test_few_rows_are_compared() -> None:
+def test_few_rows_are_compared():
     for size in (1, 16384, 16385, 1_000_000):
         count = len(range(size)[compared_rows(size)])
         assert min(size, 8192) <= count <= 16384
 
 
-def test_examples_need_targets_of_the_student() -> None:
+def test_examples_need_targets_of_the_student():
     module = DistillationModule(trainable())
     made = make_examples("sentences", CORPUS).sample(16, 0)
     with pytest.raises(ValueError, match=r"targets of shape None; expected .16, 128."):
@@ -108,11 +107,11 @@ def test_examples_need_targets_of_the_student() -> None:
 @pytest.mark.parametrize(
     "objective", ["listwise", pytest.param("l2", marks=pytest.mark.slow)]
 )
-def test_training_lowers_the_loss(objective: str, tmp_path: Path) -> None:
+def test_training_lowers_the_loss(objective, tmp_path):
     encoder = trainable(pooling="cls")
     module: Any = DistillationModule(encoder, objective, learning_rate=1e-3)
     of = examples("distillation", 160)
-    data: Any = text_data(encoder, of, held_out=0.1)
+    data = text_data(encoder, of, held_out=0.1)
     losses = []
     for epochs in (0, 1):
         trainer = train(tmp_path, module=module, data=data, max_epochs=epochs)
@@ -130,7 +129,7 @@ FIT: dict[str, Any] = {
 }
 
 
-def targets_of(teacher: Path | str, folder: Path, **options: Any) -> Any:
+def targets_of(teacher, folder, **options):
     """Targets of a prepared fit."""
     data = {"teacher": str(teacher), "batch_size": 8}
     given = FIT | {"data": data, "run_dir": folder / "run"} | options
@@ -138,7 +137,7 @@ def targets_of(teacher: Path | str, folder: Path, **options: Any) -> Any:
         return run.data.examples
 
 
-def test_teachers(tmp_path: Path) -> None:
+def test_teachers(tmp_path):
     encoder = SentenceEncoder(layers="first_last")
     whitening = make_map("whitening-64:shrinkage=0.1")
     whitening.fit(encoder.encode(sample_corpus()[:500]))
@@ -153,8 +152,8 @@ def test_teachers(tmp_path: Path) -> None:
         assert_allclose(found.targets, expected, atol=1e-5)
 
 
-def test_refused_teachers(tmp_path: Path) -> None:
-    def learn(teacher: Any, **options: Any) -> None:
+def test_refused_teachers(tmp_path):
+    def learn(teacher, **options):
         targets_of(teacher, tmp_path, **options)
 
     rows = np.random.default_rng(0).normal(size=(60, 8)).astype(np.float32)

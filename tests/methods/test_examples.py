@@ -1,6 +1,5 @@
 """Examples of all methods, and the edits that make positives."""
 
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -12,7 +11,6 @@ from flowbert.data.nli import LABELS, load_nli
 from flowbert.data.sample import sample_encoder_path
 from flowbert.data.sts import STSData, Subset
 from flowbert.errors import FlowbertWarning
-from flowbert.fitting import fit
 from flowbert.methods.augment import WORD_EDITS, MaskedReplacement, edit_words
 from flowbert.methods.examples import Examples, make_examples
 from flowbert.methods.mlm import MLMModule
@@ -22,11 +20,11 @@ from texts import CORPUS, trainable
 
 SENTENCES = CORPUS.sentences
 BUILTIN = "builtin-sample"
-NLI: dict[str, Any] = {"nli": BUILTIN}
+NLI = {"nli": BUILTIN}
 
 
 @pytest.fixture(scope="session")
-def masked_model(tmp_path_factory: pytest.TempPathFactory) -> str:
+def masked_model(tmp_path_factory):
     """A masked language model with random prediction layers."""
     folder = tmp_path_factory.mktemp("masked")
     MLMModule(trainable()).trained_encoder().save(folder / "model" / "encoder")
@@ -34,7 +32,7 @@ def masked_model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("positive", [*WORD_EDITS, "mlm"])
-def test_edits_of_the_sentence(positive: str, masked_model: str) -> None:
+def test_edits_of_the_sentence(positive, masked_model):
     text = positive if positive == "delete_one_word" else f"{positive}:rate=0.3"
     text += f":path=[{masked_model}]" if positive == "mlm" else ""
     examples = make_examples(text, CORPUS)
@@ -62,14 +60,14 @@ def test_edits_of_the_sentence(positive: str, masked_model: str) -> None:
 
 @pytest.mark.parametrize("name", WORD_EDITS)
 @pytest.mark.parametrize("rate", [0.01, 0.99])
-def test_a_word_is_left(name: str, rate: float) -> None:
+def test_a_word_is_left(name, rate):
     rngs = [Random(i) for i in range(3)]
     texts = edit_words(name, rate, ["one", "one two", "a b c d e f"], rngs)
     assert texts[0] == "one"
     assert all(texts)
 
 
-def test_replacement_ignores_the_batch_and_keeps_the_end(masked_model: str) -> None:
+def test_replacement_ignores_the_batch_and_keeps_the_end(masked_model):
     replace = MaskedReplacement(masked_model, 0.5)
     texts = ["a dog runs home", " ".join(["dog"] * 300)]  # the model reads 128 tokens
     alone = [replace([text], [Random(i)])[0] for i, text in enumerate(texts)]
@@ -77,7 +75,7 @@ def test_replacement_ignores_the_batch_and_keeps_the_end(masked_model: str) -> N
     assert alone[1].split()[130:] == ["dog"] * 170
 
 
-def test_positives_of_the_data() -> None:
+def test_positives_of_the_data():
     data = load_nli("builtin-sample")
     labelled = zip(data.premises, data.hypotheses, data.labels, strict=True)
     entailed = [(a, b) for a, b, label in labelled if label == "entailment"]
@@ -99,8 +97,8 @@ def test_positives_of_the_data() -> None:
     assert make_examples("sentences", CORPUS).columns == (SENTENCES,)
 
 
-def test_next_sentences_are_of_a_text(tmp_path: Path) -> None:
-    def pairs(source: Any, **options: Any) -> list[str]:
+def test_next_sentences_are_of_a_text(tmp_path):
+    def pairs(source, **options):
         corpus = load_corpus(source, **options)
         made = make_examples("next_sentence", corpus)
         return ["".join(pair) for pair in zip(*made.columns, strict=True)]
@@ -112,7 +110,7 @@ def test_next_sentences_are_of_a_text(tmp_path: Path) -> None:
     assert pairs([*"ab", "", *"cde", "", "f", "", *"gh"]) == expected
     with pytest.warns(FlowbertWarning, match=r"b\.txt: has no blank line"):
         assert pairs(f"{tmp_path}/b.txt") == ["gh"]
-    unordered: list[tuple[Any, dict[str, str]]] = [
+    unordered = [
         ("builtin-sample", {}),
         ("nli", NLI),
         (load_tasks("SAMPLE")[0].corpus("target"), {}),
@@ -123,7 +121,7 @@ def test_next_sentences_are_of_a_text(tmp_path: Path) -> None:
         refused(r"corpus: received .*follow", pairs, source, **options)
 
 
-def test_objectives() -> None:
+def test_objectives():
     data = load_nli("builtin-sample")
     tasks = load_tasks("SAMPLE", split=["test", "dev"])
     softmax = make_examples("softmax", **NLI)
@@ -139,7 +137,7 @@ def test_objectives() -> None:
     assert len(triplet.columns) == 3
 
 
-def scored(scores: list[float], limits: tuple[float, float]) -> Any:
+def scored(scores, limits):
     """A task whose train split has these scores."""
     texts = [tuple(f"{side} {n}" for n in range(len(scores))) for side in "abcd"]
     splits = {
@@ -151,9 +149,7 @@ def scored(scores: list[float], limits: tuple[float, float]) -> Any:
 
 @pytest.mark.parametrize("low", [0.0, 1.0, -3.0])
 @pytest.mark.parametrize("width", [1.0, 4.0, 100.0])
-def test_targets_do_not_depend_on_the_scale_of_the_scores(
-    low: float, width: float
-) -> None:
+def test_targets_do_not_depend_on_the_scale_of_the_scores(low, width):
     shares = [0.0, 0.25, 1.0, 0.5]
     task = scored([low + width * share for share in shares], (low, low + width))
     made = make_examples("cosine", tasks=[task])
@@ -161,7 +157,7 @@ def test_targets_do_not_depend_on_the_scale_of_the_scores(
     assert made.targets.tolist() == shares
 
 
-def test_measured_pairs_are_no_labels() -> None:
+def test_measured_pairs_are_no_labels():
     tasks: list[Any] = load_tasks("SAMPLE", split=["test", "train"])
     (labels,) = tasks[0].labels()
     tasks[1].pairs = lambda: (labels.sentences2[:10], labels.sentences1[:10])
@@ -175,7 +171,7 @@ def test_measured_pairs_are_no_labels() -> None:
     assert not {*pairs} & {*measured}
 
 
-def test_sample_and_digest() -> None:
+def test_sample_and_digest():
     columns = (tuple("abcdef"), tuple("ABCDEF"))
     examples = Examples("letters", columns, np.arange(6))
     drawn = examples.sample(4, seed=1)
@@ -189,27 +185,7 @@ def test_sample_and_digest() -> None:
     assert len({each.digest for each in (examples, drawn, swapped, without)}) == 4
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"corpus": "a.txt"}, "corpus: .*'a.txt', which has no effect on objective so"),
-        ({"nli": "other", "method": "mlm", "corpus": BUILTIN}, "nli: .* no effect on"),
-        ({"data": {"positive": "crop"}}, "data: .* unexpected .*'positive'"),
-        ({"data": {"drop_overlap": True}}, "objective: .* 'drop_overlap'; .* without"),
-        ({"baseline": "zca"}, "baseline: .* no effect on method sbert"),
-    ],
-)
-def test_a_fit_refuses_options_without_effect(
-    options: dict[str, Any], message: str, tmp_path: Path
-) -> None:
-    given: dict[str, Any] = {"method": "sbert", "run_dir": tmp_path / "run"} | options
-    if "corpus" not in given and given["method"] == "sbert":
-        given["nli"] = BUILTIN
-    refused(message, fit, **given)
-    assert not (tmp_path / "run").exists()
-
-
-MISTAKES: list[tuple[str, dict[str, Any], str]] = [
+MISTAKES = [
     ("crops", {}, "positive: received 'crops'; expected .* 'crop'"),
     ("crop:rate=1", {}, "positive: received crop with rate=1; expected above 0"),
     ("dropout:rate=0.1", {}, "positive: .* received the option 'rate'"),
@@ -231,12 +207,12 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("text", "options", "message"), MISTAKES)
-def test_mistakes(text: str, options: dict[str, Any], message: str) -> None:
+def test_mistakes(text, options, message):
     with pytest.raises(ValueError, match=message):
         make_examples(text, argument="positive", **{"corpus": CORPUS} | options)
 
 
-def test_triples_need_contradictions(tmp_path: Path) -> None:
+def test_triples_need_contradictions(tmp_path):
     path = tmp_path / "nli.tsv"
     path.write_text("premise\thypothesis\tlabel\na dog\tan animal\tentailment\n")
     refused(f"nli: received {path}", make_examples, "entailment", nli=str(path))

@@ -26,18 +26,18 @@ with torch.no_grad():
         parameter.copy_(torch.linspace(-1, 1, parameter.numel()).view_as(parameter))
 
 
-def embeddings(count: int, dtype: torch.dtype = torch.float32) -> list[Tensor]:
+def embeddings(count, dtype=torch.float32):
     generator = torch.Generator().manual_seed(0)
     vectors = torch.randn(count, BATCH, DIM, generator=generator).to(dtype)
     return [each.requires_grad_() for each in vectors.unbind()]
 
 
-def cosine(a: Tensor, b: Tensor) -> Tensor:
+def cosine(a, b):
     norms = a.square().sum(-1) * b.square().sum(-1)
     return (a * b).sum(-1) / norms.sqrt()
 
 
-def info_nce(first: Tensor, second: Tensor, *hard: Tensor) -> Tensor:
+def info_nce(first, second, *hard):
     """The formula with temperature 0.5 and weight 0.7."""
     near = torch.exp(cosine(first[:, None], second) / 0.5)
     total = near.sum(1)
@@ -47,14 +47,14 @@ def info_nce(first: Tensor, second: Tensor, *hard: Tensor) -> Tensor:
     return -(near.diag() / total).log().mean()
 
 
-def softmax(u: Tensor, v: Tensor) -> Tensor:
+def softmax(u, v):
     features = torch.cat([u, v, (u - v).abs()], 1)
     logits = features @ CLASSIFIER.weight.double().T + CLASSIFIER.bias.double()
-    chances: Tensor = logits.softmax(1)[torch.arange(BATCH), LABELS]
+    chances = logits.softmax(1)[torch.arange(BATCH), LABELS]
     return -chances.log().mean()
 
 
-def all_pairs(rows: Tensor) -> Tensor:
+def all_pairs(rows):
     cosines = [cosine(rows[i], rows[j]) for i in range(BATCH) for j in range(i)]
     return torch.stack(cosines).mean()
 
@@ -78,7 +78,7 @@ CASES: dict[str, tuple[int, Callable[..., Tensor], Callable[..., Tensor]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_equals_its_formula(name: str) -> None:
+def test_equals_its_formula(name):
     count, loss, formula = CASES[name]
     vectors, exact = embeddings(count), embeddings(count, torch.float64)
     value, expected = loss(*vectors), formula(*exact)
@@ -96,7 +96,7 @@ def test_equals_its_formula(name: str) -> None:
         assert torch.equal(loss(*half), full)
 
 
-def test_equal_vectors_and_zeros_have_finite_gradients() -> None:
+def test_equal_vectors_and_zeros_have_finite_gradients():
     same = torch.ones(2, 3, requires_grad=True)
     (gradient,) = torch.autograd.grad(triplet_loss(same, same, same + 0.1), same)
     assert gradient.isfinite().all()
@@ -105,7 +105,7 @@ def test_equal_vectors_and_zeros_have_finite_gradients() -> None:
     torch.testing.assert_close(gradient, torch.tensor([[0, 1], [0, 0], [1 / 3, 0]]))
 
 
-def test_mistakes() -> None:
+def test_mistakes():
     one = torch.ones(1, 3)
     refused("temperature: received 0", InfoNCE, 0)
     with pytest.raises(UserError, match="batch_size: received a batch of 1"):

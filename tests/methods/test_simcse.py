@@ -1,8 +1,5 @@
 """SimCSE: its step, its masked tokens, the collapse that is refused, and that it learns."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 
@@ -19,7 +16,7 @@ from texts import examples, step, text_data, trainable
 
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("positive", ["crop", "entailment"])
-def test_step_is_the_loss_after_the_head(positive: str, head: str) -> None:
+def test_step_is_the_loss_after_the_head(positive, head):
     encoder = trainable(pooling="cls")
     loss = InfoNCE(0.1, 1.5)
     text = "infonce:temperature=0.1:hard_negative_weight=1.5"
@@ -35,7 +32,7 @@ def test_step_is_the_loss_after_the_head(positive: str, head: str) -> None:
     assert gradients.keys() == dict(module.named_parameters()).keys()
 
 
-def test_masked_tokens_are_predicted_too() -> None:
+def test_masked_tokens_are_predicted_too():
     losses = []
     for weight, seed in ((0.0, 0), (0.5, 0), (0.5, 0), (0.5, 1)):
         encoder = trainable()
@@ -47,17 +44,17 @@ def test_masked_tokens_are_predicted_too() -> None:
     # New prediction layers know nothing: log(2000) is 7.6.
     assert 0.5 * 6 < with_masks[0] - contrastive < 0.5 * 9
     assert with_masks[0] == with_masks[1] != with_masks[2]
-    network: Any = encoder.backbone.network
+    network = encoder.backbone.network
     tied = module.predictor.get_output_embeddings().weight
     assert tied is network.embeddings.word_embeddings.weight
     assert gradients.keys() == dict(module.named_parameters()).keys()
 
 
-def test_training_without_dropout_or_positives_is_refused(tmp_path: Path) -> None:
-    def train(**options: Any) -> None:
+def test_training_without_dropout_or_positives_is_refused(tmp_path):
+    def train(**options):
         encoder = trainable()
-        module: Any = SimCSEModule(encoder, dropout=0.0)
-        data: Any = text_data(encoder, examples(size=8, **options))
+        module = SimCSEModule(encoder, dropout=0.0)
+        data = text_data(encoder, examples(size=8, **options))
         fit(tmp_path, module=module, data=data, max_steps=1, limit_val_batches=0)
 
     refused("dropout: received 0", train)
@@ -69,19 +66,19 @@ def test_training_without_dropout_or_positives_is_refused(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_training_improves_sts(tmp_path: Path) -> None:
+def test_training_improves_sts(tmp_path):
     task = load_task("SAMPLE", split="dev")
     encoder = trainable(pooling="cls")
-    module: Any = SimCSEModule(encoder, learning_rate=3e-4)
+    module = SimCSEModule(encoder, learning_rate=3e-4)
     corpus = load_corpus("builtin-sample")
-    data: Any = text_data(
+    data = text_data(
         encoder,
         make_examples("dropout", corpus).sample(1920, 0),
         batch_size=64,
         max_length=32,
     )
 
-    def figure() -> float:
+    def figure():
         vectors = module.embed_sentences(task.sentences)
         return task.measure(vectors).scores["spearman", "all"]
 

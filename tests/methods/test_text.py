@@ -1,7 +1,5 @@
 """Batches of sentences: what they hold, their order, and what is held out."""
 
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor
@@ -14,7 +12,7 @@ from texts import CORPUS, examples, text_data
 ENCODER = SentenceEncoder()
 
 
-def tensors(batches: Any) -> list[Tensor]:
+def tensors(batches):
     """All tensors of some batches, in order."""
     if isinstance(batches, Tensor):
         return [batches]
@@ -22,13 +20,13 @@ def tensors(batches: Any) -> list[Tensor]:
     return [tensor for part in parts for tensor in tensors(part)]
 
 
-def equal(first: Any, second: Any) -> bool:
+def equal(first, second):
     pairs = zip(tensors(first), tensors(second), strict=True)
     return all(torch.equal(one, two) for one, two in pairs)
 
 
 @pytest.mark.parametrize("counts", [[3, 9, 9, 1], [20] * 32 + [3] * 32, [9, 3] * 70])
-def test_chunks_hold_every_sentence_without_much_padding(counts: list[int]) -> None:
+def test_chunks_hold_every_sentence_without_much_padding(counts):
     mask = (torch.arange(20) < torch.tensor(counts)[:, None]).long()
     ids = torch.arange(mask.numel()).view_as(mask) * mask
     chunks, rows = cut_by_length({"input_ids": ids, "attention_mask": mask})
@@ -42,7 +40,7 @@ def test_chunks_hold_every_sentence_without_much_padding(counts: list[int]) -> N
 
 
 @pytest.mark.parametrize("method", ["simcse", "sbert", "mlm"])
-def test_rows_and_targets_belong_to_the_sentences(method: str) -> None:
+def test_rows_and_targets_belong_to_the_sentences(method):
     of = examples(method, size=80)
     data = text_data(ENCODER, of, batch_size=40)
     targets = {}
@@ -61,7 +59,7 @@ def test_rows_and_targets_belong_to_the_sentences(method: str) -> None:
             assert batch["targets"].tolist() == wanted
 
 
-def test_edits_depend_on_epoch_and_example_alone() -> None:
+def test_edits_depend_on_epoch_and_example_alone():
     data = text_data(ENCODER, examples(positive="crop:rate=0.4"))
     whole = data.sentences(0, range(32))[1]
     assert [data.sentences(0, [i])[1][0] for i in range(32)] == whole
@@ -69,7 +67,7 @@ def test_edits_depend_on_epoch_and_example_alone() -> None:
     assert data.sentences(0, range(32))[0] == list(data.examples.columns[0])
 
 
-def test_held_out_sentences_are_not_fitted() -> None:
+def test_held_out_sentences_are_not_fitted():
     sentences = CORPUS.sentences * 2
     fitted, held = split_held_out(sentences, 0.25, seed=3)
     texts = [{sentences[i] for i in numbers} for numbers in (fitted, held)]
@@ -80,8 +78,8 @@ def test_held_out_sentences_are_not_fitted() -> None:
 
 @pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 @pytest.mark.parametrize(("held_out", "batches"), [(0.0, 4), (0.5, 2), (0.04, 3)])
-def test_validation_is_always_the_same(held_out: float, batches: int) -> None:
-    options: dict[str, Any] = {"positive": "crop"}
+def test_validation_is_always_the_same(held_out, batches):
+    options = {"positive": "crop"}
     alone, workers = (
         text_data(ENCODER, examples(**options), held_out=held_out, workers=count)
         for count in (0, 2)
@@ -94,7 +92,7 @@ def test_validation_is_always_the_same(held_out: float, batches: int) -> None:
     assert equal(list(alone.train_dataloader()), list(workers.train_dataloader()))
 
 
-def test_description_and_prediction() -> None:
+def test_description_and_prediction():
     of = examples("mlm", size=20)
     data = text_data(ENCODER, of, held_out=0.5, max_length=16)
     fitted = len(data.fitted)
@@ -115,7 +113,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_mistakes(name: str) -> None:
+def test_mistakes(name):
     refused(
         f"{name}: received {OPTIONS[name]}; expected",
         text_data,

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pytorch_lightning import Callback, LightningModule, Trainer
+from pytorch_lightning import Callback
 from pytorch_lightning.callbacks import ModelCheckpoint
-from torch import Tensor, multiprocessing
+from torch import multiprocessing
 from torch.testing import assert_close
 from transformers import ElectraConfig, ElectraModel
 
@@ -25,7 +25,6 @@ from flowbert.methods.sbert import SBERTModule
 from flowbert.methods.simcse import SimCSEModule
 from flowbert.methods.trained import (
     TOKEN_WEIGHTS_RATE,
-    TrainedModule,
     dropout_rates,
     set_dropout,
 )
@@ -44,14 +43,7 @@ SENTENCES = ["the cat sleeps", "a big dog runs on the mat", "été 東京"]
 pytestmark = pytest.mark.filterwarnings("ignore:Be aware that when using `ckpt_path`")
 
 
-def train(
-    method: str,
-    folder: Path,
-    *callbacks: Callback,
-    seed: int = 0,
-    pooling: str = "mean",
-    **options: Any,
-) -> Trainer:
+def train(method, folder, *callbacks, seed=0, pooling="mean", **options):
     """Three batches of 8 in each of two epochs, with all that is random."""
     encoder = trainable(pooling=pooling)
     given: dict[str, dict[str, Any]] = {
@@ -62,7 +54,7 @@ def train(
     module = METHODS[method](encoder, **options_of)
     positive = {"positive": "crop"} if method == "simcse" else {}
     data = text_data(encoder, examples(method, 24, **positive), pool=2)
-    return fit(folder, *callbacks, module=module, data=data, **options)  # type: ignore[arg-type]
+    return fit(folder, *callbacks, module=module, data=data, **options)
 
 
 @pytest.mark.parametrize(
@@ -75,10 +67,8 @@ def train(
         ("simcse", "learned_weights"),
     ],
 )
-def test_resumed_runs_end_like_uninterrupted_ones(
-    method: str, pooling: str, tmp_path: Path
-) -> None:
-    def run(*callbacks: Callback, **options: Any) -> Trainer:
+def test_resumed_runs_end_like_uninterrupted_ones(method, pooling, tmp_path):
+    def run(*callbacks, **options):
         return train(method, tmp_path, *callbacks, pooling=pooling, **options)
 
     folder = tmp_path / "checkpoints"
@@ -92,11 +82,9 @@ def test_resumed_runs_end_like_uninterrupted_ones(
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_token_weights_are_trained_where_the_loss_pools(
-    method: str, tmp_path: Path
-) -> None:
+def test_token_weights_are_trained_where_the_loss_pools(method, tmp_path):
     trainer = train(method, tmp_path, pooling="learned_weights", max_steps=2)
-    module: Any = trainer.lightning_module
+    module = trainer.lightning_module
     factors = module.encoder.log_token_factors.weight
     groups = trainer.optimizers[0].param_groups
     if method == "mlm":
@@ -110,12 +98,12 @@ def test_token_weights_are_trained_where_the_loss_pools(
 
 
 @pytest.mark.parametrize("kind", [SimCSEModule, SBERTModule, DistillationModule])
-def test_layers_that_nothing_reads_are_not_computed(kind: Any, tmp_path: Path) -> None:
+def test_layers_that_nothing_reads_are_not_computed(kind, tmp_path):
     module = kind(trainable(layers=0))
-    computed: list[Any] = []
+    computed = []
     network: Any = module.encoder.backbone.network
     network.encoder.layer[0].register_forward_hook(lambda *_: computed.append(1))
-    data: Any = text_data(module.encoder, examples(kind.name, 8))
+    data = text_data(module.encoder, examples(kind.name, 8))
     fit(tmp_path, module=module, data=data, max_steps=1, limit_val_batches=0)
     assert computed == []
 
@@ -123,15 +111,11 @@ def test_layers_that_nothing_reads_are_not_computed(kind: Any, tmp_path: Path) -
 class Gradients(Callback):
     """Loss and gradients of the first step."""
 
-    def on_before_optimizer_step(
-        self, trainer: Trainer, pl_module: LightningModule, optimizer: Any
-    ) -> None:
+    def on_before_optimizer_step(self, trainer, pl_module, optimizer):
         named = pl_module.named_parameters()
         self.tensors = {name: p.grad.clone() for name, p in named if p.grad is not None}
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any
-    ) -> None:
+    def on_train_batch_end(self, trainer, pl_module, outputs, *_):
         self.tensors["loss"] = outputs["loss"].clone()
 
 
@@ -139,22 +123,22 @@ JOINT = ("simcse", "simcse, whitening:shrinkage=0.3", "sbert", "distillation")
 """Methods, with a head."""
 
 
-def joint_step(method: str, folder: Path, **options: Any) -> dict[str, Tensor]:
+def joint_step(method, folder, **options):
     """Gradients of a batch of 16 examples of all processes together."""
     # The weights of tokens are trained, too; they begin as the mean.
     encoder = trainable(pooling="learned_weights")
     method, _, head = method.partition(", ")
     given = {"loss": "infonce:hard_negative_weight=0.7"} if method == "simcse" else {}
     given |= {"head": head} if head else {}
-    module: TrainedModule = METHODS[method](encoder, dropout=0.0, **given)
+    module = METHODS[method](encoder, dropout=0.0, **given)
     of = examples(method, 16, **({"positive": "entailment"} if given else {}))
     data = text_data(encoder, of, batch_size=16 // options.get("devices", 1))
     gradients = Gradients()
-    fit(folder, gradients, module=module, data=data, max_steps=1, **options)  # type: ignore[arg-type]
+    fit(folder, gradients, module=module, data=data, max_steps=1, **options)
     return gradients.tensors
 
 
-def process(rank: int, folder: str, port: str) -> None:
+def process(rank, folder, port):
     torch.set_num_threads(1)
     os.environ |= {
         "LOCAL_RANK": str(rank),
@@ -170,13 +154,13 @@ def process(rank: int, folder: str, port: str) -> None:
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:.*all_gather is deprecated:FutureWarning")
 @pytest.mark.filterwarnings("ignore:.* directions are few")
-def test_two_processes_have_the_gradients_of_one(tmp_path: Path) -> None:
+def test_two_processes_have_the_gradients_of_one(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # OpenMP's threads do not survive a fork
-    multiprocessing.start_processes(  # type: ignore[no-untyped-call, attr-defined]
+    multiprocessing.start_processes(  # type: ignore[attr-defined]
         process, (str(tmp_path), port), nprocs=2, start_method="fork"
     )
     torch.set_num_threads(threads)
@@ -198,7 +182,7 @@ def test_two_processes_have_the_gradients_of_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["simcse", "sbert", "distillation"])
-def test_cached_gradients_are_those_of_the_batch(method: str) -> None:
+def test_cached_gradients_are_those_of_the_batch(method):
     results = []
     for chunk_size in (None, 5):
         encoder = trainable(pooling="cls")
@@ -216,7 +200,7 @@ def test_cached_gradients_are_those_of_the_batch(method: str) -> None:
             assert_close(gradient, expected[name], rtol=1e-4, atol=1e-5 * scale)
 
 
-def test_cached_activations_are_few_and_dropout_is_repeated() -> None:
+def test_cached_activations_are_few_and_dropout_is_repeated():
     module = SimCSEModule(trainable(), head="none", chunk_size=4)
     network: Any = module.encoder.backbone.network
     weight = network.embeddings.word_embeddings.weight
@@ -227,17 +211,17 @@ def test_cached_activations_are_few_and_dropout_is_repeated() -> None:
         for start in range(0, len(chunk["input_ids"]), 4)
     ]
 
-    def cached() -> Tensor:
+    def cached():
         return module.embed(batch)
 
-    def whole() -> Tensor:
+    def whole():
         return torch.cat([module.encoder(chunk) for chunk in chunks])
 
     sizes, gradients = [], []
     for embed in (cached, whole):
         kept: list[int] = []
 
-        def keep(tensor: Tensor, kept: list[int] = kept) -> Tensor:
+        def keep(tensor, kept=kept):
             kept.append(tensor.numel())
             return tensor
 
@@ -253,9 +237,7 @@ def test_cached_activations_are_few_and_dropout_is_repeated() -> None:
 @pytest.mark.parametrize(
     ("precision", "clip"), [("32-true", None), ("32-true", 1e-3), ("bf16-mixed", 1e-3)]
 )
-def test_optimizer_and_precision(
-    precision: str, clip: float | None, tmp_path: Path
-) -> None:
+def test_optimizer_and_precision(precision, clip, tmp_path):
     encoder = trainable()
     module = SBERTModule(encoder, weight_decay=0.1)
     dtypes = set()
@@ -266,8 +248,8 @@ def test_optimizer_and_precision(
     trainer = fit(
         tmp_path,
         gradients,
-        module=module,  # type: ignore[arg-type]
-        data=text_data(encoder, examples("sbert", 16)),  # type: ignore[arg-type]
+        module=module,
+        data=text_data(encoder, examples("sbert", 16)),
         max_steps=2,
         limit_val_batches=0,
         precision=precision,
@@ -297,12 +279,10 @@ def test_optimizer_and_precision(
         ("none", "learned_weights"),
     ],
 )
-def test_saved_encoder_gives_the_embeddings(
-    head: str, pooling: str, tmp_path: Path
-) -> None:
+def test_saved_encoder_gives_the_embeddings(head, pooling, tmp_path):
     encoder = trainable(pooling=pooling, max_length=40, template="text: {}")
     kind = METHODS.get(head)
-    module: Any = SimCSEModule(encoder, head=head) if kind is None else kind(encoder)
+    module = SimCSEModule(encoder, head=head) if kind is None else kind(encoder)
     with torch.no_grad():
         for parameter in module.parameters():
             noise = torch.randn(
@@ -327,17 +307,16 @@ def test_saved_encoder_gives_the_embeddings(
 @pytest.mark.parametrize(
     "kind", ["bert", *(each for each in CONFIGS if each != "bert")]
 )
-def test_dropout_of_every_kind_of_network_is_set(kind: str) -> None:
-    rates: dict[str, Any] = dict.fromkeys(DROPOUT_OPTIONS, 0.3)
+def test_dropout_of_every_kind_of_network_is_set(kind):
+    rates = dict.fromkeys(DROPOUT_OPTIONS, 0.3)
     network = tiny_network(kind, **rates)
     ids = torch.randint(5, 20, (4, 9), generator=torch.Generator().manual_seed(0))
     encoder = SentenceEncoder(Backbone(network, word_tokenizer()))
     network.train()
 
-    def compute() -> Tensor:
+    def compute():
         with torch.no_grad():
-            output: Tensor = network(input_ids=ids).last_hidden_state
-        return output
+            return network(input_ids=ids).last_hidden_state
 
     assert not torch.equal(compute(), compute())
     set_dropout(encoder, 0.0)
@@ -345,12 +324,12 @@ def test_dropout_of_every_kind_of_network_is_set(kind: str) -> None:
     assert max(dropout_rates(encoder)) == 0
 
 
-def test_a_checkpoint_is_loaded_with_its_kind_of_encoder(tmp_path: Path) -> None:
+def test_a_checkpoint_is_loaded_with_its_kind_of_encoder(tmp_path):
     trainer = train("sbert", tmp_path, max_steps=2)
     path = tmp_path / "last.ckpt"
     trainer.save_checkpoint(path)
     again = SBERTModule.load_from_checkpoint(path, encoder=trainable())
-    module: Any = trainer.lightning_module
+    module = trainer.lightning_module
     expected = module.embed_sentences(SENTENCES)
     assert torch.equal(again.embed_sentences(SENTENCES), expected)
     assert again.hparams["learning_rate"] == 1e-3
@@ -363,7 +342,7 @@ def test_a_checkpoint_is_loaded_with_its_kind_of_encoder(tmp_path: Path) -> None
         )
 
 
-def test_weights_stay_in_full_precision(tmp_path: Path) -> None:
+def test_weights_stay_in_full_precision(tmp_path):
     refused(
         r"precision: received bf16-true; expected",
         train,
@@ -383,13 +362,13 @@ OPTIONS: dict[Any, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("kind", OPTIONS)
-def test_options_have_limits(kind: Any) -> None:
+def test_options_have_limits(kind):
     for option, value in OPTIONS[kind].items():
         with pytest.raises(UserError, match=f"{option}: received {value!r}; expected"):
             kind(trainable(), **{option: value})
 
 
-ENCODERS: list[tuple[dict[str, Any], str, str]] = [
+ENCODERS = [
     ({"frozen": True}, "none", "encoder: received a frozen one"),
     ({"dtype": "bfloat16"}, "none", "dtype: received torch.bfloat16"),
     ({"pooling": "mean"}, "mlp", "head: received 'mlp' with pooling mean"),
@@ -407,6 +386,6 @@ ENCODERS: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("options", "head", "message"), ENCODERS)
-def test_encoders_have_limits(options: Any, head: str, message: str) -> None:
+def test_encoders_have_limits(options, head, message):
     with pytest.raises(ValueError, match=message):
         SimCSEModule(trainable(**options), head=head)

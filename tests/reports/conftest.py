@@ -1,24 +1,22 @@
 """A run with everything that a page shows, small and made up."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 import yaml
 
-from flowbert.analysis import Analysis, Sample, analyze_sample
+from flowbert.analysis import Sample, analyze_sample
 from flowbert.encoders import SentenceEncoder
 from flowbert.experiments.results import Results
 from flowbert.flows import Glow
-from flowbert.reports.content import PageContent, read_content
+from flowbert.reports.content import read_content
 from reports.rows import row, sts_rows
 
 METHODS = ("raw", "whitening", "flow")
 
 
-def analysis() -> Analysis:
+def analysis():
     x = torch.randn(60, 6, generator=torch.Generator().manual_seed(0))
     rng = np.random.default_rng(0)
     cosines = {method: rng.uniform(-0.5, 0.5, 40) for method in METHODS}
@@ -37,7 +35,7 @@ def analysis() -> Analysis:
     return analyze_sample(sample, {"encoder": "bert", "corpus": "target"})
 
 
-def metrics() -> pd.DataFrame:
+def metrics():
     """Two validations and four logged steps of a flow."""
     rows = pd.DataFrame({"step": [9, 19, 29, 39], "epoch": 0})
     rows["step/bits_per_dim"] = [-1.0, -1.2, -1.3, -1.4]
@@ -55,7 +53,7 @@ def metrics() -> pd.DataFrame:
 
 
 @pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """A finished run folder."""
     folder = tmp_path_factory.mktemp("runs") / "finished"
     rows = [item for method in METHODS for item in sts_rows(method, "STSB")]
@@ -76,5 +74,5 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def content(folder: Path) -> PageContent:
+def content(folder):
     return read_content(folder)

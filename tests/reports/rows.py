@@ -1,18 +1,15 @@
 """Rows of results for tests."""
 
 import math
-from typing import Any
 
 import pandas as pd
 
 from flowbert.experiments.intervals import RESULT_COLUMNS
 
 
-def row(
-    method: str, task: str, metric: str, aggregation: str, value: float, **columns: Any
-) -> dict[str, Any]:
+def row(method, task, metric, aggregation, value, **columns):
     """One row; an interval of 0.1 around the value unless given."""
-    text: dict[str, Any] = dict.fromkeys(RESULT_COLUMNS, "") | {
+    text = dict.fromkeys(RESULT_COLUMNS, "") | {
         "encoder": "bert",
         "layers": "-1",
         "pooling": "mean",
@@ -28,9 +25,7 @@ def row(
     return text | {"aggregation": aggregation, "value": value, **columns}
 
 
-def sts_rows(
-    method: str, task: str, value: float = 0.5, **columns: Any
-) -> list[dict[str, Any]]:
+def sts_rows(method, task, value=0.5, **columns):
     """Spearman under all aggregations, and the geometry."""
     names = ("all", "mean", "wmean")
     rows = [row(method, task, "spearman", name, value, **columns) for name in names]
@@ -40,7 +35,7 @@ def sts_rows(
     return rows
 
 
-def results(*groups: list[dict[str, Any]]) -> pd.DataFrame:
+def results(*groups):
     """A frame of results."""
     return pd.DataFrame(
         [item for group in groups for item in group], columns=list(RESULT_COLUMNS)

@@ -1,30 +1,30 @@
 """What a run wrote, and the frames of its pictures."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from flowbert.analysis.bands import prepare_cosines
 from flowbert.errors import FlowbertWarning
+from flowbert.experiments import Results
 from flowbert.reports.content import (
     PageContent,
     join_contents,
     next_commands,
     read_content,
 )
-from flowbert.reports.plots import MOST_LABELS, curve, intervals, plane, training
+from flowbert.reports.plots import MOST_LABELS, curve, intervals
 from reports.rows import results, row, sts_rows
 
 
-def write_log(path: Path, steps: list[int], loss: float, **columns: float) -> None:
+def write_log(path, steps, loss, **columns):
     pd.DataFrame({"step": steps, "step/loss": loss, **columns}).to_csv(
         path, index=False
     )
 
 
-def test_logs_of_resumed_runs_are_joined(tmp_path: Path) -> None:
+def test_logs_of_resumed_runs_are_joined(tmp_path):
     (tmp_path / "config.yaml").write_text("seed: 0\n")
     write_log(tmp_path / "metrics-2.csv", [1, 2], 2.0, **{"val/loss": 7.0})
     write_log(tmp_path / "metrics-10.csv", [2, 3], 10.0)
@@ -36,7 +36,7 @@ def test_logs_of_resumed_runs_are_joined(tmp_path: Path) -> None:
     assert metrics["val/loss"].to_dict()[3] == 7.0
 
 
-def test_a_run_is_read(content: PageContent) -> None:
+def test_a_run_is_read(content):
     assert content.settings.loc["encoder.path", "value"] == "bert"
     assert content.settings.loc["versions.torch", "value"] == "2.13"
     assert content.settings.loc["seed", "value"] == ""
@@ -46,7 +46,7 @@ def test_a_run_is_read(content: PageContent) -> None:
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "metrics.csv", "analysis.json"])
-def test_damaged_parts_are_left_out(folder: Path, tmp_path: Path, name: str) -> None:
+def test_damaged_parts_are_left_out(folder, tmp_path, name):
     for file in folder.iterdir():
         if file.is_file():
             (tmp_path / file.name).write_bytes(file.read_bytes())
@@ -56,7 +56,7 @@ def test_damaged_parts_are_left_out(folder: Path, tmp_path: Path, name: str) -> 
     assert len(content.frame)
 
 
-def test_the_next_commands_use_the_method_of_the_verdict(tmp_path: Path) -> None:
+def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):
     record = {"use": {"STSB spearman": "raw"}}
     assert next_commands(tmp_path, record) == []
     (tmp_path / "model").mkdir()
@@ -76,7 +76,7 @@ def test_the_next_commands_use_the_method_of_the_verdict(tmp_path: Path) -> None
     ]
 
 
-def test_an_interrupted_run_says_how_to_resume(tmp_path: Path) -> None:
+def test_an_interrupted_run_says_how_to_resume(tmp_path):
     (tmp_path / "config.yaml").write_text("seed: 0\n")
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / "last.ckpt").touch()
@@ -86,7 +86,7 @@ def test_an_interrupted_run_says_how_to_resume(tmp_path: Path) -> None:
     assert content.command == f"flowbert fit --resume {tmp_path}"
 
 
-def test_joined_runs_show_the_settings_that_differ(content: PageContent) -> None:
+def test_joined_runs_show_the_settings_that_differ(content):
     other = content.settings.copy()
     other.loc["model.noise", "value"] = "0.2"
     empty = PageContent("c", content.frame[:0], settings=content.settings)
@@ -99,8 +99,8 @@ def test_joined_runs_show_the_settings_that_differ(content: PageContent) -> None
     assert {"raw (a)", "raw (b)"} < set(intervals(joined)["label"])
 
 
-def test_averages_of_several_runs_are_over_equal_tasks() -> None:
-    def run(first: str, second: str, value: float) -> PageContent:
+def test_averages_of_several_runs_are_over_equal_tasks():
+    def run(first, second, value):
         average = row("raw", "average", "spearman", "wmean", value, pairs=200)
         tasks = [sts_rows("raw", name, value) for name in (first, second)]
         frame = results(*tasks, [average])
@@ -123,14 +123,14 @@ def test_averages_of_several_runs_are_over_equal_tasks() -> None:
     )
 
 
-def test_validations(content: PageContent) -> None:
+def test_validations(content):
     frame = curve(content)
     assert set(frame["task"]) == {"STSB dev"}
     assert frame[frame["method"] == "flow"]["step"].tolist() == [20, 40]
     assert frame[frame["method"] == "flow"]["spearman_wmean"].tolist() == [0.4, 0.5]
 
 
-def test_tasks_may_be_paths_and_the_test_split_is_no_validation() -> None:
+def test_tasks_may_be_paths_and_the_test_split_is_no_validation():
     names = ["flow/a/b.csv/dev/spearman_wmean", "flow/a/b.csv/test/spearman_wmean"]
     metrics = pd.DataFrame(0.5, pd.Index([10], name="step"), names)
     content = PageContent("run", results(), metrics=metrics)
@@ -139,23 +139,7 @@ def test_tasks_may_be_paths_and_the_test_split_is_no_validation() -> None:
     assert curve(only_test)["task"].tolist() == ["a/b.csv test"]
 
 
-def test_the_likelihood_is_logged_once(content: PageContent) -> None:
-    frame = training(content)
-    assert set(frame["measure"]) == {"bits_per_dim", "learning_rate"}
-    rows = frame[frame["measure"] == "bits_per_dim"]
-    assert rows["value"].tolist() == [-1.0, -1.2, -1.3, -1.4]
-
-
-def test_the_plane_has_results_as_points_and_the_training_as_a_path(
-    content: PageContent,
-) -> None:
-    frame = plane(content).set_index("label")
-    assert frame["step"].dropna().to_dict() == {"flow, training": 40}
-    assert set(frame.index) == {"raw", "whitening", "flow", "flow, training"}
-    assert frame.loc["raw", "uniformity"] == pytest.approx(-0.5)
-
-
-def test_every_label_has_a_row_in_every_column(content: PageContent) -> None:
+def test_every_label_has_a_row_in_every_column(content):
     frame = intervals(content)
     assert frame.groupby("column", sort=False)["label"].agg(list).to_dict() == {
         "STSB": ["raw", "whitening", "flow"],
@@ -164,19 +148,25 @@ def test_every_label_has_a_row_in_every_column(content: PageContent) -> None:
     assert frame["value"].isna().sum() == 2
 
 
-def test_splits_are_columns_and_too_many_labels_are_none() -> None:
+def test_splits_are_columns_and_too_many_labels_are_none():
     both = results(sts_rows("raw", "STSB"), sts_rows("raw", "STSB", split="dev"))
     assert set(intervals(PageContent("", both))["column"]) == {"STSB test", "STSB dev"}
     many = results(*(sts_rows(f"zca-{i}", "STSB") for i in range(MOST_LABELS + 1)))
     assert intervals(PageContent("", many)).empty
 
 
-def test_shares_of_cosines_sum_to_one_and_empty_ends_are_cut(
-    content: PageContent,
-) -> None:
+def test_shares_of_cosines_sum_to_one_and_empty_ends_are_cut(content):
     frame = prepare_cosines(content.analysis.frames["band_cosines"])
     sums = frame.groupby(["method", "gold_from"])["share"].sum()
     assert sums.to_numpy() == pytest.approx(1)
     # The cosines were drawn from (-0.5, 0.5), the bins are 0.04 wide.
     assert frame["cosine_from"].min() >= -0.54
     assert frame["cosine_to"].max() <= 0.54
+
+
+def test_arguments_of_a_comparison_are_settings(tmp_path):
+    record = {"config": {"seeds": [0, 1]}}
+    rows = sts_rows("raw", "STSB")
+    Results(rows, record).save(tmp_path / "results.json")
+    settings = read_content(tmp_path / "results.json").settings["value"].to_dict()
+    assert settings == {"config.seeds": "[0, 1]"}

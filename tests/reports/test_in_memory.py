@@ -1,25 +1,20 @@
 """The page and the tables of a run, byte for byte those of the files that it wrote."""
 
-from pathlib import Path
-
 import pytest
 
 from flowbert.experiments import Results, compare
-from flowbert.experiments.analyze import analyze
 from flowbert.fitting import fit
 from flowbert.reports import content_of, print_results, report, save_page
 from helpers import draw_nothing
 
 
-def written(page: Path) -> dict[str, bytes]:
+def written(page):
     """The page, and its pictures with their data."""
     folder = page.with_name("figures")
     return {file.name: file.read_bytes() for file in [page, *folder.iterdir()]}
 
 
-def test_a_comparison(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_comparison(tmp_path, capsys, monkeypatch):
     draw_nothing(monkeypatch)
     file = tmp_path / "mine.json"
     results = compare(methods="raw,whitening", bootstrap=50, output=file)
@@ -35,7 +30,7 @@ def test_a_comparison(
 
 
 @pytest.mark.slow
-def test_a_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fit(tmp_path, monkeypatch):
     monkeypatch.setenv("FLOWBERT_REPORT", "1")
     run = tmp_path / "run"
     trainer = {"max_steps": 4, "accelerator": "cpu", "enable_progress_bar": False}
@@ -44,13 +39,3 @@ def test_a_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = written(run / "report.html")
     assert {"intervals.svg", "training.svg", "bits.svg", "layers.svg"} <= own.keys()
     assert written(report(run, tmp_path / "again" / "report.html")) == own
-
-
-@pytest.mark.slow
-def test_an_analysis(tmp_path: Path) -> None:
-    file = tmp_path / "own.analysis.json"
-    analysis = analyze(methods="raw", limit=50, measures="spectra,norms", output=file)
-    assert list(analysis.frames) == ["spectra", "norms"]
-    content = content_of(file, Results([], {}), analysis)
-    own = written(save_page(content, tmp_path / "a" / "report.html"))
-    assert written(report(file, tmp_path / "b" / "report.html")) == own

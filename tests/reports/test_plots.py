@@ -1,8 +1,6 @@
 """Pictures of constructed frames."""
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -10,10 +8,9 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 
-from flowbert.analysis import MEASURES, Analysis, Plot
-from flowbert.analysis.drawing import draw, method_colours, save_picture, short
+from flowbert.analysis import MEASURES, Analysis
+from flowbert.analysis.drawing import draw, method_colours, save_picture
 from flowbert.analysis.measure import measure_of
-from flowbert.reports.content import PageContent
 from flowbert.reports.page import plots_of
 from flowbert.reports.plots import CONTENT_PLOTS
 
@@ -30,7 +27,7 @@ NASTY = [
 ]
 
 
-def drawn(name: str, content: PageContent) -> tuple[Plot, pd.DataFrame]:
+def drawn(name, content):
     """A plot by its name, and the frame that it draws."""
     for each, _, plot, frame in plots_of(content):
         if each == name:
@@ -38,18 +35,12 @@ def drawn(name: str, content: PageContent) -> tuple[Plot, pd.DataFrame]:
     raise KeyError(name)
 
 
-def axes_of(name: str, content: PageContent) -> list[Any]:
+def axes_of(name, content):
     return list(draw(*drawn(name, content)).axes)
 
 
-def texts(labels: list[Any]) -> list[str]:
-    return [label.get_text() for label in labels]
-
-
 @pytest.mark.parametrize("name", PLOTS)
-def test_every_facet_has_axes_with_something_on_them(
-    name: str, content: PageContent
-) -> None:
+def test_every_facet_has_axes_with_something_on_them(name, content):
     plot, frame = drawn(name, content)
     facets = len(frame[plot.facets.split()].drop_duplicates()) if plot.facets else 1
     figure = draw(plot, frame)
@@ -58,14 +49,7 @@ def test_every_facet_has_axes_with_something_on_them(
     assert figure.get_figwidth() in (5.2, 10.4)
 
 
-def test_intervals(content: PageContent) -> None:
-    first, second = axes_of("intervals", content)
-    assert texts(first.get_yticklabels()) == ["raw", "whitening", "flow"]
-    assert (first.get_title(), second.get_title()) == ("STSB", "QNLI auc")
-    assert first.collections[0].get_paths()[0].vertices[:, 0] == pytest.approx([45, 55])
-
-
-def test_plane(content: PageContent) -> None:
+def test_plane(content):
     (ax,) = axes_of("plane", content)
     lines = {line.get_label(): line for line in ax.lines}
     assert lines["raw"].get_xydata().tolist() == [[-0.5, 0.5]]
@@ -73,9 +57,7 @@ def test_plane(content: PageContent) -> None:
     assert lines["flow"].get_color() == lines["flow, training"].get_color()
 
 
-def test_histograms_of_latents_have_the_area_of_the_density(
-    content: PageContent,
-) -> None:
+def test_histograms_of_latents_have_the_area_of_the_density(content):
     for ax in axes_of("latent-norms", content):
         heights = [bar.get_height() * bar.get_width() for bar in ax.patches]
         assert sum(heights) == pytest.approx(1)
@@ -85,9 +67,7 @@ def test_histograms_of_latents_have_the_area_of_the_density(
 
 
 @pytest.mark.parametrize("missing", ["bits", "spectra", "band_cosines"])
-def test_a_missing_frame_costs_its_own_plots(
-    missing: str, content: PageContent
-) -> None:
+def test_a_missing_frame_costs_its_own_plots(missing, content):
     others = {
         name: frame
         for name, frame in content.analysis.frames.items()
@@ -100,15 +80,13 @@ def test_a_missing_frame_costs_its_own_plots(
     assert left == [name for name in names if name not in measure_of(missing).plots]
 
 
-def test_constant_sentences_are_drawn(content: PageContent) -> None:
+def test_constant_sentences_are_drawn(content):
     frame = drawn("map", content)[1].assign(length=5, frequency=5, norm=5)
     for name in ("map", "norms-length", "norms-frequency"):
-        draw(drawn(name, content)[0], frame)
+        assert all(ax.has_data() for ax in draw(drawn(name, content)[0], frame).axes)
 
 
-def test_pictures_are_files_with_their_data(
-    content: PageContent, tmp_path: Path
-) -> None:
+def test_pictures_are_files_with_their_data(content, tmp_path):
     plot, frame = drawn("spectra", content)
     picture = save_picture(plot, frame, tmp_path / "spectra")
     svg, width, caption = picture
@@ -120,12 +98,12 @@ def test_pictures_are_files_with_their_data(
     assert save_picture(plot, frame, tmp_path / "again") == picture
 
 
-def caption(name: str, content: PageContent) -> str:
+def caption(name, content):
     plot, frame = drawn(name, content)
     return plot.caption if isinstance(plot.caption, str) else plot.caption(frame)
 
 
-def test_captions_speak_of_what_is_drawn(content: PageContent) -> None:
+def test_captions_speak_of_what_is_drawn(content):
     assert "A path is a training" in caption("plane", content)
     assert "path" not in caption("plane", replace(content, metrics=content.metrics[:0]))
     assert "Dashed" in caption("curve", content)
@@ -140,15 +118,7 @@ def test_captions_speak_of_what_is_drawn(content: PageContent) -> None:
     assert "may rise" in caption("training", replace(content, metrics=rising))
 
 
-def test_equal_lengths_are_one_number(content: PageContent) -> None:
-    plot, frame = drawn("map", content)
-    frame = frame.assign(length=11)
-    for ax in draw(plot, frame).axes:
-        (legend,) = ax.get_legend_handles_labels()[1]
-        assert legend == f"11 {frame['unit'].iloc[0]}"
-
-
-def test_names_of_users_stay_text(content: PageContent, tmp_path: Path) -> None:
+def test_names_of_users_stay_text(content, tmp_path):
     frame = pd.DataFrame({"method": NASTY, "direction": 1, "share": 0.5})
     plot, _ = drawn("spectra", content)
     picture = save_picture(plot, frame, tmp_path / "a")
@@ -158,7 +128,7 @@ def test_names_of_users_stay_text(content: PageContent, tmp_path: Path) -> None:
     assert max(map(len, written)) < 120
 
 
-def test_colours_are_of_families() -> None:
+def test_colours_are_of_families():
     variant = "whitening-128:shrinkage=0.1 (0, mean)"
     methods = ["raw", "whitening", variant, "whitening-64+flow", "new"]
     colours = method_colours(methods)
@@ -166,11 +136,3 @@ def test_colours_are_of_families() -> None:
     assert colours["whitening-64+flow"] == method_colours(["flow"])["flow"]
     assert colours["raw"] == method_colours(["raw*", "raw"])["raw*"]
     assert all(to_hex(colour) == colour for colour in colours.values())
-
-
-def test_short_keeps_beginning_and_end() -> None:
-    assert short("a\n b") == "a b"
-    cut = short("begin" + "x" * 99 + "end", 20)
-    assert len(cut) == 20
-    assert cut.startswith("begin")
-    assert cut.endswith("end")

@@ -2,10 +2,8 @@
 
 import math
 
-import pandas as pd
 import pytest
 
-from flowbert.analysis import Table
 from flowbert.experiments.intervals import short_names
 from flowbert.reports.result_tables import (
     labels,
@@ -17,7 +15,7 @@ from flowbert.reports.result_tables import (
 from reports.rows import results, row, sts_rows
 
 
-def test_labels_name_the_settings_that_differ() -> None:
+def test_labels_name_the_settings_that_differ():
     frame = results(
         sts_rows("raw", "STSB"),
         sts_rows("whitening", "STSB", layers="0"),
@@ -27,7 +25,7 @@ def test_labels_name_the_settings_that_differ() -> None:
     assert list(labels(frame).unique()) == expected
 
 
-def test_what_a_method_lacks_is_no_difference() -> None:
+def test_what_a_method_lacks_is_no_difference():
     frame = results(
         sts_rows("raw", "STSB"),
         sts_rows("whitening", "STSB"),
@@ -47,11 +45,11 @@ def test_what_a_method_lacks_is_no_difference() -> None:
         ([], []),
     ],
 )
-def test_short_names_are_distinct(paths: list[str], names: list[str]) -> None:
+def test_short_names_are_distinct(paths, names):
     assert list(short_names(paths).values()) == names
 
 
-def test_seeds_become_a_mean_and_a_deviation() -> None:
+def test_seeds_become_a_mean_and_a_deviation():
     values = enumerate([0.4, 0.5, 0.6])
     seeds = [sts_rows("flow", "STSB", value, seed=seed) for seed, value in values]
     figures = summarize(results(*seeds)).set_index(["metric", "aggregation"])
@@ -62,14 +60,14 @@ def test_seeds_become_a_mean_and_a_deviation() -> None:
     assert figures.loc[("alignment", "all"), "value"] == pytest.approx(0.5)
 
 
-def test_a_seed_without_figure_leaves_no_mean() -> None:
+def test_a_seed_without_figure_leaves_no_mean():
     frame = results(
         sts_rows("flow", "STSB", seed=0), sts_rows("flow", "STSB", math.nan, seed=1)
     )
     assert summarize(frame)["value"].isna().all()
 
 
-def test_several_tasks_have_a_table_of_other_metrics() -> None:
+def test_several_tasks_have_a_table_of_other_metrics():
     frame = results(
         sts_rows("raw", "STSB", 0.4),
         sts_rows("raw", "SICKR", 0.6),
@@ -96,13 +94,13 @@ def test_several_tasks_have_a_table_of_other_metrics() -> None:
     assert others.bold.loc["flow", "QNLI auc"]
 
 
-def test_splits_have_tables_of_their_own() -> None:
+def test_splits_have_tables_of_their_own():
     frame = results(sts_rows("raw", "STSB"), sts_rows("raw", "STSB", split="dev"))
     titles = [table.title for table in result_tables(frame) if not table.folded]
     assert [title.split(", ")[1] for title in titles] == ["test split", "dev split"]
 
 
-def test_the_best_stands_out_if_no_other_is_in_its_interval() -> None:
+def test_the_best_stands_out_if_no_other_is_in_its_interval():
     values = {"raw": 0.40, "whitening": 0.50, "zca": math.nan}
     groups = [sts_rows(method, "STSB", value) for method, value in values.items()]
     main = result_tables(results(*groups))[0]
@@ -114,7 +112,7 @@ def test_the_best_stands_out_if_no_other_is_in_its_interval() -> None:
     assert not result_tables(results(groups[0]))[0].bold["STSB"].any()
 
 
-def test_notes_say_what_is_shared_and_what_failed() -> None:
+def test_notes_say_what_is_shared_and_what_failed():
     frame = results(
         sts_rows("raw", "STSB"),
         sts_rows("zca", "STSB", math.nan, reason="no variance"),
@@ -128,7 +126,7 @@ def test_notes_say_what_is_shared_and_what_failed() -> None:
     assert notes(frame)[-1] == "nan: alignment of raw on STSB: no positive"
 
 
-def test_text_continues_below_in_narrow_terminals() -> None:
+def test_text_continues_below_in_narrow_terminals():
     tasks = [f"task{number}" for number in range(12)]
     groups = [sts_rows(method, task) for method in ("raw", "flow") for task in tasks]
     table = result_tables(results(*groups))[0]
@@ -138,13 +136,3 @@ def test_text_continues_below_in_narrow_terminals() -> None:
         assert text.count("50.00") == text.count("[45.0, 55.0]") == 24
         assert all(task in text for task in tasks)
     assert len(wide.splitlines()) == 5
-
-
-def test_settings_go_below_the_name_in_narrow_terminals() -> None:
-    name = "advised: whitening:shrinkage=0.3 (embedding_last, zipf)"
-    cells = pd.DataFrame({"STSB": ["1.00\n[0, 2]"], "SICKR": ["3.00"]}, index=[name])
-    narrow = table_text(Table("", cells), 60).splitlines()
-    assert narrow[1].split()[-2:] == ["1.00", "3.00"]
-    assert narrow[2].startswith("  (embedding_last, zipf)")
-    assert max(map(len, narrow)) <= 60
-    assert name in table_text(Table("", cells), 90)

@@ -6,21 +6,21 @@ from hypothesis import strategies as st
 
 from flowbert.seeding import Stream
 from flowbert.tasks import load_task
-from flowbert.tasks.measures import Counts, ResampledSpearman, draw_counts, spearman
+from flowbert.tasks.measures import ResampledSpearman, draw_counts, spearman
 
 
-def draws(strata: tuple[int, ...] = (30, 50), seed: int = 0) -> Counts:
+def draws(strata=(30, 50), seed=0):
     return draw_counts(strata, 40, Stream(seed, "bootstrap", of="task"))
 
 
-def test_each_stratum_is_drawn_as_often_as_it_has_units() -> None:
+def test_each_stratum_is_drawn_as_often_as_it_has_units():
     counts = draws()
     assert counts.shape == (40, 80)
     assert (counts[:, :30].sum(axis=1) == 30).all()
     assert (counts[:, 30:].sum(axis=1) == 50).all()
 
 
-def test_draws_depend_on_the_seed_and_not_on_who_asks() -> None:
+def test_draws_depend_on_the_seed_and_not_on_who_asks():
     assert np.array_equal(draws(), draws())
     assert not np.array_equal(draws(), draws(seed=1))
     # Blocks are numbered: the first ones do not depend on how many follow.
@@ -33,9 +33,7 @@ def test_draws_depend_on_the_seed_and_not_on_who_asks() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(2, 12), st.sampled_from([1, 2, 4, 10**6]), st.integers(0, 2**31))
-def test_a_resample_has_the_correlation_of_the_drawn_pairs(
-    size: int, levels: int, seed: int
-) -> None:
+def test_a_resample_has_the_correlation_of_the_drawn_pairs(size, levels, seed):
     rng = np.random.default_rng(seed)
     gold = rng.integers(0, 4, size).astype(np.float64)  # constant ones, too
     methods = [rng.integers(0, levels, size) / 10 for _ in range(2)]

@@ -1,8 +1,5 @@
 """No pair that is measured is learned from."""
 
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -22,9 +19,7 @@ LABELS = Subset("S", LEFT, RIGHT, SCORES)
     ("start", "order", "respell"),
     [(0, 1, str), (5, -1, str.swapcase), (10, 1, " {} ".format)],
 )
-def test_overlap_is_an_error_or_left_out(
-    start: int, order: int, respell: Callable[[str], str]
-) -> None:
+def test_overlap_is_an_error_or_left_out(start, order, respell):
     sides = [tuple(map(respell, side[start:])) for side in (LEFT, RIGHT)]
     first, second = sides[::order]
     task = STS(STSData("T", {"test": [Subset("T", first, second, SCORES[start:])]}))
@@ -43,7 +38,7 @@ def test_overlap_is_an_error_or_left_out(
 @pytest.mark.parametrize(
     ("names", "message"), [("STSB,STS14", "357 of 5749"), ("SICKR,SICKR", "93 of 4500")]
 )
-def test_real_overlap(real: Path, names: str, message: str) -> None:
+def test_real_overlap(real, names, message):
     root = str(real / "data" / "senteval")
     task, measured = (load_tasks(name, root)[0] for name in names.split(","))
     refused(message, training_labels, task, [measured])

@@ -1,8 +1,5 @@
 """Pairs with little word overlap: which ones are taken, and what is fitted on and shown."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -12,26 +9,19 @@ from examples.low_overlap import (
     LowOverlap,
     first_of_bins,
     tfidf_cosine,
-    word_overlap,
     words,
 )
-from experiments.small import WordSums
-from flowbert.arrays import Floats
-from flowbert.data.sts import STSData, Subset, load_sts
-from flowbert.experiments import compare
-from flowbert.tasks import load_task, load_tasks, spearman
-from flowbert.vectors import EmbeddingCache
+from flowbert.data.sts import load_sts
+from flowbert.tasks import load_task, load_tasks
 from helpers import refused
-
-NO_CACHE = EmbeddingCache(False)
 
 
 @pytest.fixture(scope="module")
-def data() -> STSData:
+def data():
     return load_sts("SAMPLE")
 
 
-def gold_distance(first: Floats, second: Floats) -> float:
+def gold_distance(first, second):
     """Largest difference of two distributions (Kolmogorov and Smirnov)."""
     scores = np.unique([*first, *second])
     shares = [
@@ -43,9 +33,7 @@ def gold_distance(first: Floats, second: Floats) -> float:
 
 @pytest.mark.parametrize("kind", [LowOverlap, HighOverlap])
 @pytest.mark.parametrize("share", [0.05, 0.1, 0.3])
-def test_gold_scores_are_distributed_as_those_of_all_pairs(
-    kind: type[LowOverlap], share: float, data: STSData
-) -> None:
+def test_gold_scores_are_distributed_as_those_of_all_pairs(kind, share, data):
     whole, task = load_task("SAMPLE"), kind(data, share=share)
     assert task.count == round(share * whole.count)
     (subset,) = data.split("test")
@@ -55,45 +43,7 @@ def test_gold_scores_are_distributed_as_those_of_all_pairs(
     assert gold_distance(task.gold, subset.scores) <= bound
 
 
-@pytest.mark.parametrize("level", [0.0, 0.25, 1.0])
-def test_what_is_taken_of_a_bin_is_nearest_to_the_level(
-    level: float, data: STSData
-) -> None:
-    (subset,) = data.split("test")
-    overlap = word_overlap(subset.sentences1, subset.sentences2)
-    distance = np.abs(overlap - np.quantile(overlap, level, method="nearest"))
-    task = LowOverlap(data, level=level)
-    kept = set(zip(*task.pairs(), strict=True))
-    pairs = list(zip(subset.sentences1, subset.sentences2, strict=True))
-    taken = np.array([pair in kept for pair in pairs])
-    scores, sizes = np.unique(subset.scores, return_counts=True)
-    alone = scores[sizes >= 10]
-    assert len(alone)
-    for score in alone:  # those that are a bin of their own, or the first scores of one
-        own = subset.scores == score
-        if taken[own].any():
-            left = distance[own & ~taken]
-            assert distance[own & taken].max() <= left.min() + 1e-15
-
-
-def test_the_order_of_pairs_and_of_their_sentences_is_irrelevant(data: STSData) -> None:
-    (subset,) = data.split("test")
-    order = np.random.default_rng(0).permutation(len(subset))
-    first = [subset.sentences2[row] for row in order]
-    second = [subset.sentences1[row] for row in order]
-    moved = Subset(subset.name, tuple(first), tuple(second), subset.scores[order])
-    tasks = [
-        LowOverlap(STSData("SAMPLE", {"test": [own]}, (0, 5)))
-        for own in (subset, moved)
-    ]
-    chosen = []
-    for task in tasks:
-        rows = zip(*task.pairs(), task.gold.tolist(), strict=True)
-        chosen.append(sorted((*sorted([a, b]), score) for a, b, score in rows))
-    assert chosen[0] == chosen[1]
-
-
-def test_maps_are_fitted_on_all_sentences_of_the_task(data: STSData) -> None:
+def test_maps_are_fitted_on_all_sentences_of_the_task(data):
     whole, low = load_tasks("SAMPLE,low-overlap:SAMPLE")
     assert isinstance(low, LowOverlap)
     for name in ("target", "train_only"):
@@ -104,37 +54,14 @@ def test_maps_are_fitted_on_all_sentences_of_the_task(data: STSData) -> None:
     assert low.settings()["level"] == 0.25
 
 
-def test_subsets_keep_their_shares(real: Path) -> None:
-    whole, low = load_tasks("STS13,low-overlap:STS13", str(real / "data/senteval"))
-    assert low.strata == (19, 75, 56)
-    assert low.metrics == whole.metrics
-
-
-def test_bins_have_a_pair_to_give() -> None:
+def test_bins_have_a_pair_to_give():
     gold = np.repeat([0.0, 1.0, 2.0, 3.0], [10, 3, 7, 5])
     order = np.arange(len(gold))[::-1]
     # Bins 0; 1 and 2; 3 is too small, and joins them. The first has 1 of 10, the other 2 of 15.
     assert first_of_bins(order, gold, 0.1).tolist() == [9, 24, 23]
 
 
-def test_words_stand_beside_the_methods() -> None:
-    tasks = "SAMPLE,low-overlap:SAMPLE"
-    results = compare(WordSums(), "raw", tasks=tasks, bootstrap=20, cache=NO_CACHE)
-    frame = results.frame
-    rows = frame[frame["metric"] == "spearman"].groupby("task")["method"].agg(set)
-    assert rows["low-overlap:SAMPLE"] == {"raw", "word overlap", "tf-idf"}
-    assert rows["SAMPLE"] == {"raw"}
-    low = load_task("low-overlap:SAMPLE")
-    assert isinstance(low, LowOverlap)
-    expected = spearman(word_overlap(*low.pairs()), low.gold)
-    found = results.score("word overlap", "low-overlap:SAMPLE")
-    assert found == pytest.approx(expected, abs=1e-14)
-    # Neither enters the average, nor is a method.
-    assert "average" not in set(frame["task"])
-    assert not any("tf-idf" in line for line in results.verdicts)
-
-
-def test_tfidf_is_that_of_scikit_learn() -> None:
+def test_tfidf_is_that_of_scikit_learn():
     first = ["A man rides a horse.", "It rains.", "Nobody knows."]
     second = ["A man is riding.", "The sun shines.", "Nobody knows!"]
     matrix = TfidfVectorizer(token_pattern=r"\w+").fit_transform([*first, *second])
@@ -153,7 +80,7 @@ def test_tfidf_is_that_of_scikit_learn() -> None:
         ("?!", ["?!"]),
     ],
 )
-def test_words(text: str, expected: list[str]) -> None:
+def test_words(text, expected):
     assert words(text) == expected
 
 
@@ -166,5 +93,5 @@ def test_words(text: str, expected: list[str]) -> None:
         ({"share": 0.001}, "SAMPLE has 1000 pairs; expected two or more different"),
     ],
 )
-def test_mistakes(options: dict[str, Any], message: str, data: STSData) -> None:
+def test_mistakes(options, message, data):
     refused(message, LowOverlap, data, **options)

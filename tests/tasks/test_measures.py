@@ -1,8 +1,6 @@
 """Measures against scipy, direct sums and their invariances."""
 
 import math
-import random
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -24,9 +22,7 @@ VALUES = st.lists(st.integers(0, 6), min_size=2, max_size=40)
 
 
 @given(VALUES, st.randoms(use_true_random=False))
-def test_spearman_equals_scipy_with_ties(
-    values: list[int], random: random.Random
-) -> None:
+def test_spearman_equals_scipy_with_ties(values, random):
     x = np.array(values, dtype=np.float64)
     y = np.array(random.sample(values, len(values)), dtype=np.float64)
     if undefined_reason(x, y):
@@ -38,7 +34,7 @@ def test_spearman_equals_scipy_with_ties(
         )
 
 
-def test_spearman_is_exact_on_large_tied_data() -> None:
+def test_spearman_is_exact_on_large_tied_data():
     # 150,000 pairs with six levels: sums of ranks beyond 32 bits.
     rng = np.random.default_rng(0)
     x = rng.integers(0, 6, 150_000).astype(np.float64)
@@ -50,18 +46,18 @@ def test_spearman_is_exact_on_large_tied_data() -> None:
 
 
 @pytest.mark.parametrize("wrong", [[1.0, np.nan, 2.0], [1.0, np.inf, 2.0]])
-def test_spearman_of_what_has_no_ranks_is_nan(wrong: list[float]) -> None:
+def test_spearman_of_what_has_no_ranks_is_nan(wrong):
     target = np.array([1.0, 2.0, 3.0])
     assert math.isnan(spearman(np.array(wrong), target))
     assert undefined_reason(np.array(wrong), target)
 
 
 @pytest.fixture(scope="module")
-def vectors() -> torch.Tensor:
+def vectors():
     return torch.randn(700, 5, generator=torch.Generator().manual_seed(0))
 
 
-def test_uniformity_equals_the_sum_over_all_pairs(vectors: torch.Tensor) -> None:
+def test_uniformity_equals_the_sum_over_all_pairs(vectors):
     unit = torch.nn.functional.normalize(vectors.double(), dim=1)
     squared = torch.pdist(unit).square()
     expected = float((-2 * squared).exp().mean().log())
@@ -73,25 +69,21 @@ def test_uniformity_equals_the_sum_over_all_pairs(vectors: torch.Tensor) -> None
     )
 
 
-def test_uniformity_of_a_sample_is_always_that_of_the_same_one(
-    vectors: torch.Tensor,
-) -> None:
+def test_uniformity_of_a_sample_is_always_that_of_the_same_one(vectors):
     sampled = uniformity(vectors, limit=200)
     assert sampled == uniformity(vectors, limit=200) != uniformity(vectors)
     assert uniformity(vectors, limit=700) == uniformity(vectors)
 
 
 @pytest.mark.parametrize("measure", [uniformity, mean_cosine])
-def test_measures_do_not_see_lengths_and_rotations(
-    measure: Callable[..., float], vectors: torch.Tensor
-) -> None:
+def test_measures_do_not_see_lengths_and_rotations(measure, vectors):
     rotation = torch.linalg.qr(torch.randn(5, 5, dtype=torch.float64)).Q
     lengths = torch.linspace(0.1, 9, len(vectors), dtype=torch.float64)[:, None]
     rotated = lengths * (vectors.double() @ rotation)
     assert measure(rotated) == pytest.approx(measure(vectors), rel=1e-9)
 
 
-def test_known_values() -> None:
+def test_known_values():
     x = torch.tensor([[1.0, 0.0], [0.0, 3.0]])
     assert alignment(x, x) == 0
     assert alignment(x, -2 * x) == pytest.approx(4)
@@ -103,13 +95,13 @@ def test_known_values() -> None:
 @pytest.mark.parametrize(
     "rows", [torch.empty(0, 3), torch.ones(1, 3), torch.zeros(3, 3)]
 )
-def test_too_few_or_directionless_vectors_give_nan(rows: torch.Tensor) -> None:
+def test_too_few_or_directionless_vectors_give_nan(rows):
     assert math.isnan(uniformity(rows))
     assert math.isnan(mean_cosine(rows))
     assert math.isnan(alignment(rows[:0], rows[:0]))
 
 
-def test_wrong_shapes() -> None:
+def test_wrong_shapes():
     with pytest.raises(ValueError, match="3 and 2"):
         spearman(np.arange(3.0), np.arange(2.0))
     with pytest.raises(ValueError, match=r"\(3,\)"):

@@ -28,7 +28,7 @@ flowbert.fit(
 """
 
 
-def run_on(nodes: int, folder: Path, *words: str) -> None:
+def run_on(nodes, folder, *words):
     """Run a script with arguments on so many machines."""
     paths = {"PYTHONPATH": str(ROOT), "FLOWBERT_CACHE": str(folder / "cache")}
     environment = os.environ | paths | {"OMP_NUM_THREADS": "1"}
@@ -49,7 +49,7 @@ def run_on(nodes: int, folder: Path, *words: str) -> None:
     assert [each.wait(timeout=300) for each in running] == [0] * nodes
 
 
-def test_a_fit_is_that_of_one_process(tmp_path: Path) -> None:
+def test_a_fit_is_that_of_one_process(tmp_path):
     (tmp_path / "fit.py").write_text(FIT)
     for nodes in (1, 2):
         run_on(nodes, tmp_path, "fit.py", str(nodes), str(nodes))
@@ -59,7 +59,7 @@ def test_a_fit_is_that_of_one_process(tmp_path: Path) -> None:
         torch.testing.assert_close(two[name], value, rtol=1e-5, atol=1e-6)
 
 
-def test_encode_writes_one_file(tmp_path: Path) -> None:
+def test_encode_writes_one_file(tmp_path):
     text = [f"a dog runs {number} times" for number in range(3001)]
     (tmp_path / "a.txt").write_text("\n".join(text), encoding="utf-8")
     command = [str(ROOT / "train.py"), "encode", "--input", "a.txt", "--device", "cpu"]

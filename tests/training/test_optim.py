@@ -1,23 +1,20 @@
 """BertAdam against its formula, and the schedules against those of transformers."""
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from torch.nn import Parameter
 from transformers import get_scheduler
 
 from flowbert.training.optim import SCHEDULES, BertAdam, make_schedule
 
-Array = NDArray[np.float64]
 START = np.random.default_rng(0).normal(size=(3, 2))
 SCALES = np.arange(1.0, 7.0).reshape(3, 2)
 
 
-def formula(steps: int, lr: float, decay: float, betas: tuple[float, float]) -> Array:
+def formula(steps, lr, decay, betas):
     p, m, v = START, np.zeros_like(START), np.zeros_like(START)
     for _ in range(steps):
         g = SCALES * np.sin(p)
@@ -27,7 +24,7 @@ def formula(steps: int, lr: float, decay: float, betas: tuple[float, float]) -> 
     return p
 
 
-def train(optimizer: BertAdam, steps: int) -> None:
+def train(optimizer, steps):
     for _ in range(steps):
         for group in optimizer.param_groups:
             for p in group["params"]:
@@ -35,7 +32,7 @@ def train(optimizer: BertAdam, steps: int) -> None:
         optimizer.step()
 
 
-def check(parameter: Parameter, *arguments: Any) -> None:
+def check(parameter, *arguments):
     # float64 rounds to 1e-16 in each of 25 steps; 1 / eps = 1e6 multiplies it.
     expected = formula(*arguments)
     np.testing.assert_allclose(parameter.detach().numpy(), expected, rtol=1e-9)
@@ -44,17 +41,15 @@ def check(parameter: Parameter, *arguments: Any) -> None:
 @pytest.mark.parametrize("decay", [0.0, 0.3])
 @pytest.mark.parametrize("steps", [1, 25])
 @pytest.mark.parametrize("betas", [(0.9, 0.999), (0.999999, 0.9999999)])
-def test_equals_the_formula(
-    steps: int, decay: float, betas: tuple[float, float]
-) -> None:
+def test_equals_the_formula(steps, decay, betas):
     p = Parameter(torch.from_numpy(START.copy()))
     train(BertAdam([p], 0.02, betas, weight_decay=decay), steps)
     check(p, steps, 0.02, decay, betas)
 
 
-def test_groups_have_their_own_settings() -> None:
+def test_groups_have_their_own_settings():
     first, second = (Parameter(torch.from_numpy(START.copy())) for _ in range(2))
-    groups: list[dict[str, Any]] = [
+    groups = [
         {"params": [first], "lr": 0.1, "betas": (0.5, 0.9)},
         {"params": [second], "weight_decay": 0.2},
     ]
@@ -71,7 +66,7 @@ NAMES = {"constant": "constant_with_warmup", "linear": "linear", "cosine": "cosi
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("warmup", [0.0, 0.25])
-def test_schedules_are_those_of_transformers(schedule: str, warmup: float) -> None:
+def test_schedules_are_those_of_transformers(schedule, warmup):
     optimizer = torch.optim.SGD([torch.zeros(1)], lr=0.5)
     (rate,) = make_schedule(optimizer, schedule, warmup, 10).lr_lambdas
     theirs = get_scheduler(NAMES[schedule], optimizer, math.ceil(warmup * 10), 10)

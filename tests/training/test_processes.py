@@ -4,8 +4,6 @@ import random
 import signal
 import time
 from multiprocessing import get_context
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -20,12 +18,10 @@ pytestmark = [
 
 
 @pytest.mark.parametrize(("accumulate", "init"), [(1, "actnorm"), (3, "whitening")])
-def test_two_processes_fit_the_flow_of_one(
-    accumulate: int, init: str, tmp_path: Path
-) -> None:
+def test_two_processes_fit_the_flow_of_one(accumulate, init, tmp_path):
     # The noise of a process is its own.
     one, two, resumed = (make_module(noise=0.0, init=init) for _ in range(3))
-    options: dict[str, Any] = {"accumulate_grad_batches": accumulate}
+    options = {"accumulate_grad_batches": accumulate}
     expected = fit(tmp_path, module=one, data=make_data(batch_size=4), **options)
     options |= {"devices": 2, "strategy": "ddp_fork"}
     data, file = make_data(batch_size=2), tmp_path / "batch-03.ckpt"
@@ -47,7 +43,7 @@ EPOCHS = 12
 KILLS = 5
 
 
-def fit_to_the_end(folder: Path) -> None:
+def fit_to_the_end(folder):
     """Go on from last.ckpt, if it is there."""
     last = folder / "run" / "last.ckpt"
     trainer = fit(
@@ -61,13 +57,13 @@ def fit_to_the_end(folder: Path) -> None:
     torch.save(tensors(trainer), folder / "end.pt")
 
 
-def written(path: Path) -> int:
+def written(path):
     """When a file was written; 0 without one."""
     return path.stat().st_mtime_ns if path.exists() else 0
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_sigkill_at_any_moment(seed: int, tmp_path: Path) -> None:
+def test_sigkill_at_any_moment(seed, tmp_path):
     expected = tensors(fit(tmp_path, max_epochs=EPOCHS, accumulate_grad_batches=2))
     rng, kills = random.Random(seed), 0
     last = tmp_path / "run" / "last.ckpt"

@@ -1,12 +1,11 @@
 """A run that resumes from a checkpoint ends like one that never stopped, to the last bit."""
 
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from pytorch_lightning import Callback, LightningModule, Trainer
+from pytorch_lightning import Callback
 from pytorch_lightning.callbacks import ModelCheckpoint
 
 from fits import (
@@ -26,7 +25,7 @@ from helpers import refused
 pytestmark = pytest.mark.filterwarnings("ignore:Be aware that when using `ckpt_path`")
 
 
-def checkpoints(folder: Path) -> list[Callback]:
+def checkpoints(folder):
     """Stock callbacks that write all that they can."""
     every: dict[str, Any] = {"dirpath": folder, "save_top_k": -1}
     validation: dict[str, Any] = {
@@ -68,7 +67,7 @@ DEFAULT = ("epochs, accumulation", "steps, validation within", "part of an epoch
         for name in RUNS
     ],
 )
-def test_from_every_checkpoint(run: str, tmp_path: Path) -> None:
+def test_from_every_checkpoint(run, tmp_path):
     options = RUNS[run]
     whole = fit(tmp_path, *checkpoints(tmp_path / "whole"), **options)
     files = sorted((tmp_path / "whole").iterdir())
@@ -83,8 +82,8 @@ def test_from_every_checkpoint(run: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_schedules_and_noise_go_on(schedule: str, tmp_path: Path) -> None:
-    def module(noise: float = 0.2) -> Any:
+def test_schedules_and_noise_go_on(schedule, tmp_path):
+    def module(noise=0.2):
         options: dict[str, Any] = {"schedule": schedule, "init": "whitening"}
         return make_module(**options, warmup=0.3, noise=noise, seed=3)
 
@@ -96,7 +95,7 @@ def test_schedules_and_noise_go_on(schedule: str, tmp_path: Path) -> None:
     assert differences(whole, without) != []
 
 
-LENGTHS: list[dict[str, Any]] = [
+LENGTHS = [
     {"max_epochs": 1},
     {"max_epochs": 3},
     {"max_epochs": 1, "max_steps": 3},
@@ -109,12 +108,10 @@ LENGTHS: list[dict[str, Any]] = [
 @pytest.mark.parametrize(
     ("accumulate", "validate"), [pytest.param(1, 2, marks=pytest.mark.slow), (2, 1.0)]
 )
-def test_two_parts_are_the_whole_or_refused(
-    accumulate: int, validate: float, tmp_path: Path
-) -> None:
+def test_two_parts_are_the_whole_or_refused(accumulate, validate, tmp_path):
     """Split by epochs, by steps, and by both, within epochs and at their ends."""
 
-    def part(length: dict[str, Any], *callbacks: Any, **options: Any) -> Trainer:
+    def part(length, *callbacks, **options):
         options |= {
             "accumulate_grad_batches": accumulate,
             "val_check_interval": validate,
@@ -146,13 +143,11 @@ def test_two_parts_are_the_whole_or_refused(
 @pytest.mark.parametrize(
     "schedule", [{"schedule": "cosine"}, {"schedule": "constant", "warmup": 0.2}]
 )
-def test_a_schedule_over_the_run_is_not_stretched(
-    schedule: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_schedule_over_the_run_is_not_stretched(schedule, tmp_path):
     callbacks = checkpoint_callbacks(tmp_path)
     fit(tmp_path, *callbacks, module=make_module(**schedule), max_steps=7)
     last = tmp_path / "last.ckpt"
-    lengths: list[dict[str, Any]] = [{"max_steps": 12}, {"max_epochs": 3}]
+    lengths = [{"max_steps": 12}, {"max_epochs": 3}]
     for longer in lengths:
         refused(
             r"^trainer\.max_\w+: .* expected 7 as in",
@@ -174,11 +169,11 @@ def test_a_schedule_over_the_run_is_not_stretched(
 class Kill(Callback):
     """End the process, as far as the checkpoints can tell, in a hook of the n-th call."""
 
-    def __init__(self, hook: str, count: int) -> None:
+    def __init__(self, hook: str, count: int):
         setattr(self, hook, self._kill)
         self.count = count
 
-    def _kill(self, *_: Any) -> None:
+    def _kill(self, *_):
         self.count -= 1
         if self.count < 0:
             raise MemoryError("killed")
@@ -188,9 +183,7 @@ class Kill(Callback):
     ("hook", "count"), [("on_before_optimizer_step", 2), ("on_validation_end", 1)]
 )
 @pytest.mark.parametrize("accumulate", [1, 3])
-def test_killed_again_and_again(
-    hook: str, count: int, accumulate: int, tmp_path: Path
-) -> None:
+def test_killed_again_and_again(hook, count, accumulate, tmp_path):
     options: dict[str, Any] = {"max_epochs": 3, "accumulate_grad_batches": accumulate}
     whole = fit(tmp_path, **options)
     last, kills = tmp_path / "run" / "last.ckpt", 0
@@ -213,7 +206,7 @@ def test_killed_again_and_again(
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_workers_and_new_loaders_make_the_same_batches(tmp_path: Path) -> None:
+def test_workers_and_new_loaders_make_the_same_batches(tmp_path):
     whole = fit(tmp_path, *checkpoints(tmp_path / "whole"))
     again = fit(tmp_path, reload_dataloaders_every_n_epochs=1)
     assert differences(whole, again) == []
@@ -226,19 +219,17 @@ def test_workers_and_new_loaders_make_the_same_batches(tmp_path: Path) -> None:
 class Failing(Callback):
     """An error in the n-th batch, before the parameters change."""
 
-    def on_before_backward(
-        self, trainer: Trainer, pl_module: LightningModule, loss: Any
-    ) -> None:
+    def on_before_backward(self, trainer, pl_module, loss):
         if trainer.global_step == 3:
             raise RuntimeError("failed")
 
 
-def test_refused_where_it_would_not_be_exact(tmp_path: Path) -> None:
+def test_refused_where_it_would_not_be_exact(tmp_path):
     folder = tmp_path / "whole"
     fit(tmp_path, *checkpoints(folder), max_epochs=3)
     middle, last = folder / "batch-03.ckpt", folder / f"batch-{BATCHES - 1:02}.ckpt"
     other = r"^corpus: received '' .* fitted on other sentences or vectors"
-    cases: list[tuple[dict[str, Any], str]] = [
+    cases = [
         ({"data": make_data(rows=make_rows(26))}, other),
         ({"data": make_data(digest="b")}, other),
         ({"data": make_data(held_out=0.1)}, other),

@@ -1,8 +1,6 @@
 """Batches and samples of vectors."""
 
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +8,6 @@ import torch
 from pytorch_lightning import Callback
 
 from fits import fit, make_module, make_rows
-from flowbert.arrays import Floats, Indices
 from flowbert.errors import UserError
 from flowbert.training import RowsDataModule
 from flowbert.vectors import Vectors
@@ -24,15 +21,15 @@ class Lazy(Vectors):
 
     shape = ROWS.shape
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.most = 0
 
-    def take(self, indices: Indices) -> Floats:
+    def take(self, indices):
         self.most = max(self.most, len(indices))
         return ROWS[indices]
 
 
-def test_batches_samples_and_predictions() -> None:
+def test_batches_samples_and_predictions():
     lazy = Lazy()
     data = RowsDataModule(
         lazy, batch_size=16, init_size=30, seed=1, name="x", digest="d"
@@ -57,7 +54,7 @@ def test_batches_samples_and_predictions() -> None:
     assert unnamed != RowsDataModule(-ROWS).describe()
 
 
-def test_equal_rows_are_held_out_together() -> None:
+def test_equal_rows_are_held_out_together():
     rows = np.concatenate([ROWS, ROWS])
     data = RowsDataModule(rows, held_out=0.1, seed=2)
     held = data.held_out_rows[np.arange(len(data.held_out_rows))]
@@ -70,7 +67,7 @@ def test_equal_rows_are_held_out_together() -> None:
     assert np.array_equal(np.concatenate(list(data.predict_dataloader())), rows)
 
 
-BAD: list[tuple[Any, dict[str, Any], str]] = [
+BAD = [
     (ROWS[:1], {}, "rows: received 1 to fit on"),
     (ROWS[:1], {"name": "a.npy"}, "a.npy: received 1 to fit on"),
     (ROWS, {"held_out": 0.6}, r"held_out: received 0\.6"),
@@ -82,22 +79,22 @@ BAD: list[tuple[Any, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("rows", "options", "message"), BAD)
-def test_bad_arguments(rows: Any, options: dict[str, Any], message: str) -> None:
+def test_bad_arguments(rows, options, message):
     with pytest.raises((UserError, ValueError), match=message):
         RowsDataModule(rows, **options)
 
 
-def test_more_processes_than_rows() -> None:
+def test_more_processes_than_rows():
     data = RowsDataModule(ROWS[:2])
     data.trainer = SimpleNamespace(global_rank=0, world_size=3)  # type: ignore[assignment]
     refused("devices: received 3 processes; expected at most 2", data.train_dataloader)
 
 
-def test_overfit_batches_are_the_same_in_every_epoch(tmp_path: Path) -> None:
+def test_overfit_batches_are_the_same_in_every_epoch(tmp_path):
     batches = []
 
     class Watch(Callback):
-        def on_train_batch_start(self, *given: Any) -> None:
+        def on_train_batch_start(self, *given):
             batches.append(given[2])
 
     data = RowsDataModule(ROWS, batch_size=16, seed=1)

@@ -4,7 +4,6 @@ import time
 from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,22 +19,22 @@ from helpers import refused
 LEFT = ("checkpoints/last.ckpt", "config.yaml", "predictions.npy")
 
 
-def put(folder: Path, name: str) -> None:
+def put(folder, name):
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
     (folder / name).touch()
 
 
-def claim(*args: Any, **options: Any) -> None:
+def claim(*args, **options):
     with claim_folder(*args, **options):
         pass
 
 
-def test_runs_of_one_moment_have_folders_of_their_own() -> None:
+def test_runs_of_one_moment_have_folders_of_their_own():
     assert len({new_folder("flow") for _ in range(100)}) == 100
     assert new_folder("whitening:shrinkage=0.1").parts[:2] == ("runs", "whitening")
 
 
-def test_one_run_at_a_time(tmp_path: Path) -> None:
+def test_one_run_at_a_time(tmp_path):
     path = tmp_path / "a" / "b"
     with pytest.raises(UserError, match="another run writes into"), claim_folder(path):
         claim(path)
@@ -45,7 +44,7 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
     assert list(path.iterdir()) == []
 
 
-def test_checkpoints_by_name(tmp_path: Path) -> None:
+def test_checkpoints_by_name(tmp_path):
     put(tmp_path, "a/checkpoints/last.ckpt")
     put(tmp_path, "c/mine.txt")
     run, last = tmp_path / "a", tmp_path / "a" / "checkpoints" / "last.ckpt"
@@ -61,7 +60,7 @@ def test_checkpoints_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", LEFT)
-def test_what_another_run_left_is_refused(name: str, tmp_path: Path) -> None:
+def test_what_another_run_left_is_refused(name, tmp_path):
     put(tmp_path, "mine.txt")
     with claim_folder(tmp_path):
         pass  # what no run wrote does not matter
@@ -86,7 +85,7 @@ def test_what_another_run_left_is_refused(name: str, tmp_path: Path) -> None:
     )
 
 
-def test_a_failed_run_leaves_its_folder_for_the_next(tmp_path: Path) -> None:
+def test_a_failed_run_leaves_its_folder_for_the_next(tmp_path):
     """Unless it began its training, or the folder was not its own."""
     for name, kept in {"new": False, "new/checkpoints": True, "own": True}.items():
         folder = tmp_path / name.split("/")[0] / str(kept)
@@ -101,7 +100,7 @@ def test_a_failed_run_leaves_its_folder_for_the_next(tmp_path: Path) -> None:
         assert folder.exists() == kept
 
 
-def test_what_cannot_be_a_folder(tmp_path: Path) -> None:
+def test_what_cannot_be_a_folder(tmp_path):
     (tmp_path / "file").touch()
     refused(r"run_dir: .*file is a file", claim, tmp_path / "file")
     refused(
@@ -110,11 +109,11 @@ def test_what_cannot_be_a_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_killed_process_blocks_nobody(tmp_path: Path) -> None:
+def test_a_killed_process_blocks_nobody(tmp_path):
     context = get_context("fork")
     ready = context.Event()
 
-    def hold() -> None:
+    def hold():
         with claim_folder(tmp_path):
             ready.set()
             time.sleep(60)

@@ -8,7 +8,7 @@ from flowbert.training.sampler import BatchLoader, BatchSampler
 LENGTHS = np.random.default_rng(0).integers(3, 33, 203)
 
 
-def epoch(sampler: BatchSampler, number: int = 0) -> list[list[int]]:
+def epoch(sampler, number=0):
     sampler.start = number * len(sampler)
     batches = list(sampler)
     assert {first for first, _ in batches} == {number}
@@ -16,7 +16,7 @@ def epoch(sampler: BatchSampler, number: int = 0) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("pool", [1, 4, 1000])
-def test_full_batches_without_repetition(pool: int) -> None:
+def test_full_batches_without_repetition(pool):
     sampler = BatchSampler(LENGTHS, 16, pool)
     batches = epoch(sampler)
     assert len(batches) == len(sampler) == 12
@@ -24,7 +24,7 @@ def test_full_batches_without_repetition(pool: int) -> None:
     assert len({i for batch in batches for i in batch}) == 12 * 16
 
 
-def test_epochs_and_seeds_differ_and_repeat() -> None:
+def test_epochs_and_seeds_differ_and_repeat():
     sampler = BatchSampler(LENGTHS, 16, 4, seed=1)
     first, second = epoch(sampler, 0), epoch(sampler, 1)
     assert first != second
@@ -37,8 +37,8 @@ def test_epochs_and_seeds_differ_and_repeat() -> None:
     assert left_out[0] != left_out[1]
 
 
-def test_pools_have_batches_of_similar_length_in_random_order() -> None:
-    def padding(pool: int) -> float:
+def test_pools_have_batches_of_similar_length_in_random_order():
+    def padding(pool):
         batches = [LENGTHS[batch] for batch in epoch(BatchSampler(LENGTHS, 16, pool))]
         return float(
             sum(16 * b.max() - b.sum() for b in batches) / sum(map(np.sum, batches))
@@ -50,7 +50,7 @@ def test_pools_have_batches_of_similar_length_in_random_order() -> None:
 
 
 @pytest.mark.parametrize("processes", [2, 4])
-def test_processes_share_the_batches_of_one(processes: int) -> None:
+def test_processes_share_the_batches_of_one(processes):
     whole = epoch(BatchSampler(LENGTHS, 16, 4, seed=3))
     size = 16 // processes
     samplers = [
@@ -60,7 +60,7 @@ def test_processes_share_the_batches_of_one(processes: int) -> None:
         assert sorted(batch) == sorted(i for part in parts for i in part)
 
 
-def test_fewer_examples_than_a_batch_are_one_batch() -> None:
+def test_fewer_examples_than_a_batch_are_one_batch():
     (batch,) = epoch(BatchSampler(LENGTHS[:5], 16))
     assert sorted(batch) == [0, 1, 2, 3, 4]
     assert [
@@ -70,8 +70,8 @@ def test_fewer_examples_than_a_batch_are_one_batch() -> None:
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize("workers", [0, 2])
-def test_iterations_go_on_with_the_batch_after_the_last(workers: int) -> None:
-    def loader() -> BatchLoader:
+def test_iterations_go_on_with_the_batch_after_the_last(workers):
+    def loader():
         sampler = BatchSampler(LENGTHS, 16, seed=5)
         options = {"num_workers": workers, "persistent_workers": workers > 0}
         return BatchLoader(

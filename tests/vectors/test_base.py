@@ -1,7 +1,5 @@
 """Vectors are the same wherever they are: in arrays, tensors, files, the cache, and subsets."""
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +7,6 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from flowbert.arrays import Floats, Indices
 from flowbert.maps import Whitening
 from flowbert.vectors import EmbeddingCache, Vectors, as_vectors, base, write_vectors
 from helpers import refused, rows
@@ -23,17 +20,17 @@ class Numbered:
     path = pass_key = "numbered"
     dim = X.shape[1]
 
-    def __init__(self, share: float = 1.0) -> None:
+    def __init__(self, share=1.0):
         self.share = share
-        self.identity: dict[str, Any] = {"numbered": share}
+        self.identity = {"numbered": share}
 
-    def encode(self, sentences: Sequence[str]) -> Floats:
+    def encode(self, sentences):
         return X[[int(text) for text in sentences]] * np.float32(self.share)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self):
         return {"path": self.path}
 
-    def columns(self) -> dict[str, str]:
+    def columns(self):
         return {"encoder": self.path}
 
 
@@ -42,13 +39,13 @@ class OfOnesOwn(Vectors):
 
     shape = X.shape
 
-    def take(self, indices: Indices) -> Floats:
+    def take(self, indices):
         return X[indices]
 
 
-def sources(folder: Path) -> dict[str, Any]:
+def sources(folder):
     """X in every place that vectors may be in."""
-    found: dict[str, Any] = {
+    found = {
         "array": X,
         "float64": X.astype(np.float64),
         "tensor": torch.from_numpy(X),
@@ -68,9 +65,7 @@ def sources(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("size", [7, 50, 2048])
-def test_equal_values_are_equal_wherever_they_are(
-    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_equal_values_are_equal_wherever_they_are(size, tmp_path, monkeypatch):
     for module in (base, __import__("flowbert.vectors.vector_file", fromlist=[""])):
         monkeypatch.setattr(module, "BLOCK_ROWS", size)
     expected = Whitening().fit(as_vectors(X)).weight_
@@ -99,7 +94,7 @@ def test_equal_values_are_equal_wherever_they_are(
     assert len(digests) == 1
 
 
-def test_a_digest_tells_shape_and_values_apart() -> None:
+def test_a_digest_tells_shape_and_values_apart():
     others = [X, X[:, ::-1], X[::-1], X.reshape(25, 12), np.nextafter(X, 1), X[1:]]
     assert len({as_vectors(other).digest for other in others}) == len(others)
 
@@ -107,10 +102,10 @@ def test_a_digest_tells_shape_and_values_apart() -> None:
 @pytest.mark.parametrize(
     "value", [np.ones(3), np.ones((0, 3)), [["a"]], [[np.nan]], [[1e300]], None]
 )
-def test_what_is_no_matrix_of_finite_numbers(value: Any) -> None:
+def test_what_is_no_matrix_of_finite_numbers(value):
     refused(r"^vectors: received", as_vectors, value)
 
 
-def test_only_files_have_columns() -> None:
+def test_only_files_have_columns():
     for value in (X, OfOnesOwn()):
         refused(r"^column: received 'x'", as_vectors, value, "x")

@@ -10,21 +10,17 @@ import sqlite3
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
 from contextlib import closing
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from encoders.tiny import SENTENCES, TOLERANCE
-from flowbert.arrays import Floats
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.vectors import EmbeddingCache, cache, store
-from helpers import refused
 
 BLOCK = 8
 CONTEXT: Any = multiprocessing.get_context(
@@ -37,31 +33,26 @@ class CountingEncoder:
 
     path = "counting"
 
-    def __init__(
-        self,
-        name: str = "counting",
-        dim: int = 3,
-        before: Callable[[int], None] = lambda _: None,
-    ) -> None:
+    def __init__(self, name="counting", dim=3, before=lambda _: None):
         self.dim = dim
         self.identity = {"name": name, "dim": dim, "layers": [1]}
         self.pass_key = name
-        self.calls: list[list[str]] = []
+        self.calls = []
         self.before = before
 
-    def encode(self, sentences: Sequence[str]) -> Floats:
+    def encode(self, sentences):
         self.before(len(self.calls))
         self.calls.append(list(sentences))
         return expected(sentences, self.dim)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self):
         return {"path": self.path}
 
-    def columns(self) -> dict[str, str]:
+    def columns(self):
         return {"encoder": self.path}
 
 
-def expected(sentences: Sequence[str], dim: int = 3) -> Floats:
+def expected(sentences, dim=3):
     rows = [
         np.random.default_rng(list(text.encode())).normal(size=dim)
         for text in sentences
@@ -69,11 +60,11 @@ def expected(sentences: Sequence[str], dim: int = 3) -> Floats:
     return np.array(rows, dtype=np.float32).reshape(len(rows), dim)
 
 
-def texts(count: int) -> list[str]:
+def texts(count):
     return [f"sentence {number}" for number in range(count)]
 
 
-def stored(folder: Path) -> int:
+def stored(folder):
     """Number of vectors in the files."""
     count = 0
     for path in folder.rglob("*.sqlite"):
@@ -84,22 +75,20 @@ def stored(folder: Path) -> int:
 
 
 @pytest.fixture(autouse=True)
-def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def _small_blocks(monkeypatch):
     monkeypatch.setattr(cache, "BLOCK_SENTENCES", BLOCK)
     monkeypatch.setattr(store, "_KEYS_AT_ONCE", 7)
 
 
 @pytest.fixture(params=["memory", "files", "temporary file"])
-def make(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[], EmbeddingCache]:
+def make(request, tmp_path, monkeypatch):
     if request.param == "temporary file":
         monkeypatch.setattr(cache, "MEMORY_BYTES", 0)
     one = EmbeddingCache(folder=False)
     return lambda: one if request.param == "memory" else EmbeddingCache(tmp_path)
 
 
-def test_each_sentence_is_encoded_once(make: Callable[[], EmbeddingCache]) -> None:
+def test_each_sentence_is_encoded_once(make):
     encoder = CountingEncoder()
     given = random.Random(0).choices(texts(21), k=60)
     assert np.array_equal(make().rows(encoder, given)[:], expected(given))
@@ -111,27 +100,7 @@ def test_each_sentence_is_encoded_once(make: Callable[[], EmbeddingCache]) -> No
     assert encoder.calls[calls:] == [["", "another"]]
 
 
-def test_rows_by_index(make: Callable[[], EmbeddingCache]) -> None:
-    given = [*texts(30), "sentence 3"]
-    rows = make().rows(CountingEncoder(), given)
-    all_rows = expected(given)
-    assert rows.shape == (31, 3)
-    assert len(rows) == 31
-    order = np.random.default_rng(0).permutation(31)
-    assert np.array_equal(rows[order[:11]], all_rows[order[:11]])
-    assert np.array_equal(rows[5:9], all_rows[5:9])
-    assert rows[order[:0]].shape == (0, 3)
-    assert make().rows(CountingEncoder(), [])[:].shape == (0, 3)
-    assert np.array_equal(np.concatenate(list(rows.blocks())), all_rows)
-    make().rows(CountingEncoder(), texts(60))  # the copy is valid while the cache grows
-    assert np.array_equal(rows[:], all_rows)
-
-
-def test_variants_are_filled_by_one_pass(
-    make: Callable[[], EmbeddingCache],
-    bert: SentenceEncoder,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_variants_are_filled_by_one_pass(make, bert, monkeypatch):
     monkeypatch.setattr(cache, "BLOCK_SENTENCES", len(SENTENCES))
     parts = {k: bert.variant(layers=k) for k in (0, 1, 3)}
     pairs = [bert.variant(layers=layers, by_layer=True) for layers in ((0, 3), (3, 1))]
@@ -139,7 +108,7 @@ def test_variants_are_filled_by_one_pass(
 
     read = SentenceEncoder.encode_variants
 
-    def counted(self: Any, variants: Any, sentences: Any, **options: Any) -> Any:
+    def counted(self, variants, sentences, **options):
         passes.append((len(variants), len(sentences)))
         return read(self, variants, sentences, **options)
 
@@ -155,9 +124,7 @@ def test_variants_are_filled_by_one_pass(
 # ------------------------------------------------------------------------------ files
 
 
-def test_the_folder_is_that_of_the_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_is_that_of_the_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("FLOWBERT_CACHE", str(tmp_path / "cache"))
     EmbeddingCache().fill([CountingEncoder()], ["a"])
     assert stored(tmp_path / "cache") == 1
@@ -166,7 +133,7 @@ def test_the_folder_is_that_of_the_environment(
     assert EmbeddingCache().folder == tmp_path / ".cache" / "flowbert"
 
 
-def filled(folder: Path, count: int, name: str = "counting") -> Path:
+def filled(folder, count, name="counting"):
     """The file of an encoder after it has encoded some sentences."""
     before = set(folder.glob("*.sqlite"))
     EmbeddingCache(folder).fill([CountingEncoder(name)], texts(count))
@@ -174,7 +141,7 @@ def filled(folder: Path, count: int, name: str = "counting") -> Path:
     return path
 
 
-def check(folder: Path, count: int) -> tuple[int, list[str]]:
+def check(folder, count):
     """Vectors are right, now and afterwards; how many were encoded again, and the warnings."""
     encoder, again = CountingEncoder(), CountingEncoder()
     with warnings.catch_warnings(record=True) as caught:
@@ -187,7 +154,7 @@ def check(folder: Path, count: int) -> tuple[int, list[str]]:
     return len(list(chain(*encoder.calls))), [str(each.message) for each in caught]
 
 
-def test_no_change_of_a_file_gives_a_wrong_vector(tmp_path: Path) -> None:
+def test_no_change_of_a_file_gives_a_wrong_vector(tmp_path):
     good = filled(tmp_path / "good", 20).read_bytes()
     folder = tmp_path / "changed"
     path = filled(folder, 20)
@@ -206,7 +173,7 @@ def test_no_change_of_a_file_gives_a_wrong_vector(tmp_path: Path) -> None:
         assert all(str(path) in message for message in messages)
 
 
-def test_the_other_rows_of_a_damaged_one_are_kept(tmp_path: Path) -> None:
+def test_the_other_rows_of_a_damaged_one_are_kept(tmp_path):
     path = filled(tmp_path, 20)
     content = path.read_bytes()
     for number in (3, 11):
@@ -219,7 +186,7 @@ def test_the_other_rows_of_a_damaged_one_are_kept(tmp_path: Path) -> None:
     assert all("1 vectors are damaged" in message for message in messages)
 
 
-def test_files_of_another_encoder_are_ignored(tmp_path: Path) -> None:
+def test_files_of_another_encoder_are_ignored(tmp_path):
     own, other = (filled(tmp_path, 1, name) for name in ("counting", "other"))
     shutil.copy(other, own)
     encoded, (message,) = check(tmp_path, 1)
@@ -227,9 +194,7 @@ def test_files_of_another_encoder_are_ignored(tmp_path: Path) -> None:
     assert "another encoder" in message
 
 
-def test_files_of_another_version_are_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_another_version_are_left_alone(tmp_path, monkeypatch):
     path = filled(tmp_path, 20)
     content = path.read_bytes()
     monkeypatch.setattr(cache, "VERSION", cache.VERSION + 1)
@@ -237,20 +202,7 @@ def test_files_of_another_version_are_left_alone(
     assert path.read_bytes() == content
 
 
-def test_the_home_folder_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As of a user id without an entry, in a container."""
-
-    def missing(*_: object) -> None:
-        raise KeyError("uid not found")
-
-    monkeypatch.delenv("HOME")
-    monkeypatch.delenv("FLOWBERT_CACHE", raising=False)
-    monkeypatch.setattr("pwd.getpwuid", missing)
-    refused(r"^cache: received ~/.cache/flowbert, and the", EmbeddingCache)
-    assert EmbeddingCache(False).folder is None
-
-
-def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(
         UserError, match=f"^cache: {tmp_path / 'file'} cannot be written"
@@ -258,13 +210,11 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
         EmbeddingCache(tmp_path / "file").fill([CountingEncoder()], ["a"])
 
 
-def test_a_folder_that_is_only_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_is_only_read(tmp_path, monkeypatch):
     filled(tmp_path, 20)
     connect = sqlite3.connect
 
-    def read_only(path: str, **options: Any) -> Any:
+    def read_only(path, **options):
         return connect(f"file:{path}?mode=ro", uri=True, **options)
 
     monkeypatch.setattr(sqlite3, "connect", read_only)
@@ -273,7 +223,7 @@ def test_a_folder_that_is_only_read(
         EmbeddingCache(tmp_path).fill([CountingEncoder()], ["another"])
 
 
-def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk(tmp_path, monkeypatch):
     """Of a file that may not grow, as of a full disk, the block is left out as a whole."""
     path = filled(tmp_path, BLOCK)
     monkeypatch.setattr(cache, "BLOCK_SENTENCES", 100)
@@ -291,26 +241,12 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert check(tmp_path, 600) == (600 - kept, [])
 
 
-def test_a_full_disk_of_temporary_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    filled(tmp_path, 20)
-    monkeypatch.setattr(cache, "MEMORY_BYTES", 0)
-    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, unlimited[1]))
-    try:
-        with pytest.raises(UserError, match=r"cannot be written .* TMPDIR chooses"):
-            EmbeddingCache(tmp_path).rows(CountingEncoder(), texts(20))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
-
-
 # -------------------------------------------------------------- interruptions, processes
 
 
 @pytest.mark.parametrize("calls", [0, 1, 2])
-def test_an_interruption_loses_one_block(calls: int, tmp_path: Path) -> None:
-    def interrupt(number: int) -> None:
+def test_an_interruption_loses_one_block(calls, tmp_path):
+    def interrupt(number):
         if number == calls:
             raise KeyboardInterrupt
 
@@ -321,11 +257,11 @@ def test_an_interruption_loses_one_block(calls: int, tmp_path: Path) -> None:
     assert check(tmp_path, 20) == (20 - calls * BLOCK, [])
 
 
-def encode_in_process(folder: Path, count: int, **options: Any) -> Any:
+def encode_in_process(folder, count, **options):
     """A process that encodes sentences, and then puts those that it encoded into its results."""
     results = CONTEXT.Queue()
 
-    def fill() -> None:
+    def fill():
         encoder = CountingEncoder(**options)
         EmbeddingCache(folder).fill([encoder], texts(count))
         results.put(list(chain(*encoder.calls)))
@@ -336,8 +272,8 @@ def encode_in_process(folder: Path, count: int, **options: Any) -> Any:
     return process
 
 
-def test_a_killed_process_and_two_after_it(tmp_path: Path) -> None:
-    def kill(number: int) -> None:
+def test_a_killed_process_and_two_after_it(tmp_path):
+    def kill(number):
         if number == 2:
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -351,7 +287,7 @@ def test_a_killed_process_and_two_after_it(tmp_path: Path) -> None:
     assert check(tmp_path, 40) == (0, [])
 
 
-def test_a_process_killed_at_any_moment(tmp_path: Path) -> None:
+def test_a_process_killed_at_any_moment(tmp_path):
     rng, kept = random.Random(0), 0
     for _ in range(10):
         process = encode_in_process(tmp_path, 300)
@@ -364,12 +300,10 @@ def test_a_process_killed_at_any_moment(tmp_path: Path) -> None:
     assert check(tmp_path, 300) == (300 - kept, [])
 
 
-def test_another_process_is_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_process_is_waited_for(tmp_path, monkeypatch):
     began = CONTEXT.Event()
 
-    def sleep(_: int) -> None:
+    def sleep(_):
         began.set()
         time.sleep(0.2)
 
@@ -383,29 +317,3 @@ def test_another_process_is_waited_for(
     assert encoded == 0
     assert "waits for" in message
     assert other.results.get(timeout=30)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_memory_does_not_grow_with_what_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cache, "MEMORY_BYTES", 2**20)
-    monkeypatch.setattr(cache, "BLOCK_SENTENCES", 1024)
-    monkeypatch.setattr(store, "_KEYS_AT_ONCE", 256)
-    monkeypatch.setattr(
-        CountingEncoder, "encode", lambda _, s: np.ones((len(s), 512), np.float32)
-    )
-
-    def resident() -> int:
-        """Bytes of this process in memory, files that are mapped included."""
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE")
-
-    shared, encoder = EmbeddingCache(tmp_path), CountingEncoder(dim=512)
-    next(shared.rows(encoder, texts(2000)).blocks())
-    before = resident()
-    rows = shared.rows(encoder, texts(20_000))
-    for block in rows.blocks():
-        assert block.all()
-    # 41 MB were written, copied and read, in blocks of 2 to 4 MB.
-    assert resident() - before < 20_000 * 512 * 4 / 2

@@ -1,8 +1,6 @@
 """Files of vectors, read and written block by block, and vectors of fewer bits."""
 
 import tracemalloc
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,27 +28,7 @@ from helpers import refused, rows
 X = rows(50, 6).astype(np.float32)
 
 
-@pytest.fixture(params=[".npy", ".safetensors", ".parquet"])
-def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    file = tmp_path / f"vectors{request.param}"
-    write_vectors(file, [X[:20], X[20:]], X.shape, "float32")
-    return file
-
-
-def test_a_file_gives_back_its_rows(path: Path) -> None:
-    opened = as_vectors(path)
-    assert opened.shape == X.shape
-    assert len(opened) == len(X)
-    assert np.array_equal(np.concatenate(list(opened.blocks())), X)
-    chosen = np.array([49, 0, 7, 7])
-    assert np.array_equal(opened[chosen], X[chosen])
-    assert opened.digest == as_vectors(path).digest
-    assert isinstance(opened, VectorFile)
-    assert opened.other_columns() is None
-    assert [file.name for file in path.parent.iterdir()] == [path.name]
-
-
-def test_a_folder_of_parquet_files_is_one_table(tmp_path: Path) -> None:
+def test_a_folder_of_parquet_files_is_one_table(tmp_path):
     """In the numeric order of their names."""
     for number in range(11):
         part = X[4 * number : 4 * number + 4]
@@ -60,7 +38,7 @@ def test_a_folder_of_parquet_files_is_one_table(tmp_path: Path) -> None:
     assert np.array_equal(np.concatenate(list(as_vectors(tmp_path).blocks())), X[:44])
 
 
-def test_columns_beside_the_vectors_follow_their_rows(tmp_path: Path) -> None:
+def test_columns_beside_the_vectors_follow_their_rows(tmp_path):
     """Whatever the files, their groups of rows and the blocks that are written."""
     count, dim = 2 * BLOCK_ROWS + 9, 3
     values = rows(count, dim).astype(np.float32)
@@ -82,7 +60,7 @@ def test_columns_beside_the_vectors_follow_their_rows(tmp_path: Path) -> None:
     assert np.array_equal(np.stack(written["embedding"].to_numpy()), values)
 
 
-def test_a_group_of_rows_is_not_read_as_a_whole(tmp_path: Path) -> None:
+def test_a_group_of_rows_is_not_read_as_a_whole(tmp_path):
     """Many programs write a file as one group."""
     values = rows(20 * BLOCK_ROWS, 64).astype(np.float32)
     table = pa.table({"id": range(len(values)), "x": [*values]})
@@ -95,7 +73,7 @@ def test_a_group_of_rows_is_not_read_as_a_whole(tmp_path: Path) -> None:
     assert max(used) < values.nbytes / 2
 
 
-def test_mistakes_in_columns_beside_the_vectors(tmp_path: Path) -> None:
+def test_mistakes_in_columns_beside_the_vectors(tmp_path):
     table = pa.table({"x": [[1.0], [2.0]], "embedding": [[1.0], [2.0]]})
     pyarrow.parquet.write_table(table, tmp_path / "0.parquet")
     with pytest.raises(UserError, match=r"^column: .*'embedding' and 'x'"):
@@ -105,9 +83,9 @@ def test_mistakes_in_columns_beside_the_vectors(tmp_path: Path) -> None:
         list(VectorFile(tmp_path, "x").blocks())
 
 
-def test_files_of_a_folder_with_other_types(tmp_path: Path) -> None:
+def test_files_of_a_folder_with_other_types(tmp_path):
     table = pa.table({"id": [1, 2], "x": [[1.0], [2.0]]})
-    others: dict[str, tuple[Any, str]] = {
+    others = {
         "id": (["a", "b"], "another type than in the first file"),
         "x": (["a", "b"], "holds string; expected lists of numbers"),
     }
@@ -129,7 +107,7 @@ def test_files_of_a_folder_with_other_types(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["id", "x"]
 
 
-def test_lists_of_words_are_no_vectors(tmp_path: Path) -> None:
+def test_lists_of_words_are_no_vectors(tmp_path):
     tags, file = [["a", "b"], ["c", "d"]], tmp_path / "x.parquet"
     pyarrow.parquet.write_table(pa.table({"tags": tags}), file)
     refused(r"x\.parquet: holds no vectors", VectorFile, file)
@@ -138,14 +116,14 @@ def test_lists_of_words_are_no_vectors(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".safetensors", ".parquet"])
-def test_other_numbers_become_float32(suffix: str, tmp_path: Path) -> None:
+def test_other_numbers_become_float32(suffix, tmp_path):
     for dtype in ("float16", "float64", "int16", "int64"):
         file, values = tmp_path / f"x{suffix}", X.astype(dtype)
         write_vectors(file, [values], values.shape, dtype)
         assert np.array_equal(as_vectors(file)[:], values.astype(np.float32))
 
 
-def test_bfloat16_becomes_float32(tmp_path: Path) -> None:
+def test_bfloat16_becomes_float32(tmp_path):
     values, file = torch.from_numpy(X).bfloat16(), tmp_path / "x.safetensors"
     safetensors.torch.save_file({"x": values}, file)
     expected = values.float().numpy()
@@ -154,7 +132,7 @@ def test_bfloat16_becomes_float32(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".safetensors", ".parquet"])
-def test_bytes_are_no_vectors(suffix: str, tmp_path: Path) -> None:
+def test_bytes_are_no_vectors(suffix, tmp_path):
     for precision in ("int8", "ubinary"):
         codes = quantize(X, precision, Ranges.of([X]))
         file = tmp_path / f"x{suffix}"
@@ -163,10 +141,10 @@ def test_bytes_are_no_vectors(suffix: str, tmp_path: Path) -> None:
             refused("two bytes or more", as_vectors, vectors)
 
 
-def written(tmp_path: Path, case: str) -> tuple[Path, str | None]:
+def written(tmp_path, case):
     """A file that cannot be read as vectors, and the column asked for."""
     file = tmp_path / ("x.parquet" if case in ("ragged", "null", "text") else "x.npy")
-    lists: dict[str, Any] = {
+    lists = {
         "ragged": [[1.0], [1.0, 2.0]],
         "null": [[1.0], None],
         "text": ["a"],
@@ -218,18 +196,18 @@ def written(tmp_path: Path, case: str) -> tuple[Path, str | None]:
         "missing",
     ],
 )
-def test_files_that_hold_no_vectors_are_named(case: str, tmp_path: Path) -> None:
+def test_files_that_hold_no_vectors_are_named(case, tmp_path):
     file, column = written(tmp_path, case)
     with pytest.raises(UserError, match=file.name):
         list(as_vectors(file, column).blocks())
 
 
-def test_an_unknown_extension_writes_nothing(tmp_path: Path) -> None:
+def test_an_unknown_extension_writes_nothing(tmp_path):
     refused(r"x\.csv", write_vectors, tmp_path / "x.csv", [X], X.shape, "float32")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_int8_steps_cover_the_range_of_each_dimension(tmp_path: Path) -> None:
+def test_int8_steps_cover_the_range_of_each_dimension(tmp_path):
     ranges = Ranges.of([X[:25], X[25:]])
     codes = quantize(X, "int8", ranges)
     assert codes.dtype == np.int8
@@ -248,14 +226,14 @@ def test_int8_steps_cover_the_range_of_each_dimension(tmp_path: Path) -> None:
     assert np.array_equal(beyond, np.full((1, 6), 127))
 
 
-def test_a_dimension_that_does_not_vary_is_zero_in_int8() -> None:
+def test_a_dimension_that_does_not_vary_is_zero_in_int8():
     x = X.copy()
     x[:, 1] = 7.0
     with pytest.warns(FlowbertWarning, match="without a saved scale"):
         assert not quantize(x, "int8")[:, 1].any()
 
 
-def test_precisions_that_there_are_not() -> None:
+def test_precisions_that_there_are_not():
     refused("int4", quantize, X, "int4")
     refused("one vector", quantize, X[:1], "int8")
     refused("up to 7e[+]04; expected at most 65504", quantize, X * 0 - 7e4, "float16")
@@ -270,9 +248,7 @@ def test_precisions_that_there_are_not() -> None:
     ],
     ids=["digest", "moments", "map"],
 )
-def test_memory_does_not_grow_with_the_rows(
-    read: Callable[[Any], Any], tmp_path: Path
-) -> None:
+def test_memory_does_not_grow_with_the_rows(read, tmp_path):
     vectors = rows(12 * BLOCK_ROWS, 16).astype(np.float32)
     write_vectors(tmp_path / "x.npy", [vectors], vectors.shape, "float32")
     tracemalloc.start()
