@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SHELL := bash
 
-.PHONY: quickstart test test-oldest test-newest test-processors test-gpu test-slow lint types reference wheel
+.PHONY: quickstart test test-oldest test-newest test-processors test-gpu test-slow lint types docs wheel
 
 quickstart: $(VENV)/installed
 	$(BIN)/python train.py fit --config quickstart
@@ -52,10 +52,10 @@ lint: $(VENV)/installed-dev
 types: $(VENV)/installed-dev
 	$(BIN)/mypy
 
-# Strict: a warning, or a reference to an unknown name of the project, is an error.
-reference: $(VENV)/installed-dev
-	$(BIN)/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going docs/reference build/reference
-	@echo "open build/reference/index.html"
+# Documents and API reference as a site. A warning, a broken link, or an unknown name of the project is an error.
+docs: $(VENV)/installed-dev
+	$(BIN)/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going -c docs . build/docs
+	@echo "open file://$(CURDIR)/build/docs/docs/index.html"
 
 # The wheel, in an environment that sees the packages of VENV but not this folder, runs the quickstart.
 WHEEL := $(abspath $(VENV))/wheel

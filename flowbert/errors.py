@@ -119,7 +119,7 @@ def check_unused(where: str, **options: Any) -> None:
     for name, value in options.items():
         if value is not None:
             raise UserError(
-                f"received {value!r}, which has no effect on {where}; expected none",
+                f"received {value!r}, which has no effect on {where}",
                 argument=name,
             )
 

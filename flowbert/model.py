@@ -365,9 +365,8 @@ class Model:
                 )
             if encoder is not None:
                 raise UserError(
+                    f"received {encoder!r}; cannot be combined with {path}, which is an encoder",
                     argument="encoder",
-                    received=encoder,
-                    expected=f"none, as {path} is an encoder itself",
                 )
             return cls(load_encoder(str(path)))
         content = _read_encoder(folder)
@@ -514,11 +513,13 @@ def find_model(path: str | Path) -> Path:
 
 
 def _check_not_runs(path: str) -> None:
-    """Raise a UserError for a folder that holds run folders."""
-    runs = folders_with(user_path(path), f"model/{MODEL_FILE}")
+    """Raise a UserError for a folder that holds runs or models."""
+    folder = user_path(path)
+    runs = folders_with(folder, f"model/{MODEL_FILE}")
+    runs = runs or folders_with(folder, MODEL_FILE)
     if runs:
         raise UserError(
-            argument="model", received=path, expected=f"a run: {', '.join(runs)}"
+            argument="model", received=path, expected=f"one of {', '.join(runs)}"
         )
 
 

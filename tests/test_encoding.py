@@ -218,7 +218,7 @@ def test_mistakes(options, message, tmp_path, monkeypatch):
         ({"method": "flow"}, "method: received 'flow'"),
         (
             {"encoder": EncoderOptions(layers="last")},
-            "layers: received 'last'; expected none",
+            "layers: received 'last'; cannot be combined",
         ),
         ({"encoder": SentenceEncoder()}, "encoder: received an opened encoder"),
         (
@@ -238,6 +238,11 @@ def test_bfloat16_in_safetensors(raw, tmp_path):
     assert path.stat().st_size < 2 * raw.size + 200
     rounded = torch.from_numpy(raw).bfloat16().float().numpy()
     assert_array_equal(encode(vectors=path), rounded)
+    (tmp_path / "a.txt").write_text("\n".join(TEXTS))
+    command = f"encode --input {tmp_path}/a.txt --encoder.layers first_last --quiet"
+    same = tmp_path / "b.safetensors"
+    main([*command.split(), "--precision=bfloat16", f"--output={same}"])
+    assert same.read_bytes() == path.read_bytes()
     message = "^precision: received 'bfloat16'; expected float16, or an output"
     for output in (None, tmp_path / "a.npy"):
         refused(message, encode, TEXTS, **options, precision="bfloat16", output=output)

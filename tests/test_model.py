@@ -302,10 +302,12 @@ def test_damaged_files(damage, file, folder, tmp_path):
 def test_a_folder_of_runs_lists_them(folder, tmp_path):
     for run in ("flow/second", "flow/first"):
         shutil.copytree(folder / "run", tmp_path / run)
-    runs = f"a run: {tmp_path}/flow/first, {tmp_path}/flow/second"
+    runs = f"one of {tmp_path}/flow/first, {tmp_path}/flow/second"
     for path in (tmp_path, tmp_path / "flow"):
         for call in (Model.load, find_model):
             refused(f"^model: received '{path}'; expected {runs}", call, path)
+    shutil.copytree(folder / "run" / "model", tmp_path / "saved" / "mine")
+    refused(f"expected one of {tmp_path}/saved/mine", find_model, tmp_path / "saved")
 
 
 MISTAKES = [

@@ -166,11 +166,12 @@ def draw(plot: Plot, frame: pd.DataFrame) -> "Figure":
     rows = frame[plot.rows].nunique() if plot.rows else 0
     size = (halves * _WIDTH, down * (plot.height + 0.32 * rows))
     figure = Figure(size, dpi=_DPI, layout="constrained")
+    longest = int(12 * size[0] / across)  # of the title above a facet
     x, y = "x" in plot.share, "y" in plot.share
     grid = figure.subplots(down, across, squeeze=False, sharex=x, sharey=y).flatten()
     for number, (ax, (names, part)) in enumerate(zip(grid, parts, strict=False)):
         plot.draw(ax, part)
-        ax.set_title("\n".join(short(name, 26) for name in names))
+        ax.set_title("\n".join(short(name, longest) for name in names))
         if number % across:
             ax.set_ylabel("")
         if number + across >= len(parts):

@@ -281,8 +281,8 @@ class Bits(Measure):
     """A row per density: bits per dimension of held-out vectors, see :func:`density_bits`."""
 
     note: ClassVar = (
-        "Bits per dimension of held-out sentences, lower is better. Above the best Gaussian a flow "
-        "is a worse density than whitening; noise makes it one."
+        "Bits per dimension of held-out sentences, lower is better. A flow above the best Gaussian "
+        "is a worse density than whitening, because of its noise."
     )
     plots: ClassVar = {
         "bits": Plot(

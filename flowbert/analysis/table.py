@@ -26,7 +26,7 @@ class Table:
 
 
 def number_table(title: str, frame: pd.DataFrame) -> Table:
-    """A frame with three decimals; its first column names the rows.
+    """A frame with three decimals, or one where a column reaches 10; its first column names rows.
 
     Args:
         title: Caption.
@@ -39,7 +39,11 @@ def number_table(title: str, frame: pd.DataFrame) -> Table:
     """
     numbers = frame.set_index(frame.columns[0])
     numbers.columns = numbers.columns.str.replace("_", " ")
-    return Table(title, numbers.map("{:.3f}".format))
+    decimals = {name: 1 if numbers[name].abs().max() >= 10 else 3 for name in numbers}
+    text = {
+        name: numbers[name].map(f"{{:.{n}f}}".format) for name, n in decimals.items()
+    }
+    return Table(title, pd.DataFrame(text))
 
 
 def make_table(title: str, cells: pd.DataFrame, **look: bool) -> Table:

@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 from jsonargparse import Namespace
 
 from flowbert.analysis import Analysis
-from flowbert.cli.line import CommandLine
+from flowbert.cli.line import CommandLine, program
 from flowbert.cli.options import COMMANDS, TRAINER_COMMANDS
 from flowbert.cli.parser import Parser, make_parser
 from flowbert.data.text_files import as_list
@@ -19,7 +18,6 @@ from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError
 from flowbert.experiments import Results
 from flowbert.experiments.published import explain
-from flowbert.experiments.reproduce import reproduction_text
 from flowbert.progress import show_progress, tell
 from flowbert.registry import import_custom
 from flowbert.reports import (
@@ -29,6 +27,7 @@ from flowbert.reports import (
     page_of,
     print_results,
     report,
+    reproduction_text,
     save_page,
 )
 from flowbert.threads import threads_for, use_threads
@@ -172,7 +171,7 @@ def train(function: Callable[..., Any], line: CommandLine) -> None:
         names = sorted(path.name for path in folder.iterdir())
         print(f"written to {folder}: {', '.join(names)}")
         commands = next_commands(folder, returned.record)
-        ending = [*returned.verdicts, *(f"next: {_program()} {x}" for x in commands)]
+        ending = [*returned.verdicts, *(f"next: {program()} {x}" for x in commands)]
         if ending:
             print("\n".join(["", *ending]))
     else:
@@ -187,14 +186,7 @@ def _resume_message(command: str, folder: Path, threads: int | None) -> str:
     words = ["fit", "--resume", str(folder)]
     if threads is not None:
         words += ["--threads", str(threads)]
-    return f"{last} is kept; resume with: {_program()} {shlex.join(words)}"
-
-
-def _program() -> str:
-    """The program, as it was called."""
-    name = Path(sys.argv[0]).name
-    known = {"train.py": "python train.py", "__main__.py": "python -m flowbert"}
-    return known.get(name, "flowbert")
+    return f"{last} is kept; resume with: {program()} {shlex.join(words)}"
 
 
 def _config_text(parser: Parser, config: Namespace) -> str:

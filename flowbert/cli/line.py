@@ -1,6 +1,7 @@
 """Words of a command line: options, configurations, and misspelled names."""
 
 import difflib
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +41,13 @@ class CommandLine(NamedTuple):
     words: list[str]
     method: str
     topic: str | None
+
+
+def program() -> str:
+    """The program, as it was called."""
+    name = Path(sys.argv[0]).name
+    known = {"train.py": "python train.py", "__main__.py": "python -m flowbert"}
+    return known.get(name, "flowbert")
 
 
 def read_line(command: str, words: Sequence[str]) -> CommandLine:

@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import jsonargparse
 
-from flowbert.cli.line import CommandLine
+from flowbert.cli.line import CommandLine, program
 from flowbert.cli.options import (
     POSITIONAL,
     TRAINER_COMMANDS,
@@ -100,9 +100,9 @@ class Parser(jsonargparse.ArgumentParser):
     def __init__(self, command: str, options: Mapping[str, Parameter]) -> None:
         positional = POSITIONAL.get(command, "")
         super().__init__(
-            prog=f"train.py {command}",
+            prog=f"{program()} {command}",
             usage=" ".join(
-                f"train.py {command} {positional.upper()} [options]".split()
+                f"{program()} {command} {positional.upper()} [options]".split()
             ),
             description=summary(command),
             formatter_class=HelpFormatter,

@@ -116,8 +116,10 @@ def read_hub(
         data = datasets.load_dataset(path, config, split=split, **options)
     # No such data set, split or file, damaged, private, offline, ...
     except Exception as error:
+        named = {"config": config, "split": split, **options}
+        shown = ", ".join(f"{key} {value}" for key, value in named.items() if value)
         raise UserError(
-            f"hub:{name} (config {config}, split {split}, {options}) cannot be loaded: "
+            f"hub:{name} ({shown}) cannot be loaded: "
             f"{error or type(error).__name__}; offline, give hub:FOLDER, a local folder in the "
             "same layout"
         ) from error

@@ -38,15 +38,15 @@ class EncoderOptions:
         path: Folder, hub name (``owner/name@revision`` too), run folder of a trained encoder,
             ``builtin-sample``, or text file of word vectors.
         revision: Commit, branch or tag on the hub.
-        layers: ``last``, ``last2``, ``first_last``, ``embedding_last``, or hidden states to
-            average, ``1,12``; for ``compare`` also ``singles``, ``pairs`` and ``triples``, all sets
-            of a size.
+        layers: ``last``, ``last2``, ``first_last``, ``embedding_last``, or indices of the hidden
+            states to average, such as ``1,12``. ``compare`` also accepts ``singles``, ``pairs`` and
+            ``triples``, all sets of that size.
         pooling: Pooling over tokens, such as ``mean`` or ``zipf:cls=16``.
         max_length: Tokens after which a sentence is truncated; 0 for the limit of the network.
         dtype: ``float32``, ``float16`` or ``bfloat16``.
         template: Text around every sentence, with ``{}`` in its place, or ``prompteol``,
             ``pretended-cot``, ``knowledge``, ``echo``.
-        views: Layers, poolings and templates whose vectors are put side by side.
+        views: Layers, poolings and templates whose vectors are concatenated.
         max_words: Number of word vectors to read.
     """
 
@@ -233,12 +233,13 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encode
         )
     if "max_words" in given:
         raise UserError(
+            f"received {given['max_words']!r}, but {path} is not a file of word vectors",
             argument="max_words",
-            received=given["max_words"],
-            expected=(f"none, as {path} is no file of word vectors"),
         )
     if "views" in given:
-        _refuse(given, "views, which have their own", "layers", "pooling", "template")
+        _refuse(
+            given, "views, each of which has its own", "layers", "pooling", "template"
+        )
         return ViewsEncoder(
             path, **{name: x for name, x in given.items() if name in _OF_VIEWS}
         )
@@ -260,5 +261,6 @@ def _refuse(given: dict[str, Any], kind: str, *settings: str) -> None:
     for name in settings:
         if given.get(name, "float32") != "float32":
             raise UserError(
-                argument=name, received=given[name], expected=f"none for {kind}"
+                f"received {given[name]!r}; cannot be combined with {kind}",
+                argument=name,
             )

@@ -1,4 +1,4 @@
-"""Several readings of one network as one encoder, whose vectors are put side by side."""
+"""Several readings of one network as one encoder, whose vectors are concatenated."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

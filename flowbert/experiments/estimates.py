@@ -146,7 +146,7 @@ class Comparison:
         above, below = self.is_better[:, self.base], self.is_better[self.base]
         others = np.arange(len(self.names)) != used
         equal = others & ~self.is_better[used]
-        parts = [f"keep {self.names[used]}: no method is significantly better"]
+        parts = [f"keep {self.names[used]}: no other is significantly better"]
         if above[used]:
             gain = self.table[used][self.base]
             parts = [f"use {self.names[used]}, {gain} above {base}"]

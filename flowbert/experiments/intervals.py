@@ -1,7 +1,8 @@
 """Columns of results, their bootstrap intervals, averages over tasks, differences, verdicts."""
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,21 @@ def main_aggregation(frame: pd.DataFrame, metric: str = "spearman") -> str:
     tasks = frame[frame["metric"] == metric]
     weighted = tasks[tasks["aggregation"] == "wmean"]
     return "wmean" if set(tasks["task"]) == set(weighted["task"]) else "all"
+
+
+def short_names(paths: Iterable[str]) -> dict[str, str]:
+    """The last part of each path, or as many parts as distinguish all of them.
+
+    Example:
+        >>> short_names(["runs/a/model", "runs/b/model"])
+        {'runs/a/model': 'a/model', 'runs/b/model': 'b/model'}
+    """
+    names = {path: path for path in paths}
+    for depth in range(1, 20):
+        short = {path: "/".join(Path(path).parts[-depth:]) for path in names}
+        if len(set(short.values())) == len(short):
+            return short
+    return names
 
 
 Items = Mapping[Task, Mapping[str, Floats]]
@@ -163,6 +179,7 @@ def _comparisons(
     }
     rows = rows[estimates.exist]
     rows = rows[rows["encoder"] != "none"]  # references are no methods
+    rows = rows.assign(encoder=rows["encoder"].map(short_names(rows["encoder"])))
     for name, metric in deciding:
         chosen = rows[(rows["task"] == name) & (rows["metric"] == metric)]
         chosen = chosen[chosen["aggregation"] == main_aggregation(rows, metric)]
@@ -207,5 +224,6 @@ def _compared(
     varying = [rows[name].nunique() > 1 for name in shared]
     for values, own in rows.groupby(shared, sort=False):
         if len(own) > 1:
-            parts = [title, *itertools.compress(values, varying)]
+            differing = itertools.compress(values, varying)
+            parts = [title, *(value for value in differing if value not in UNFITTED)]
             yield ", ".join(parts), dict(zip(own[column], own.index, strict=True))

@@ -57,16 +57,16 @@ def reproduce(
             patterns (``*-flow-target``); a list or a comma-separated text. None for all.
         encoder: Name of a published encoder, or a folder with its name and sizes, to run only its
             rows. Another folder, run folder or file of word vectors replaces the published
-            encoders of all rows; their scores are then context, not targets, as they are where
-            the id of a row is given.
+            encoders of all rows; the published scores are then context, not targets. A row that
+            is given by its id runs with any encoder.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         nli: NLI pairs of the rows that are fitted on NLI: ``hub``, or files.
         tasks: Tasks to evaluate on; None for all: STS12 to STS16, STSB and SICKR.
         seeds: Seeds of the flows; with several, their mean is compared.
         bootstrap: Resamples of the confidence intervals; 0 for none.
         bootstrap_seed: Seed of the resamples.
-        output: FILE.json for all results, and FILE.csv for what is returned. Finished experiments
-            are kept in the folder FILE.records and reused.
+        output: FILE.json for all results; the comparison is also written to FILE.csv. Finished
+            experiments are stored in the folder FILE.records and reused.
         cache: Folder of the embedding cache; in Python also an ``EmbeddingCache``. None for
             ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
         device: Device of encoders and flows, such as ``cuda:1``; ``auto`` for the GPU if there is
@@ -104,7 +104,8 @@ def reproduce(
     names = [name for name in names if chosen[name].notna().any()]
     if not names:
         raise UserError(
-            f"received {tasks}; the rows have no score of them", argument="tasks"
+            f"received {tasks}; the rows have no scores on these tasks",
+            argument="tasks",
         )
     kinds = [f"{kind}:{name}" for kind in chosen["task"].unique() for name in names]
     measured = load_tasks(kinds, senteval, uniformity_limit=_UNIFORMITY_LIMIT)
@@ -142,38 +143,6 @@ def reproduce(
         with write_atomically(Path(output).with_suffix(".csv")) as temporary:
             comparison.to_csv(temporary, index=False)
     return comparison
-
-
-def reproduction_text(comparison: pd.DataFrame) -> str:
-    """A table of all rows, the rows that were not run, and a table for each row.
-
-    Args:
-        comparison: What :func:`reproduce` returned.
-    """
-    # The average, or the only task.
-    last = comparison.drop_duplicates("row", keep="last")
-    was_run = last["row"].isin(comparison.loc[comparison["ours"].notna(), "row"])
-    run = last[was_run].set_index("row")
-    summary = run[["task", "aggregation", "published", "ours", "difference"]].assign(
-        score=np.where(run["difference"].notna(), "target", "context")
-    )
-    tables = [f"{_text_of(summary.rename_axis(None))}\n"]
-    for note, rows in last[~was_run].groupby("note", sort=False)["row"]:
-        tables.append(f"{', '.join(rows)}: {note}\n")
-    shown = comparison[comparison["row"].isin(run.index)]
-    for row, lines in shown.groupby("row", sort=False):
-        numbers = lines.set_index("task").drop(columns=["row", "aggregation", "note"])
-        numbers["inside"] = numbers["inside"].map({True: "yes", False: "no"})
-        numbers = numbers.dropna(axis=1, how="all").rename_axis(None)
-        text = _text_of(numbers.T)
-        notes = "\n".join(lines["note"].str.split("; ").explode().unique())
-        tables.append(f"{row}\n{notes}\n{text}\n")
-    return "\n".join(tables)
-
-
-def _text_of(table: pd.DataFrame) -> str:
-    text: str = table.to_string(float_format="{:.2f}".format, na_rep="-")
-    return text
 
 
 def _place_encoder(rows: pd.DataFrame, encoder: str | None) -> pd.DataFrame:

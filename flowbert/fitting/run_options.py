@@ -46,9 +46,9 @@ class FitOptions:
         max_sentences: Fit on a random subset of this many sentences or examples.
         vectors: File of vectors in place of encoder and corpus, without tasks. In Python
             an array or tensor ``(N, D)``, too.
-        tasks: Tasks that are measured, a list or comma-separated: STS12 to STS16, STSB, SICKR,
+        tasks: Tasks to evaluate on, a list or comma-separated: STS12 to STS16, STSB, SICKR,
             SAMPLE, files of scored pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``.
-            None for SAMPLE on the built-in sample, else none.
+            By default SAMPLE if the corpus is the built-in sample, otherwise no task.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         columns: Columns of your pair files: two sentences and the score.
         score_range: Lowest and highest score of your pair files.
@@ -56,7 +56,7 @@ class FitOptions:
         uniformity_limit: Largest number of sentences for the uniformity.
         bootstrap: Resamples of the confidence intervals; 0 for none.
         bootstrap_seed: Seed of the resamples.
-        baseline: Closed-form map to compare a flow with; ``none`` for none.
+        baseline: Closed-form map to compare a flow with; ``none`` for no baseline.
         model: Hyper-parameters of the module.
         data: Options of the data module, and of the examples of methods that train the encoder.
         checkpoint: Options of :func:`flowbert.training.checkpoint_callbacks`.
@@ -149,7 +149,7 @@ class RunOptions:
         ckpt_path: Checkpoint: ``last`` or ``best`` of the run, or a path.
         corpus: The corpus of the fit, if it has another path now; in Python also in memory.
         vectors: The vectors of the fit, if they have another path now; in Python also in memory.
-        tasks: Tasks that are measured. Those of the fit by default, as for the next options.
+        tasks: Tasks to evaluate on. Those of the fit by default, as for the next options.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         columns: Columns of your pair files: two sentences and the score.
         score_range: Lowest and highest score of your pair files.

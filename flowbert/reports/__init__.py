@@ -2,6 +2,7 @@
 
 from flowbert.reports.content import content_of, next_commands
 from flowbert.reports.page import page_of, report, save_page
+from flowbert.reports.reproduction import reproduction_text
 from flowbert.reports.result_tables import analysis_text, print_results
 
 __all__ = [
@@ -11,5 +12,6 @@ __all__ = [
     "page_of",
     "print_results",
     "report",
+    "reproduction_text",
     "save_page",
 ]

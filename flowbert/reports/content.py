@@ -32,7 +32,8 @@ class PageContent:
 
     Attributes:
         name: Its name on the page.
-        frame: Rows of results; those of several runs have a column ``run``.
+        frame: Rows of results; those of several runs have a column ``run``. Empty for a
+            reproduction, whose scores are in the record.
         record: What the results say of the run.
         settings: Its options and further settings of the results, by dotted name: a column
             of texts. Of several runs those that differ, a column per run.
@@ -53,7 +54,11 @@ class PageContent:
 
     @property
     def title(self) -> str:
-        """Methods and tasks of the results; without any, the name."""
+        """Methods and tasks of the results; without results, what was measured, or the name."""
+        if "published" in self.record:
+            return "Published scores and ours"
+        if self.frame.empty and "encoder" in self.analysis.setting:
+            return f"Analysis of {Path(str(self.analysis.setting['encoder'])).name}"
         if self.frame.empty or "run" in self.frame:
             return self.name
         tasks = self.frame["task"][self.frame["task"] != AVERAGE]
@@ -137,9 +142,10 @@ def content_of(
         path.glob("metrics[-.]*csv"),
         key=lambda log: (log.stem == "metrics", len(log.name), log.name),
     )
+    is_reproduction = "published" in results.record
     return PageContent(
         path.name,
-        results.frame,
+        results.frame[:0] if is_reproduction else results.frame,
         results.record,
         _settings({**options, **results.record}),
         attempt(path, lambda: read_metrics(logs), read_metrics([])),

@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -15,10 +15,17 @@ from flowbert.analysis import Analysis, Plot, Table
 from flowbert.analysis.drawing import save_picture
 from flowbert.analysis.measure import measure_of
 from flowbert.errors import UserError
+from flowbert.experiments.intervals import short_names
 from flowbert.io import write_atomically
 from flowbert.reports.content import PageContent, attempt, join_contents, read_content
 from flowbert.reports.plots import CONTENT_PLOTS
-from flowbert.reports.result_tables import notes, result_tables, short_names
+from flowbert.reports.reproduction import notes_on, reproduction_tables
+from flowbert.reports.result_tables import (
+    label_parts,
+    labels,
+    notes,
+    result_tables,
+)
 
 _GENERATOR = b'<meta name="generator" content="flowbert '
 
@@ -160,7 +167,9 @@ def _sections(
     kinds = map(measure_of, content.analysis.frames)
     of_measures = list(dict.fromkeys(kind.section for kind in kinds))
     makers: dict[str, Callable[[PageContent], Section]] = {
+        "Published scores": _published,
         "Results": _results,
+        "Differences": _differences,
         "Training": lambda _: Section(),
         **{title: partial(_measures, title) for title in of_measures},
         "Settings": _settings,
@@ -173,24 +182,54 @@ def _sections(
 
 
 def _results(content: PageContent) -> Section:
-    """Tables of results, and the differences of any two methods."""
+    """Tables of results."""
     if content.frame.empty:
         return Section()
-    tables = result_tables(content.frame)
+    names = label_parts(content.frame).set_axis(labels(content.frame))
+    names = names[~names.index.duplicated()]
+    tables = [_in_columns(table, names) for table in result_tables(content.frame)]
+    lines = [f"Warning: {warning}" for warning in content.record.get("warnings", [])]
+    if any(table.bold.to_numpy().any() for table in tables):
+        lines.append("bold: best of its column, with no other score in its interval")
+    return Section((), tables, [*lines, *notes(content.frame)])
+
+
+def _in_columns(table: Table, names: pd.DataFrame) -> Table:
+    """A table with a column for each part of the names of its rows, by the first part.
+
+    Args:
+        table: A table of results.
+        names: Parts of each name.
+    """
+    parts = names[names.index.isin(table.text.index)]
+    if len(names.columns) == 1:
+        return table
+    groups = parts.groupby(parts.columns[0], sort=False)
+    order = [name for _, group in groups for name in group.index]
+    index = pd.MultiIndex.from_frame(parts.loc[order])
+    text, bold = (
+        cells.loc[order].set_axis(index) for cells in (table.text, table.bold)
+    )
+    return replace(table, text=text, bold=bold)
+
+
+def _published(content: PageContent) -> Section:
+    """Published scores and ours."""
+    if not content.record.get("published"):
+        return Section()
+    comparison = pd.DataFrame(content.record["published"])
+    return Section((), reproduction_tables(comparison), notes_on(comparison))
+
+
+def _differences(content: PageContent) -> Section:
+    """The differences of any two methods, a folded table for each comparison."""
+    tables = []
     for title, difference in content.record.get("differences", {}).items():
         methods = difference["methods"]
         cells = pd.DataFrame(difference["cells"], methods, methods)
-        caption = f"Differences x 100 with 95% intervals, row minus column: {title}"
-        tables.append(Table(caption, cells, None, folded=True))
-    published = pd.DataFrame(content.record.get("published", []))
-    if len(published):
-        cells = published.set_index("row").round(2).astype(str)
-        cells = cells.replace(["nan", "None"], "")
-        tables.insert(0, Table("Published scores and ours, Spearman x 100", cells))
-    lines = [f"Warning: {warning}" for warning in content.record.get("warnings", [])]
-    if any(table.bold is not None and table.bold.to_numpy().any() for table in tables):
-        lines.append("bold: best of its column, with no other score in its interval")
-    return Section((), tables, [*lines, *notes(content.frame)])
+        tables.append(Table(title, cells, None, folded=True))
+    lines = ["Row minus column x 100, with 95% intervals."] if tables else []
+    return Section(lines, tables)
 
 
 def _measures(title: str, content: PageContent) -> Section:
@@ -212,12 +251,15 @@ def _setting(setting: Mapping[str, Any]) -> str:
         "sentences": "{} sentences measured",
         "map": "drawn in two dimensions by {}",
     }
-    shown = {
-        name: ", ".join(map(str, value)) if isinstance(value, list) else value
+    lists = {
+        name: value if isinstance(value, list) else [value]
         for name, value in setting.items()
     }
+    if "encoder" in lists:
+        lists["encoder"] = list(short_names(lists["encoder"]).values())
+    shown = {name: ", ".join(map(str, values)) for name, values in lists.items()}
     if "map" in shown:
-        shown["map"] = str(shown["map"]).upper()
+        shown["map"] = shown["map"].upper()
     return ", ".join(
         texts.get(name, f"{name} {{}}").format(value) for name, value in shown.items()
     )

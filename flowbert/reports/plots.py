@@ -164,8 +164,12 @@ def draw_plane(ax: "Axes", frame: pd.DataFrame) -> None:
     is_path = frame["step"].notna()
     colours = method_colours(frame["label"][~is_path])
     colours |= method_colours(frame["label"][is_path])
-    for number, (label, rows) in enumerate(frame.groupby("label", sort=False)):
-        colour, marker = colours[label], _MARKERS[number % len(_MARKERS)]
+    used: dict[str, int] = {}  # number of the next marker in each colour
+    for label, rows in frame.groupby("label", sort=False):
+        colour = colours[label]
+        number = used.setdefault(colour, len(used))
+        marker = _MARKERS[number % len(_MARKERS)]
+        used[colour] += 1
         x, y = rows["uniformity"], rows["alignment"]
         if is_path[rows.index[0]]:
             ax.plot(x, y, ".-", color=colour, label=short(label), zorder=3)

@@ -3,9 +3,7 @@
 import math
 import shutil
 import sys
-from collections.abc import Iterable
 from operator import attrgetter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,7 @@ from flowbert.analysis import Analysis
 from flowbert.analysis.measure import measure_of
 from flowbert.analysis.table import Table, make_table
 from flowbert.data.sts import SAMPLE_TASK
-from flowbert.experiments.intervals import main_aggregation
+from flowbert.experiments.intervals import main_aggregation, short_names
 from flowbert.experiments.results import Results
 from flowbert.tasks import AGGREGATIONS
 
@@ -31,35 +29,30 @@ _SIGNS = {"alignment": -1, "uniformity": -1} | dict.fromkeys(
 """1, the default: higher is better; NaN: neither."""
 
 
-def short_names(paths: Iterable[str]) -> dict[str, str]:
-    """The last part of each path, or as many parts as distinguish all of them.
-
-    Example:
-        >>> short_names(["runs/a/model", "runs/b/model"])
-        {'runs/a/model': 'a/model', 'runs/b/model': 'b/model'}
-    """
-    names = {path: path for path in paths}
-    for depth in range(1, 20):
-        short = {path: "/".join(Path(path).parts[-depth:]) for path in names}
-        if len(set(short.values())) == len(short):
-            return short
-    return names
-
-
 def labels(frame: pd.DataFrame) -> pd.Series:
     """Name of each row: its method, ``*`` if it is supervised, and the settings that differ.
 
     Args:
         frame: Rows of results; a column ``run`` is a setting like others.
     """
-    settings = _settings(frame)
+    parts = label_parts(frame)
     names = pd.Series("", frame.index)
-    for column in settings:
-        if settings[column].nunique() > 1:
-            names += (", " + settings[column]).fillna("")
+    for column in parts.columns[:-1]:
+        names += (", " + parts[column]).where(parts[column] != "", "")
     names = (" (" + names.str.removeprefix(", ") + ")").where(names != "", "")
+    return parts["method"] + names
+
+
+def label_parts(frame: pd.DataFrame) -> pd.DataFrame:
+    """Parts of the name of each row: a column for each setting that differs, and the method.
+
+    Args:
+        frame: Rows of results.
+    """
+    settings = _settings(frame)
     stars = frame["supervised"].map({True: "*", False: ""})
-    return frame["method"] + stars + names
+    differs = settings.columns[settings.nunique() > 1]
+    return settings[differs].fillna("").assign(method=frame["method"] + stars)
 
 
 def _settings(frame: pd.DataFrame) -> pd.DataFrame:

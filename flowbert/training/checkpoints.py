@@ -177,8 +177,8 @@ def checkpoint_callbacks(
         folder: Where to write.
         monitor: Name of the score, looked at after each validation; None for no ``best.ckpt``.
         mode: ``max`` or ``min``.
-        every_n_steps: Also write ``last.ckpt`` after so many optimizer steps.
-        every_n_minutes: Also after so many minutes; None for epoch ends.
+        every_n_steps: Write ``last.ckpt`` also every this many optimizer steps.
+        every_n_minutes: Write it also every this many minutes; None for the ends of epochs only.
 
     Raises:
         UserError: If a number is not above 0.
@@ -234,8 +234,8 @@ def find_checkpoint(name: str | Path, run: str | Path | None) -> Path:
     folder = None if run is None else Path(run) / "checkpoints"
     if folder is None or not folder.is_dir():
         raise UserError(
-            f"received {name!r} of no run; expected a run folder with checkpoints, or the path "
-            "of one",
+            f"received {name!r} without a run; expected a run folder with checkpoints, or the path "
+            "of a checkpoint",
             argument="ckpt_path",
         )
     path = folder / f"{name}.ckpt"

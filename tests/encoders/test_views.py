@@ -129,4 +129,5 @@ def test_wrong_maps(text, message):
 
 def test_options_of_one_reading_are_refused_with_views(folder):
     options = EncoderOptions(str(folder), layers=1, views=VIEWS)
-    refused("layers: received 1; expected none for views", open_encoder, options)
+    message = "layers: received 1; cannot be combined with views"
+    refused(message, open_encoder, options)

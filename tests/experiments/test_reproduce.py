@@ -27,10 +27,9 @@ from flowbert.experiments.published import (
 )
 from flowbert.experiments.reproduce import (
     reproduce,
-    reproduction_text,
 )
 from flowbert.experiments.results import Results
-from flowbert.reports import report
+from flowbert.reports import report, reproduction_text
 from flowbert.reports.result_tables import result_tables
 from flowbert.vectors import EmbeddingCache
 from helpers import refused

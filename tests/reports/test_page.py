@@ -191,7 +191,7 @@ def test_several_runs(folder, tmp_path):
     config = (other / "config.yaml").read_text()
     (other / "config.yaml").write_text(config.replace("0.05", "0.2"))
     page = Page(report([folder, other, folder], tmp_path / "both.html"))
-    assert {"raw (finished)", "raw (other)", "model.noise", "0.2"} <= set(page.texts)
+    assert {"run", "finished", "other", "model.noise", "0.2"} <= set(page.texts)
     assert "encoder.path" not in page.texts
     assert (tmp_path / "both.figures" / "intervals.png").is_file()
 

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from flowbert.experiments.intervals import short_names
 from flowbert.reports.result_tables import (
     labels,
     notes,

@@ -54,7 +54,7 @@ def test_checkpoints_by_name(tmp_path):
         r"received 'best'; .*checkpoints has \(last\)", find_checkpoint, "best", run
     )
     for folder in (None, tmp_path / "c"):
-        with pytest.raises(UserError, match="received 'best' of no run") as error:
+        with pytest.raises(UserError, match="received 'best' without a run") as error:
             find_checkpoint("best", folder)
         assert error.value.argument == "ckpt_path"
 

@@ -1,4 +1,8 @@
-"""Sphinx configuration of ``make reference``: warnings and unknown names of ours are errors."""
+"""Sphinx configuration of ``make docs``: warnings and unknown names of ours are errors.
+
+The source folder is that of the repository, so that links between documents lead to the same
+files on the site as on GitHub.
+"""
 
 import flowbert
 
@@ -6,7 +10,16 @@ project = "flowbert"
 copyright = "the authors of flowbert, Apache-2.0"
 version = release = flowbert.__version__
 
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
+root_doc = "docs/index"
+include_patterns = ["*.md", "docs/**"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.mathjax",
+]
+highlight_language = "none"
+myst_heading_anchors = 3  # named as on GitHub
 napoleon_custom_sections = ["Shapes"]
 napoleon_use_rtype = False
 napoleon_use_ivar = True
@@ -28,10 +41,6 @@ _INTERNAL = (
 )
 nitpick_ignore_regex = [("py:.*", r"(?!flowbert).*"), ("py:(class|obj)", _INTERNAL)]
 
-html_theme = "alabaster"
-html_theme_options = {
-    "description": flowbert.__doc__,
-    "page_width": "70rem",
-    "sidebar_width": "15rem",
-}
+html_theme = "furo"
+html_title = "flowbert"
 html_show_sourcelink = False
