@@ -4,7 +4,6 @@ import math
 
 import pytest
 
-from flowbert.experiments.intervals import short_names
 from flowbert.reports.result_tables import (
     labels,
     notes,
