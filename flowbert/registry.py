@@ -24,8 +24,8 @@ Registered = TypeVar("Registered", bound=Callable[..., Any])
 _REFUSED = ContextVar("imports refused", default=False)
 _NAME = re.compile(r"[A-Za-z]\w*(-[A-Za-z]\w*)*")
 _WORDS: dict[str, Any] = {"none": None, "true": True, "false": False}
-_UNREADABLE = re.compile(r"[,+\s]")  # they separate texts, in lists and chains
-_SEPARATORS = re.compile(r"[][:=]")
+_UNREADABLE = re.compile(r"[,\s]")  # they separate texts in lists
+_SEPARATORS = re.compile(r"[][:=+]")
 
 
 class Registry(dict[str, Registered]):
@@ -286,14 +286,20 @@ def is_import_path(name: str) -> bool:
 
 
 def split_chain(text: str) -> list[str]:
-    """Split a chain at its plus signs.
+    """Split a chain at its plus signs outside brackets.
 
     Example:
         >>> split_chain("whitening:shrinkage=1e+3+flow")
         ['whitening:shrinkage=1e+3', 'flow']
     """
+    parts: list[str] = []
     # Not at the plus sign of a number.
-    return re.split(r"\+(?=\s*[A-Za-z])", text)
+    for part in re.split(r"\+(?=\s*[A-Za-z])", text):
+        if parts and parts[-1].count("[") > parts[-1].count("]"):
+            parts[-1] += f"+{part}"
+        else:
+            parts.append(part)
+    return parts
 
 
 def parse_spec(
@@ -361,7 +367,7 @@ def write_spec(name: str, options: Mapping[str, Any], size: str | None = None) -
             raise UserError(
                 argument=key,
                 received=value,
-                expected="a number, true, false, none, or a word without spaces and : = + ,",
+                expected="a number, true, false, none, or a word without spaces and : = ,",
             )
         text += f":{key}={written}"
     return text

@@ -83,12 +83,12 @@ VALUES = (
 
 
 def unwritable(value):
-    """Whether a word has a separator of lists and chains, or brackets that do not match."""
+    """Whether a word has a separator of lists, or brackets that do not match."""
     if not isinstance(value, str):
         return False
     depths = [*accumulate({"[": 1, "]": -1}.get(letter, 0) for letter in value)]
     matched = not depths or (depths[-1] == 0 and min(depths) >= 0)
-    return bool(re.search(r"[,+\s]", value)) or not matched
+    return bool(re.search(r"[,\s]", value)) or not matched
 
 
 @settings(deadline=None, max_examples=60)

@@ -43,8 +43,8 @@ _OF_LEARNED_WEIGHTS = (
 )
 _OF_DECODERS = (
     "This network is a decoder: a token reads those before it alone. A template that asks for one "
-    "word makes the last token a vector of the sentence. The setting was chosen on one decoder of "
-    "135 million parameters."
+    "word makes the last token a vector of the sentence. The setting is the best for two decoders, "
+    "of 135 and 270 million parameters."
 )
 _USE_TEXT = "{reason}\n\nUse {method}, layers {layers}, pooling {pooling}{template}."
 _RAW_TEXT = """
@@ -64,8 +64,8 @@ pairs:
     flowbert compare --methods raw,advised {plain} {corpus} --tasks PAIRS.csv"""
 
 _DECODER_TEXT = """
-Two views, this one and the mean of the sentence in layer 1, may be better (docs/decoders.md). Fit,
-and compare on your own pairs:
+Two views, this one and the mean of the sentence in a lower layer, may be better (docs/decoders.md).
+Fit, and compare on your own pairs:
 
     flowbert fit --method {method} {encoder} {corpus}
     flowbert compare --methods raw,advised {plain} {corpus} --tasks PAIRS.csv"""

@@ -55,16 +55,13 @@ def test_views_are_those_encoders_side_by_side(folder):
 def test_a_cosine_is_the_weighted_mean_of_those_of_the_views(folder):
     encoder = ViewsEncoder(folder, views=VIEWS)
     rows = encoder.encode(TEXTS)
-    text = "views:maps=[whitening:shrinkage=0.5|centering|whitening-4]:weights=1|0.5|2"
+    maps = ("whitening:shrinkage=0.5", "centering", "nulling-1+whitening-4")
+    text = f"views:maps=[{'|'.join(maps)}]:weights=1|0.5|2"
     mapped = make_map(text).fit_transform(rows)
     assert mapped.shape == (len(TEXTS), 16 + 16 + 4)
     blocks = [
         make_map(each).fit_transform(block)
-        for each, block in zip(
-            ("whitening:shrinkage=0.5", "centering", "whitening-4"),
-            np.split(rows, 3, axis=1),
-            strict=True,
-        )
+        for each, block in zip(maps, np.split(rows, 3, axis=1), strict=True)
     ]
     weights = (1, 0.25, 4)
     expected = sum(
@@ -78,7 +75,7 @@ def test_a_cosine_is_the_weighted_mean_of_those_of_the_views(folder):
 
 def test_a_model_of_views_is_saved_truncated_and_compared(folder, tmp_path, capsys):
     encoder = ViewsEncoder(folder, views=VIEWS)
-    text = "views:maps=[whitening:shrinkage=0.5|raw|raw]+whitening-8:shrinkage=0.1"
+    text = "views:maps=[nulling-1+whitening:shrinkage=0.5|raw|raw]+whitening-8:shrinkage=0.1"
     model = Model(encoder, make_map(text).fit(encoder.encode(TEXTS)))
     model.save(tmp_path / "model")
     expected = model.encode(SENTENCES)
@@ -99,6 +96,28 @@ def test_a_model_of_views_is_saved_truncated_and_compared(folder, tmp_path, caps
     views = "[{layers: last, pooling: last_token}, {layers: 1}]"
     main([*words.split(), "--encoder.views", views, "--methods", f"raw,{method}"])
     assert method in capsys.readouterr().out
+
+
+def test_views_are_fitted_and_encoded_by_the_command_line(
+    folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
+    method = "views:maps=[centering+whitening-4|raw]"
+    views = "[{layers: last, pooling: last_token, template: prompteol}, {layers: 1}]"
+    options = f"--encoder.path {folder} --corpus {tmp_path}/texts.txt --tasks SAMPLE"
+    run = str(tmp_path / "run")
+    main(
+        [
+            *("fit", "--method", method, "--encoder.views", views),
+            *(*options.split(), "--run_dir", run, "--quiet"),
+        ]
+    )
+    output = tmp_path / "vectors.npy"
+    texts = str(tmp_path / "texts.txt")
+    main(["encode", "--model", run, "--input", texts, "--output", str(output)])
+    vectors = np.load(output)
+    assert vectors.shape == (len(TEXTS), 4 + 16)
+    np.testing.assert_allclose(vectors, Model.load(run).encode(TEXTS), atol=TOLERANCE)
 
 
 @pytest.mark.parametrize(

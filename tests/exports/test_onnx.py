@@ -44,7 +44,9 @@ def test_views_of_a_template(template, tmp_path):
         {"layers": 1, "pooling": "zipf", "template": template},
     ]
     encoder = ViewsEncoder(str(tmp_path / "llama"), views=views)
-    name = "views:maps=[whitening-4:shrinkage=0.5|centering]:weights=[1|0.5]+raw"
+    name = (
+        "views:maps=[nulling-1+whitening-4:shrinkage=0.5|centering]:weights=[1|0.5]+raw"
+    )
     fitted = fit_map(name, encoder.encode(TEXTS))
     check(Model(encoder, fitted), tmp_path)
     check(Model(encoder.views[1]), tmp_path)
