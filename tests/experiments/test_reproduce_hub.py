@@ -111,7 +111,7 @@ def test_the_command_of_the_documents(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     main([*shlex.split(COMMAND)[1:], "--quiet"])
     printed = capsys.readouterr().out
-    *blocks, hint = printed.strip().split("\n\n")
+    _summary, *blocks, hint = printed.strip().split("\n\n")
     assert hint.startswith("nothing was written; --output")
     tables = dict(block.split("\n", 1) for block in blocks)
     rows = published().query("source in ['li2020', 'su2021']").set_index("id")
