@@ -82,6 +82,7 @@ VALUES: dict[str, Any] = {
     "model.schedule": "constant",
     "model.warmup": "0.5",
     "model.dropout": "0.3",
+    "model.frozen_layers": "1",
     "model.mask_fraction": "0.5",
     "data.held_out": "0.3",
     "data.batch_size": "7",

@@ -80,7 +80,7 @@ def add_exits(network: nn.Module, compute: Callable[[], Any]) -> None:
     """
     config: Any = network.config
     count = config.num_hidden_layers
-    lists = _lists(network, count)
+    lists = find_blocks(network, count)
     if len(lists) != 1 or has_exits(network):
         return
     handles = [
@@ -99,12 +99,12 @@ def add_exits(network: nn.Module, compute: Callable[[], Any]) -> None:
 def has_exits(network: nn.Module) -> bool:
     """Whether :func:`add_exits` has found the blocks of a network, each the next of a stack."""
     config: Any = network.config
-    lists = _lists(network, config.num_hidden_layers)
+    lists = find_blocks(network, config.num_hidden_layers)
     return any(_Exit(0) in blocks[0]._forward_pre_hooks.values() for blocks in lists)
 
 
-def _lists(network: nn.Module, count: int) -> list[nn.ModuleList]:
-    """Lists of so many modules in a network."""
+def find_blocks(network: nn.Module, count: int) -> list[nn.ModuleList]:
+    """Lists of so many modules in a network: one, that of its blocks, in most networks."""
     return [
         module
         for module in network.modules()

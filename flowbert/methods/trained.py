@@ -10,11 +10,13 @@ from torch.utils.checkpoint import checkpoint as checkpointed
 
 from flowbert.encoders import SentenceEncoder, check_same_encoder
 from flowbert.encoders.backbone import Backbone
+from flowbert.encoders.depth import find_blocks
 from flowbert.encoders.settings import DROPOUT_RATES
 from flowbert.errors import UserError, warn
 from flowbert.methods.examples import Examples
 from flowbert.methods.masking import predictor_above
 from flowbert.methods.text import TextBatch, TextDataModule
+from flowbert.numbers import is_count
 from flowbert.training.base import TrainingModule
 
 TOKEN_WEIGHTS_RATE = 10
@@ -30,6 +32,8 @@ class TrainedModule(TrainingModule):
     Args:
         encoder: The encoder to train, with ``frozen=False``, in float32.
         dropout: Rate of all its dropout layers; None for their own.
+        frozen_layers: Number of lower blocks that are not trained; if there are any, only the
+            blocks above them are.
         learning_rate: Peak learning rate of AdamW.
         weight_decay: Decoupled weight decay, not of biases and layer norms.
         schedule: ``constant``, ``linear`` or ``cosine``.
@@ -56,6 +60,7 @@ class TrainedModule(TrainingModule):
         encoder: SentenceEncoder,
         *,
         dropout: float | None = None,
+        frozen_layers: int = 0,
         learning_rate: float = 2e-5,
         weight_decay: float = 0.01,
         schedule: str = "linear",
@@ -73,6 +78,8 @@ class TrainedModule(TrainingModule):
             )
         if dropout is not None:
             set_dropout(encoder, dropout)
+        if frozen_layers:
+            _freeze_lower_blocks(encoder.backbone, frozen_layers)
         if encoder.log_token_factors is not None and not self.pools:
             encoder.log_token_factors.requires_grad_(False)
         self.encoder = encoder.train()
@@ -231,6 +238,21 @@ def with_network(
         frozen=False,
         token_weights=encoder.token_weights,
     )
+
+
+def _freeze_lower_blocks(backbone: Backbone, count: int) -> None:
+    """Train the blocks above the first ``count`` alone.
+
+    Raises:
+        UserError: If the network has no such blocks.
+    """
+    found = find_blocks(backbone.network, backbone.num_layers)
+    if len(found) != 1 or not is_count(count, 1, backbone.num_layers - 1):
+        most = backbone.num_layers - 1 if len(found) == 1 else 0
+        expected = f"a whole number from 0 to {most}"
+        raise UserError(argument="frozen_layers", received=count, expected=expected)
+    backbone.requires_grad_(False)
+    found[0][count:].requires_grad_(True)
 
 
 def dropout_rates(encoder: SentenceEncoder) -> list[float]:

@@ -98,9 +98,7 @@ def test_a_model_of_views_is_saved_truncated_and_compared(folder, tmp_path, caps
     assert method in capsys.readouterr().out
 
 
-def test_views_are_fitted_and_encoded_by_the_command_line(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_views_are_fitted_and_encoded_by_the_command_line(folder, tmp_path):
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
     method = "views:maps=[centering+whitening-4|raw]"
     views = "[{layers: last, pooling: last_token, template: prompteol}, {layers: 1}]"
