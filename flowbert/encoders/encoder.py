@@ -46,6 +46,7 @@ from flowbert.encoders.template import (
     SLOT,
     Template,
     name_template,
+    pooling_of,
     prompt_of,
     resolve_template,
 )
@@ -82,7 +83,8 @@ class SentenceEncoder(nn.Module):
             too), ``builtin-sample``, or a loaded backbone.
         revision: Commit, branch or tag on the hub.
         layers: Layers to average: a name or numbers, see :func:`resolve_layers`.
-        pooling: See :class:`~flowbert.encoders.pooling.Pooling`.
+        pooling: See :class:`~flowbert.encoders.pooling.Pooling`. With a published template None is
+            the pooling of its paper: ``last_token``, with ``echo`` the mean.
         max_length: Tokens after which a sentence is cut, special ones included; 0 for as many as
             the network can read.
         dtype: Precision of the computation: ``float32``, ``float16`` or ``bfloat16``.
@@ -140,6 +142,7 @@ class SentenceEncoder(nn.Module):
     ) -> None:
         super().__init__()
         settings = FolderSettings()
+        usual = pooling_of(template)
         if isinstance(path, Backbone):
             if revision is not None or dtype != "float32":
                 raise ValueError("revision, dtype: expected none for a loaded backbone")
@@ -150,7 +153,7 @@ class SentenceEncoder(nn.Module):
             settings.check_supported(str(path))
             files = files.below(settings.subfolder)
             pooler = isinstance(
-                make_pooling(pooling or settings.pooling), NetworkPooling
+                make_pooling(pooling or usual or settings.pooling), NetworkPooling
             )
             self.backbone = Backbone.load(
                 str(path), files, dtype, pooler, settings.lowercase
@@ -171,7 +174,7 @@ class SentenceEncoder(nn.Module):
             self.wrapping = Template.make(self.template, self.backbone.tokenizer)
             self.wrapping.room(self.max_length)
         self.by_layer = by_layer
-        self.pooling = make_pooling(pooling or settings.pooling)
+        self.pooling = make_pooling(pooling or usual or settings.pooling)
         saved = self.backbone.settings
         if token_weights is None and _same_weights(str(self.pooling), saved.pooling):
             token_weights = saved.token_weights
@@ -224,6 +227,7 @@ class SentenceEncoder(nn.Module):
         """
         if (layers, pooling, template, skip_first) == (None, None, None, None):
             skip_first = self.skip_first
+        pooling = pooling or pooling_of(template)
         kept = pooling is None or _same_weights(pooling, str(self.pooling))
         changed: dict[str, Any] = {
             "layers": layers,

@@ -41,7 +41,8 @@ class EncoderOptions:
         layers: ``last``, ``last2``, ``first_last``, ``embedding_last``, or indices of the hidden
             states to average, such as ``1,12``. ``compare`` also accepts ``singles``, ``pairs`` and
             ``triples``, all sets of that size.
-        pooling: Pooling over tokens, such as ``mean`` or ``zipf:cls=16``.
+        pooling: Pooling over tokens, such as ``mean`` or ``zipf:cls=16``. None for that of the
+            folder or of a published template, else ``mean``.
         max_length: Tokens after which a sentence is truncated; 0 for the limit of the network.
         dtype: ``float32``, ``float16`` or ``bfloat16``.
         template: Text around every sentence, with ``{}`` in its place, or ``prompteol``,

@@ -56,6 +56,19 @@ def resolve_template(text: str) -> str:
     return found
 
 
+def pooling_of(template: str | None) -> str | None:
+    """Pooling that a published template was proposed with; None for others and without one.
+
+    Example:
+        >>> pooling_of("prompteol"), pooling_of("echo"), pooling_of("query: {}")
+        ('last_token', 'mean', None)
+    """
+    name = name_template(template or "")
+    if name not in TEMPLATES:
+        return None
+    return "mean" if name == "echo" else "last_token"
+
+
 def prompt_of(template: str) -> str:
     """Text before every sentence of a template that ends in its only slot; empty for others.
 

@@ -109,6 +109,17 @@ def test_mistakes(template, message):
     refused(f"^template: .*{message}", encoder_of, "llama", template=template)
 
 
+def test_a_published_template_has_a_pooling():
+    usual = encoder_of("llama")
+    expected = dict.fromkeys(TEMPLATES, "last_token") | {"echo": "mean", AROUND: "mean"}
+    for template, pooling in expected.items():
+        made = encoder_of("llama", template=template), usual.variant(template=template)
+        assert [str(encoder.pooling) for encoder in made] == [pooling, pooling]
+    explicit = encoder_of("llama", template="prompteol", pooling="max")
+    assert str(explicit.pooling) == "max"
+    assert str(explicit.variant(layers=1).pooling) == "max"
+
+
 def byte_tokenizer():
     """Bytes with merges of a letter and the space before it, as GPT-2's."""
     letters = sorted(ByteLevel.alphabet())
