@@ -58,7 +58,7 @@ def write_until_killed(write, path, count):
         left[0] -= 1
         return replace(*given)
 
-    os.replace = limited
+    os.replace = limited  # type: ignore[assignment]
     write(path)
 
 
