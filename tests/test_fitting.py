@@ -289,7 +289,7 @@ MISTAKES = [
     ({"trainer": {"accelerator": "tpuu"}}, "^trainer.accelerator: received 'tpuu'"),
     ({"trainer": {"max_epoch": 3}}, "^trainer.max_epoch: .* mean 'max_epochs'"),
     ({"trainer": {"precision": 17}}, "^trainer.precision: received 17; .*bf16-mixed"),
-    ({"trainer": {"max_steps": -5}}, "^trainer.max_steps: received -5; .* at least -1"),
+    ({"trainer": {"max_steps": -5}}, "^trainer.max_steps: received -5; .* or -1"),
     ({"trainer": {"gradient_clip_val": -1}}, "^trainer.gradient_clip_val: received -1"),
     ({"trainer": {"default_root_dir": "x"}}, "^trainer.default_root_dir: received 'x'"),
     ({"method": "sbert", "nli": "none.tsv"}, "none.tsv"),

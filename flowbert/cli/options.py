@@ -83,15 +83,15 @@ _IMPORT = Parameter(
     "import",
     (str,),
     "",
-    "Modules to import, separated by commas: those that define your classes in a saved model, "
-    "checkpoint or results file. Opening a file never imports code.",
+    "Modules to import, separated by commas: those that define your classes. Opening a file never "
+    "imports code.",
 )
 _THREADS = Parameter(
     "threads",
     (int, NoneType),
     None,
-    "Number of threads for all work. By default OMP_NUM_THREADS; if that is unset, it depends on "
-    "the size of the work, at most the processors of the container.",
+    "Number of threads. By default OMP_NUM_THREADS, otherwise by the size of the work, at most the "
+    "processors of the container.",
 )
 
 

@@ -43,7 +43,7 @@ class EncoderOptions:
             ``triples``, all sets of that size.
         pooling: Pooling over tokens, such as ``mean`` or ``zipf:cls=16``. None for that of the
             folder or of a published template, else ``mean``.
-        max_length: Tokens after which a sentence is truncated; 0 for the limit of the network.
+        max_length: Tokens after which a sentence is cut; 0 for the limit of the network.
         dtype: ``float32``, ``float16`` or ``bfloat16``.
         template: Text around every sentence, with ``{}`` in its place, or ``prompteol``,
             ``pretended-cot``, ``knowledge``, ``echo``.

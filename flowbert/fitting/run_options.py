@@ -38,9 +38,8 @@ class FitOptions:
             fitted in closed form, such as ``whitening:shrinkage=0.3``.
         encoder: The encoder, or its path.
         corpus: Sentences to fit on: ``target`` (the default: all sentences of the first task,
-            without labels, called ``STSB sentences`` in results), ``train_only``, ``nli``,
-            ``builtin-sample``, files or ``hub:NAME``; in Python also sentences in memory, see
-            :func:`flowbert.data.corpus.load_corpus`.
+            without labels), ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``; in
+            Python also sentences in memory, see :func:`flowbert.data.corpus.load_corpus`.
         nli: NLI pairs: ``hub`` (the default), ``builtin-sample``, or files.
         column: Column of the sentences, or of the vectors, in table files.
         max_sentences: Fit on a random subset of this many sentences or examples.
@@ -56,7 +55,7 @@ class FitOptions:
         uniformity_limit: Largest number of sentences for the uniformity.
         bootstrap: Resamples of the confidence intervals; 0 for none.
         bootstrap_seed: Seed of the resamples.
-        baseline: Closed-form map to compare a flow with; ``none`` for no baseline.
+        baseline: Closed-form map to compare a flow with, or ``none``.
         model: Hyper-parameters of the module.
         data: Options of the data module, and of the examples of methods that train the encoder.
         checkpoint: Options of :func:`flowbert.training.checkpoint_callbacks`.

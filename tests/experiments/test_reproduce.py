@@ -210,7 +210,7 @@ def test_another_encoder_makes_scores_context(run, minilm):
     inside = own["published"].between(own["low"], own["high"])
     assert own["inside"].to_list() == inside.to_list()
     _, *tables = reproduction_text(lines).split("\n\n")
-    assert [table.count("difference") for table in tables] == [0, 1]
+    assert sum(table.count("difference") for table in tables) == 1
 
 
 def write_config(folder, **changed):

@@ -281,8 +281,7 @@ def test_saved_encoder_gives_the_embeddings(head, pooling, tmp_path):
     if head == "mlp":
         raw = torch.tanh(module.head[0](raw)).detach()
     assert_close(embeddings, raw)
-    for _ in range(2):  # the second replaces the first
-        module.trained_encoder().save(tmp_path / "encoder")
+    module.trained_encoder().save(tmp_path / "encoder")
     again = SentenceEncoder(tmp_path / "encoder")
     np.testing.assert_allclose(again.encode(SENTENCES), embeddings, atol=1e-6)
     described = encoder.describe() | {"path": again.path}
