@@ -475,7 +475,7 @@ def _find(path: str) -> tuple[Path | None, dict[str, Any]]:
     if folder is not None:
         encoder = {"path": str(folder.parent), "revision": None}
     elif os.path.isdir(user_path(path)):
-        _check_not_runs(path)
+        _refuse_parent(path)
     elif not os.path.exists(user_path(path)):
         files = locate(path, argument="model")
         folder = model_folder(files.folder)
@@ -505,21 +505,21 @@ def find_model(path: str | Path) -> Path:
     """
     folder = model_folder(path)
     if folder is None:
-        _check_not_runs(str(path))
+        _refuse_parent(str(path))
         raise UserError(
             f"received {path}; expected the folder of a finished fit", argument="model"
         )
     return folder
 
 
-def _check_not_runs(path: str) -> None:
+def _refuse_parent(path: str) -> None:
     """Raise a UserError for a folder that holds runs or models."""
     folder = user_path(path)
-    runs = folders_with(folder, f"model/{MODEL_FILE}")
-    runs = runs or folders_with(folder, MODEL_FILE)
-    if runs:
+    found = folders_with(folder, f"model/{MODEL_FILE}")
+    found = found or folders_with(folder, MODEL_FILE)
+    if found:
         raise UserError(
-            argument="model", received=path, expected=f"one of {', '.join(runs)}"
+            argument="model", received=path, expected=f"one of {', '.join(found)}"
         )
 
 

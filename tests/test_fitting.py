@@ -1,4 +1,4 @@
-"""Runs: prepare_run, trained, compared with their baselines, saved, and resumed."""
+"""Runs: prepared, trained, compared with their baselines, saved, and resumed."""
 
 import json
 import os
@@ -11,10 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from numpy.testing import assert_array_equal
 from pytorch_lightning import Callback
 
 from equivalence.ways import Interrupt, write_task
 from experiments.small import write_pairs
+from flowbert.cli import main
 from flowbert.data.corpus import load_corpus
 from flowbert.data.sample import sample_corpus
 from flowbert.encoders import EncoderOptions, SentenceEncoder
@@ -289,7 +291,7 @@ MISTAKES = [
     ({"trainer": {"accelerator": "tpuu"}}, "^trainer.accelerator: received 'tpuu'"),
     ({"trainer": {"max_epoch": 3}}, "^trainer.max_epoch: .* mean 'max_epochs'"),
     ({"trainer": {"precision": 17}}, "^trainer.precision: received 17; .*bf16-mixed"),
-    ({"trainer": {"max_steps": -5}}, "^trainer.max_steps: received -5; .* or -1"),
+    ({"trainer": {"max_steps": -5}}, "^trainer.max_steps: received -5; .* at least -1"),
     ({"trainer": {"gradient_clip_val": -1}}, "^trainer.gradient_clip_val: received -1"),
     ({"trainer": {"default_root_dir": "x"}}, "^trainer.default_root_dir: received 'x'"),
     ({"method": "sbert", "nli": "none.tsv"}, "none.tsv"),
@@ -412,3 +414,16 @@ def test_closed_form_needs_no_trainer(pairs, tmp_path):
         pytest.raises(UserError, match=r"method: whitening: .* N=20"),
     ):
         fit("whitening", max_sentences=20, run_dir=tmp_path)
+
+
+@pytest.mark.parametrize("method", ["flow", "simcse"])
+def test_a_run_that_was_interrupted_after_its_model_resumes(method, tmp_path):
+    run = tmp_path / "run"
+    words = f"fit --method {method} --corpus builtin-sample --max_sentences 64 --quiet"
+    words += f" --bootstrap 0 --trainer.max_steps 1 --run_dir {run}"
+    main(words.split())
+    expected = Model.load(run).encode(["a dog runs"])
+    (run / "results.json").unlink()
+    main(["fit", "--resume", str(run), "--quiet"])
+    assert (run / "results.json").is_file()
+    assert_array_equal(Model.load(run).encode(["a dog runs"]), expected)

@@ -1,6 +1,8 @@
 """Tables of texts for the terminal and the page."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -80,3 +82,18 @@ def in_order(values: pd.Series, columns: list[str]) -> pd.DataFrame:
         index=values.index.droplevel(columns).unique(),
         columns=values.index.droplevel(rows).unique(),
     )
+
+
+def short_names(paths: Iterable[str]) -> dict[str, str]:
+    """The last part of each path, or as many parts as distinguish all of them.
+
+    Example:
+        >>> short_names(["runs/a/model", "runs/b/model"])
+        {'runs/a/model': 'a/model', 'runs/b/model': 'b/model'}
+    """
+    names = {path: path for path in paths}
+    for depth in range(1, 20):
+        short = {path: "/".join(Path(path).parts[-depth:]) for path in names}
+        if len(set(short.values())) == len(short):
+            return short
+    return names

@@ -192,6 +192,22 @@ def find(backbone: Any) -> Findings | None:
     return findings
 
 
+def is_causal(backbone: Any) -> bool:
+    """Whether a network is a decoder: hidden states of tokens depend on none behind them.
+
+    Args:
+        backbone: A :class:`~flowbert.encoders.backbone.Backbone`.
+    """
+    with backbone.evaluating():
+        findings = find(backbone)
+        if findings is None:
+            return False
+        first = {name: x[1, :3].tolist() for name, x in findings.features.items()}
+        states = _states(backbone, [first])
+    expected = torch.stack([state[1:, :3] for state in findings.states])
+    return not differ(states, [expected], tolerance_of(backbone))
+
+
 def first_is_sink(backbone: Any, layers: Sequence[int]) -> bool:
     """Whether the first token of a sentence is an attention sink in an average of layers.
 

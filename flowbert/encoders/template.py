@@ -202,6 +202,7 @@ class Template(NamedTuple):
         return make(
             tokenizer_object=backend,
             model_max_length=tokenizer.model_max_length,
+            model_input_names=["input_ids", "attention_mask"],  # GPT-2 adds token types
             **tokenizer.special_tokens_map,
         )
 

@@ -13,7 +13,7 @@ from flowbert.data.hub import hub_name
 from flowbert.encoders import Encoder, EncoderOptions, SentenceEncoder, open_encoder
 from flowbert.encoders.layers import name_layers, resolve_layers
 from flowbert.encoders.pooling import POOLINGS, LearnedWeightsPooling
-from flowbert.encoders.prefix import reads_prefixes
+from flowbert.encoders.sanity import is_causal
 from flowbert.encoders.sentence_transformer import SentenceTransformerEncoder
 from flowbert.encoders.source import locate, read_settings
 from flowbert.encoders.template import TEMPLATES, name_template
@@ -43,8 +43,8 @@ _OF_LEARNED_WEIGHTS = (
 )
 _OF_DECODERS = (
     "This network is a decoder: a token reads those before it alone. A template that asks for one "
-    "word makes the last token a vector of the sentence. The setting is the best for two decoders, "
-    "of 135 and 270 million parameters."
+    "word makes the last token a vector of the sentence. The setting is the best of those "
+    "measured on two decoders, of 135 and 270 million parameters."
 )
 _USE_TEXT = "{reason}\n\nUse {method}, layers {layers}, pooling {pooling}{template}."
 _RAW_TEXT = """
@@ -187,7 +187,7 @@ def advise_encoder(
         return _use(_BY_SENTENCE_TRANSFORMERS, layers, settings.pooling, "raw")
     if POOLINGS.parse(settings.pooling)[0] is LearnedWeightsPooling:
         return _use(_OF_LEARNED_WEIGHTS, layers, settings.pooling, RECIPE_METHOD)
-    if reads_prefixes(encoder.backbone):
+    if is_causal(encoder.backbone):
         template = name_template(encoder.template or TEMPLATES[DECODER_TEMPLATE])
         return _use(_OF_DECODERS, "last", "last_token", DECODER_METHOD, template)
     informative = cls_is_informative(encoder, sentences, cache)

@@ -1,13 +1,13 @@
 """Columns of results, their bootstrap intervals, averages over tasks, differences, verdicts."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from flowbert.analysis.table import short_names
 from flowbert.arrays import Floats
 from flowbert.experiments.estimates import Comparison, Estimates, concatenate
 from flowbert.experiments.plan import ADVISED
@@ -52,21 +52,6 @@ def main_aggregation(frame: pd.DataFrame, metric: str = "spearman") -> str:
     tasks = frame[frame["metric"] == metric]
     weighted = tasks[tasks["aggregation"] == "wmean"]
     return "wmean" if set(tasks["task"]) == set(weighted["task"]) else "all"
-
-
-def short_names(paths: Iterable[str]) -> dict[str, str]:
-    """The last part of each path, or as many parts as distinguish all of them.
-
-    Example:
-        >>> short_names(["runs/a/model", "runs/b/model"])
-        {'runs/a/model': 'a/model', 'runs/b/model': 'b/model'}
-    """
-    names = {path: path for path in paths}
-    for depth in range(1, 20):
-        short = {path: "/".join(Path(path).parts[-depth:]) for path in names}
-        if len(set(short.values())) == len(short):
-            return short
-    return names
 
 
 Items = Mapping[Task, Mapping[str, Floats]]

@@ -90,7 +90,7 @@ def save(run: Run, candidates: Sequence[Candidate]) -> None:
     models = [Model(run.encoder)]
     models += [Model(run.encoder, candidate.map) for candidate in candidates]
     with digests_reused():
-        for model in reversed(models):  # what was trained first, which encode takes
+        for model in reversed(models):  # the trained map, which encode takes, is first
             model.scale = Scale.of(model.transform(sample))
             mapped = model.transform(drawn)
             with suppress(UserError):  # all rows are equal

@@ -84,7 +84,9 @@ class MLMModule(TrainedModule):
             )
         if head_only:
             check_unused(
-                "method mlm with head_only", cosreg_weight=cosreg_weight or None
+                "method mlm with head_only",
+                cosreg_weight=cosreg_weight or None,
+                frozen_layers=self.hparams["frozen_layers"] or None,
             )
             encoder.requires_grad_(False)
         ids = _continuing_ids(encoder) if whole_words else None

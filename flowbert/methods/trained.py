@@ -246,13 +246,13 @@ def _freeze_lower_blocks(backbone: Backbone, count: int) -> None:
     Raises:
         UserError: If the network has no such blocks.
     """
-    found = find_blocks(backbone.network, backbone.num_layers)
-    if len(found) != 1 or not is_count(count, 1, backbone.num_layers - 1):
-        most = backbone.num_layers - 1 if len(found) == 1 else 0
+    lists = find_blocks(backbone.network, backbone.num_layers)
+    most = backbone.num_layers - 1 if len(lists) == 1 else 0
+    if not is_count(count, 1, most):
         expected = f"a whole number from 0 to {most}"
         raise UserError(argument="frozen_layers", received=count, expected=expected)
     backbone.requires_grad_(False)
-    found[0][count:].requires_grad_(True)
+    lists[0][count:].requires_grad_(True)
 
 
 def dropout_rates(encoder: SentenceEncoder) -> list[float]:

@@ -14,8 +14,8 @@ from flowbert import __version__
 from flowbert.analysis import Analysis, Plot, Table
 from flowbert.analysis.drawing import save_picture
 from flowbert.analysis.measure import measure_of
+from flowbert.analysis.table import short_names
 from flowbert.errors import UserError
-from flowbert.experiments.intervals import short_names
 from flowbert.io import write_atomically
 from flowbert.reports.content import PageContent, attempt, join_contents, read_content
 from flowbert.reports.plots import CONTENT_PLOTS

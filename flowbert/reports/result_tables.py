@@ -11,9 +11,9 @@ import pandas as pd
 
 from flowbert.analysis import Analysis
 from flowbert.analysis.measure import measure_of
-from flowbert.analysis.table import Table, make_table
+from flowbert.analysis.table import Table, make_table, short_names
 from flowbert.data.sts import SAMPLE_TASK
-from flowbert.experiments.intervals import main_aggregation, short_names
+from flowbert.experiments.intervals import main_aggregation
 from flowbert.experiments.results import Results
 from flowbert.tasks import AGGREGATIONS
 

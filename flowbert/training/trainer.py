@@ -20,7 +20,7 @@ from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.accelerators import CPUAccelerator
 
 from flowbert.errors import UserError, choices
-from flowbert.numbers import is_number
+from flowbert.numbers import is_count, is_number
 from flowbert.quota import available_processors
 
 # Each with the reason why it is harmless here.
@@ -43,13 +43,16 @@ _NODE_RANKS = {"NODE_RANK", "GROUP_RANK"}
 _LOWEST = {
     "accumulate_grad_batches": 1,
     "check_val_every_n_epoch": 1,
-    "gradient_clip_val": 0,
     "log_every_n_steps": 0,
+    "max_epochs": -1,
+    "max_steps": -1,
     "min_epochs": 0,
     "min_steps": 0,
+    "num_nodes": 1,
     "num_sanity_val_steps": -1,
+    "reload_dataloaders_every_n_epochs": 0,
 }
-"""Lowest values of options that the Trainer does not check."""
+"""Options of a Trainer that are whole numbers, and the lowest of each."""
 
 
 def make_trainer(
@@ -127,12 +130,17 @@ def check_processes(trainer: Trainer, group: str = "") -> None:
 
 def _check_option(name: str, value: Any) -> None:
     """Check what Lightning does not."""
-    expected = "a whole number of batches, or a share of an epoch above 0"
-    refused = name == "val_check_interval" and value == 0
-    if name in _LOWEST and value is not None:
-        expected = f"a number of at least {_LOWEST[name]}"
-        refused = not is_number(value, _LOWEST[name], math.inf)
-    if refused:
+    if value is None:
+        return
+    expected = None
+    if name in _LOWEST:
+        if not is_count(value, _LOWEST[name], math.inf):
+            expected = f"a whole number of at least {_LOWEST[name]}"
+    elif name == "gradient_clip_val" and not is_number(value, 0, math.inf):
+        expected = "a number of at least 0"
+    elif name == "val_check_interval" and is_number(value, -math.inf, 0):
+        expected = "a whole number of batches, or a share of an epoch above 0"
+    if expected is not None:
         raise UserError(argument=f"trainer.{name}", received=value, expected=expected)
 
 

@@ -130,7 +130,9 @@ def states_of(folder, sentence):
     features = tokenizer([sentence], return_tensors="pt", return_token_type_ids=False)
     with torch.no_grad():
         output = model(**features, output_hidden_states=True)
-    return [state[0].numpy() for state in output.hidden_states]
+    # ModernBERT of transformers 4.51 lists the last one before its norm.
+    states = (*output.hidden_states[:-1], output.last_hidden_state)
+    return [state[0].numpy() for state in states]
 
 
 def add_modules(folder, *modules, **transformer):
