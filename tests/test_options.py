@@ -97,7 +97,7 @@ VALUES: dict[str, Any] = {
     "trainer.max_time": "00:00:00:00",
     "trainer.limit_train_batches": "1",
     "trainer.limit_val_batches": "0",
-    "trainer.overfit_batches": "!1",
+    "trainer.overfit_batches": "1",
     "trainer.check_val_every_n_epoch": "2",
     "trainer.log_every_n_steps": "1",
     "trainer.enable_checkpointing": "!false",
