@@ -112,7 +112,7 @@ class Model:
 
         Args:
             sentences: One sentence or several.
-            batch_size: Sentences that are encoded at once; None for 4096.
+            batch_size: Sentences that are encoded at once; None for 16384.
             show_progress_bar: Show a bar.
             convert_to_tensor: Return a tensor on the encoder's device.
             normalize_embeddings: Scale vectors to length 1.

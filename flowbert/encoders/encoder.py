@@ -98,7 +98,7 @@ class SentenceEncoder(nn.Module):
         count_over: Sentences whose tokens ``idf`` and ``sif`` count, if no weights are saved.
         token_weights: Saved :attr:`token_weights`.
         by_layer: Cache the vectors of each layer and average them where they are read, so that they
-            serve all sets of layers.
+            serve all sets of layers; not with a pooling that is not linear.
 
     Attributes:
         backbone: Network and tokenizer, shared by all variants.
@@ -173,8 +173,8 @@ class SentenceEncoder(nn.Module):
         if self.template and not self.prompt:
             self.wrapping = Template.make(self.template, self.backbone.tokenizer)
             self.wrapping.room(self.max_length)
-        self.by_layer = by_layer
         self.pooling = make_pooling(pooling or usual or settings.pooling)
+        self.by_layer = by_layer and self.pooling.linear
         saved = self.backbone.settings
         if token_weights is None and _same_weights(str(self.pooling), saved.pooling):
             token_weights = saved.token_weights
@@ -183,7 +183,8 @@ class SentenceEncoder(nn.Module):
             skip_first = settings.skip_first
         if skip_first is None:
             skip_first = self._has_sink()
-        self.skip_first = skip_first
+        # A template, of which nothing is pooled, is in front of the sentence.
+        self.skip_first = skip_first and self._pools_first()
         self._check_pooler()
         self.pooling.bind(
             self.backbone.tokenizer,
@@ -270,10 +271,13 @@ class SentenceEncoder(nn.Module):
         }
         return SentenceEncoder(backbone, **own | changed)
 
+    def _pools_first(self) -> bool:
+        """Whether the pooling is over tokens of which the first is one."""
+        return self.pooling.over_tokens and self.wrapping is None
+
     def _has_sink(self) -> bool:
         """Whether the pooling would read an attention sink as the first token."""
-        over_tokens = self.pooling.over_tokens and self.wrapping is None
-        if not over_tokens or self.backbone.tokenizer.cls_token_id is not None:
+        if not self._pools_first() or self.backbone.tokenizer.cls_token_id is not None:
             return False
         with self.backbone.evaluating():
             return first_is_sink(self.backbone, self.layers)
@@ -608,7 +612,7 @@ class SentenceEncoder(nn.Module):
             "max_length": self.max_length,
             "dtype": str(self.backbone.dtype).removeprefix("torch."),
             "template": self.template,
-            **({"skip_first": True} if self.skip_first else {}),
+            "skip_first": self.skip_first,
         }
 
     def columns(self) -> dict[str, str]:
@@ -628,6 +632,8 @@ class SentenceEncoder(nn.Module):
         """
         described = self.describe()
         del described["path"], described["revision"]
+        if not self.skip_first:
+            del described["skip_first"]
         weights = self.token_weights
         return {
             **self.backbone.digests,

@@ -81,8 +81,7 @@ class ViewsEncoder(nn.Module):
             "path": self.path,
             "revision": described[0]["revision"],
             "views": [
-                {name: view[name] for name in _VIEW_OPTIONS if name in view}
-                for view in described
+                {name: view[name] for name in _VIEW_OPTIONS} for view in described
             ],
             "max_length": described[0]["max_length"],
             "dtype": described[0]["dtype"],
