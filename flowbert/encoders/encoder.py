@@ -353,7 +353,9 @@ class SentenceEncoder(nn.Module):
         backbone = self.backbone.with_tokenizer(
             self.wrapping.add_to(self.backbone.tokenizer)
         )
-        return self._with(backbone, template="", skip_first=False)
+        # A tokenizer counts a repeated sentence once.
+        length = self.wrapping.fixed + self._room()
+        return self._with(backbone, template="", skip_first=False, max_length=length)
 
     def without_upper_blocks(self) -> "SentenceEncoder":
         """The same vectors from a network without the blocks that they do not read.
@@ -381,8 +383,11 @@ class SentenceEncoder(nn.Module):
         for sentence, length in zip(sentences, lengths, strict=True):
             if length < self.max_length - 1:  # a repeated sentence may leave one token
                 continue
-            whole = self._tokenize([sentence], wrapping, truncation=False)
-            if len(whole["input_ids"][0]) > room:
+            whole, cut = (
+                self._tokenize([sentence], wrapping, truncation=cuts, max_length=room)
+                for cuts in (False, True)
+            )
+            if len(whole["input_ids"][0]) > len(cut["input_ids"][0]):
                 warnings.warn(
                     "sentences: some are longer than max_length and are truncated "
                     f"to {self.max_length} tokens",
