@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from flowbert.arrays import Floats
 from flowbert.encoders.backbone import Backbone, warn_of_bfloat16
-from flowbert.encoders.base import BLOCK_SENTENCES
+from flowbert.encoders.base import BLOCK_SENTENCES, check_list
 from flowbert.encoders.batches import (
     plan_batches,
     to_device,
@@ -523,8 +523,7 @@ class SentenceEncoder(nn.Module):
         Returns:
             For each variant shape ``(N, D)``, float32.
         """
-        if isinstance(sentences, str):
-            raise TypeError("sentences: received a string; expected a list of strings")
+        check_list(sentences)
         sentences = list(sentences)  # a Series is indexed by its labels
         backbone, device = self.backbone, self.device
         if device.type == "cpu" and backbone.dtype == torch.bfloat16:

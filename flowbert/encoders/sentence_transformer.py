@@ -11,6 +11,7 @@ from torch import nn
 
 from flowbert.arrays import Floats
 from flowbert.encoders.backbone import tokenizer_digest
+from flowbert.encoders.base import check_list
 from flowbert.encoders.settings import (
     module_state,
     note_captures,
@@ -68,6 +69,7 @@ class SentenceTransformerEncoder(nn.Module):
 
     def encode(self, sentences: Sequence[str]) -> Floats:
         """Embed N sentences: shape ``(N, D)``, float32."""
+        check_list(sentences)
         vectors = self.model.encode(list(sentences), show_progress_bar=False)
         return np.asarray(vectors, dtype=np.float32).reshape(len(sentences), -1)
 
