@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
 from flowbert.arrays import Floats
@@ -66,6 +67,11 @@ class SentenceTransformerEncoder(nn.Module):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]
         note_captures(self.model)
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the weights."""
+        return torch.device(self.model.device)
 
     def encode(self, sentences: Sequence[str]) -> Floats:
         """Embed N sentences: shape ``(N, D)``, float32."""

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
 from flowbert.arrays import Floats
@@ -61,6 +62,12 @@ class ViewsEncoder(nn.Module):
         self.views: Any = nn.ModuleList(variants)
         self.path = usual.path
         self.dim = sum(view.dim for view in variants)
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the weights."""
+        device: torch.device = self.views[0].device
+        return device
 
     def encode(self, sentences: Sequence[str]) -> Floats:
         """Embed N sentences: shape ``(N, V D)``, float32."""
