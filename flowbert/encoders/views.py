@@ -119,6 +119,10 @@ class ViewsEncoder(nn.Module):
 
 def _checked(view: Mapping[str, Any]) -> dict[str, Any]:
     """Options of a view."""
+    if not isinstance(view, Mapping):
+        raise UserError(
+            argument="views", received=view, expected="mappings, such as {layers: 1}"
+        )
     for name in view:
         if name not in _VIEW_OPTIONS:
             raise UserError(

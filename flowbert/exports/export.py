@@ -99,6 +99,11 @@ def export(
     own = trained = False
     if isinstance(model, Model):
         opened = model
+        for option, value in {"method": method, "encoder": encoder}.items():
+            if value is not None:
+                raise UserError(
+                    argument=option, received=value, expected="none with a Model"
+                )
     else:
         opened = Model.load(model, method, encoder=encoder)
         run = user_path(model)
