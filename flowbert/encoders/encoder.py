@@ -200,6 +200,7 @@ class SentenceEncoder(nn.Module):
                 warnings.warn(
                     f"encoder: {self.path} {NOT_LEARNED}", FlowbertWarning, stacklevel=2
                 )
+        saved.check_template(self.path, self.template)
         settings.check_use(self.path, self.describe(), frozen)
         if max(self.layers) < self.num_layers:
             self.backbone.add_exits()

@@ -181,6 +181,18 @@ class FolderSettings(NamedTuple):
                 argument="encoder",
             )
 
+    def check_template(self, path: str, template: str) -> None:
+        """Raise a UserError for a prompt whose tokens the folder leaves out of its pooling."""
+        expected = ""
+        try:
+            template.encode()
+        except UnicodeEncodeError:
+            expected = "valid text"
+        if prompt_of(template) and not self.pools_prompt:
+            expected = f"none, as {path} leaves it out of its pooling"
+        if expected:
+            raise UserError(argument="template", received=template, expected=expected)
+
     def check_use(self, path: str, used: dict[str, Any], frozen: bool) -> None:
         """Warn if an encoder is used in another way than its folder says.
 
@@ -188,22 +200,7 @@ class FolderSettings(NamedTuple):
             path: The encoder.
             used: Its description.
             frozen: Whether it stays as it is.
-
-        Raises:
-            UserError: If the folder leaves the tokens of a prompt out of its pooling.
         """
-        try:
-            used["template"].encode()
-        except UnicodeEncodeError as error:
-            raise UserError(
-                argument="template", received=used["template"], expected="valid text"
-            ) from error
-        if prompt_of(used["template"]) and not self.pools_prompt:
-            raise UserError(
-                argument="template",
-                received=used["template"],
-                expected=(f"none, as {path} leaves it out of its pooling"),
-            )
         reasons = []
         for name in ("layers", "pooling", "template") if self.trained else ():
             value = getattr(self, name)
