@@ -418,9 +418,9 @@ def test_closed_form_needs_no_trainer(pairs, tmp_path):
 
 @pytest.mark.parametrize("method", ["flow", "simcse"])
 def test_a_run_that_was_interrupted_after_its_model_resumes(method, tmp_path):
-    run = tmp_path / "run"
+    run, pairs = tmp_path / "run", write_pairs(tmp_path / "pairs.tsv")
     words = f"fit --method {method} --corpus builtin-sample --max_sentences 64 --quiet"
-    words += f" --bootstrap 0 --trainer.max_steps 1 --run_dir {run}"
+    words += f" --tasks {pairs} --bootstrap 0 --trainer.max_steps 1 --run_dir {run}"
     main(words.split())
     expected = Model.load(run).encode(["a dog runs"])
     (run / "results.json").unlink()
