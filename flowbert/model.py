@@ -112,7 +112,7 @@ class Model:
 
         Args:
             sentences: One sentence or several.
-            batch_size: Sentences that are encoded at once; None for 4096.
+            batch_size: Sentences that are encoded at once; None for 16384.
             show_progress_bar: Show a bar.
             convert_to_tensor: Return a tensor on the encoder's device.
             normalize_embeddings: Scale vectors to length 1.
@@ -321,9 +321,15 @@ class Model:
         """Write the map and which encoder it belongs to; maps of one encoder may share a folder.
 
         Raises:
-            UserError: If the folder holds a model of another encoder.
+            UserError: If the folder holds a model of another encoder, or the encoder is an object
+                of sentence-transformers, which is in no folder that is known.
         """
         folder = Path(folder)
+        if not getattr(self.encoder, "lasting", True):
+            raise UserError(
+                "received an object of sentence-transformers; expected its folder to save",
+                argument="encoder",
+            )
         content = _encoder_content(self.encoder, folder)
         identity = digest(content["identity"])
         is_model = (folder / MODEL_FILE).is_file()

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 from encoders.tiny import SENTENCES, tiny_network, word_tokenizer
 from fits import make_module, make_rows
-from flowbert.encoders import SentenceEncoder
+from flowbert.encoders import SentenceEncoder, ViewsEncoder
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.pooling import POOLINGS
 from flowbert.maps import MAPS, make_map
@@ -28,6 +28,7 @@ from flowbert.methods import (
 from flowbert.methods.examples import Examples
 from flowbert.methods.text import TextDataModule
 from flowbert.metrics import Alignment, MeanCosine, STSSpearman, Uniformity
+from flowbert.model import Model
 from flowbert.training import RowsDataModule
 from flowbert.training.trainer import quiet_lightning
 from simulated_device import NAME, numbers_of, simulated, trainer_options
@@ -233,6 +234,8 @@ def test_variants(low):
     for name, vectors in found.items():
         # The batches of a CPU are shorter: sums in another order.
         assert np.abs(vectors - expected[name]).max() < 1e-4, name
+    views: Any = ViewsEncoder(views=[{}, {"layers": 0}]).to(NAME)
+    assert Model(views).encode("a", convert_to_tensor=True).device.type == NAME
 
 
 @pytest.mark.usefixtures("device")

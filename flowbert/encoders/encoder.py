@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from flowbert.arrays import Floats
 from flowbert.encoders.backbone import Backbone, warn_of_bfloat16
-from flowbert.encoders.base import BLOCK_SENTENCES
+from flowbert.encoders.base import BLOCK_SENTENCES, check_list
 from flowbert.encoders.batches import (
     plan_batches,
     to_device,
@@ -98,7 +98,7 @@ class SentenceEncoder(nn.Module):
         count_over: Sentences whose tokens ``idf`` and ``sif`` count, if no weights are saved.
         token_weights: Saved :attr:`token_weights`.
         by_layer: Cache the vectors of each layer and average them where they are read, so that they
-            serve all sets of layers.
+            serve all sets of layers; not with a pooling that is not linear.
 
     Attributes:
         backbone: Network and tokenizer, shared by all variants.
@@ -173,8 +173,8 @@ class SentenceEncoder(nn.Module):
         if self.template and not self.prompt:
             self.wrapping = Template.make(self.template, self.backbone.tokenizer)
             self.wrapping.room(self.max_length)
-        self.by_layer = by_layer
         self.pooling = make_pooling(pooling or usual or settings.pooling)
+        self.by_layer = by_layer and self.pooling.linear
         saved = self.backbone.settings
         if token_weights is None and _same_weights(str(self.pooling), saved.pooling):
             token_weights = saved.token_weights
@@ -183,7 +183,8 @@ class SentenceEncoder(nn.Module):
             skip_first = settings.skip_first
         if skip_first is None:
             skip_first = self._has_sink()
-        self.skip_first = skip_first
+        # A template, of which nothing is pooled, is in front of the sentence.
+        self.skip_first = skip_first and self._pools_first()
         self._check_pooler()
         self.pooling.bind(
             self.backbone.tokenizer,
@@ -270,10 +271,13 @@ class SentenceEncoder(nn.Module):
         }
         return SentenceEncoder(backbone, **own | changed)
 
+    def _pools_first(self) -> bool:
+        """Whether the pooling is over tokens of which the first is one."""
+        return self.pooling.over_tokens and self.wrapping is None
+
     def _has_sink(self) -> bool:
         """Whether the pooling would read an attention sink as the first token."""
-        over_tokens = self.pooling.over_tokens and self.wrapping is None
-        if not over_tokens or self.backbone.tokenizer.cls_token_id is not None:
+        if not self._pools_first() or self.backbone.tokenizer.cls_token_id is not None:
             return False
         with self.backbone.evaluating():
             return first_is_sink(self.backbone, self.layers)
@@ -349,7 +353,9 @@ class SentenceEncoder(nn.Module):
         backbone = self.backbone.with_tokenizer(
             self.wrapping.add_to(self.backbone.tokenizer)
         )
-        return self._with(backbone, template="", skip_first=False)
+        # A tokenizer counts a repeated sentence once.
+        length = self.wrapping.fixed + self._room()
+        return self._with(backbone, template="", skip_first=False, max_length=length)
 
     def without_upper_blocks(self) -> "SentenceEncoder":
         """The same vectors from a network without the blocks that they do not read.
@@ -377,8 +383,11 @@ class SentenceEncoder(nn.Module):
         for sentence, length in zip(sentences, lengths, strict=True):
             if length < self.max_length - 1:  # a repeated sentence may leave one token
                 continue
-            whole = self._tokenize([sentence], wrapping, truncation=False)
-            if len(whole["input_ids"][0]) > room:
+            whole, cut = (
+                self._tokenize([sentence], wrapping, truncation=cuts, max_length=room)
+                for cuts in (False, True)
+            )
+            if len(whole["input_ids"][0]) > len(cut["input_ids"][0]):
                 warnings.warn(
                     "sentences: some are longer than max_length and are truncated "
                     f"to {self.max_length} tokens",
@@ -514,8 +523,7 @@ class SentenceEncoder(nn.Module):
         Returns:
             For each variant shape ``(N, D)``, float32.
         """
-        if isinstance(sentences, str):
-            raise TypeError("sentences: received a string; expected a list of strings")
+        check_list(sentences)
         sentences = list(sentences)  # a Series is indexed by its labels
         backbone, device = self.backbone, self.device
         if device.type == "cpu" and backbone.dtype == torch.bfloat16:
@@ -608,7 +616,7 @@ class SentenceEncoder(nn.Module):
             "max_length": self.max_length,
             "dtype": str(self.backbone.dtype).removeprefix("torch."),
             "template": self.template,
-            **({"skip_first": True} if self.skip_first else {}),
+            "skip_first": self.skip_first,
         }
 
     def columns(self) -> dict[str, str]:
@@ -628,6 +636,8 @@ class SentenceEncoder(nn.Module):
         """
         described = self.describe()
         del described["path"], described["revision"]
+        if not self.skip_first:
+            del described["skip_first"]
         weights = self.token_weights
         return {
             **self.backbone.digests,

@@ -171,9 +171,8 @@ def _open(
     encoders: list[Encoder] = []
     for pooling in poolings:
         variant = first.variant(pooling=pooling, count_over=count_over)
-        by_layer = few_layers and variant.pooling.linear
         encoders += [
-            variant.variant(layers=layers, by_layer=by_layer) for layers in sets
+            variant.variant(layers=layers, by_layer=few_layers) for layers in sets
         ]
     return encoders
 

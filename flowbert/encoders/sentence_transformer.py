@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
 from flowbert.arrays import Floats
 from flowbert.encoders.backbone import tokenizer_digest
+from flowbert.encoders.base import check_list
 from flowbert.encoders.settings import (
     module_state,
     note_captures,
@@ -66,8 +68,14 @@ class SentenceTransformerEncoder(nn.Module):
         super().__setstate__(state)  # type: ignore[no-untyped-call]
         note_captures(self.model)
 
+    @property
+    def device(self) -> torch.device:
+        """Device of the weights."""
+        return torch.device(self.model.device)
+
     def encode(self, sentences: Sequence[str]) -> Floats:
         """Embed N sentences: shape ``(N, D)``, float32."""
+        check_list(sentences)
         vectors = self.model.encode(list(sentences), show_progress_bar=False)
         return np.asarray(vectors, dtype=np.float32).reshape(len(sentences), -1)
 

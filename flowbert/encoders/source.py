@@ -436,7 +436,7 @@ def default_prompt(file: Path) -> str:
 
 def write_settings(folder: Path, described: dict[str, Any]) -> None:
     """Write how the encoder in a folder is used, by its description, and digests of its files."""
-    content = {name: ({"skip_first": False} | described)[name] for name in _USE}
+    content = {name: described[name] for name in _USE}
     files = sorted(folder.iterdir())
     content["files"] = {path.name: digest_file(path) for path in files}
     write_json(folder / SETTINGS_FILE, content | {"digest": digest(content)})

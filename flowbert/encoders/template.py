@@ -134,21 +134,26 @@ class Template(NamedTuple):
         between = parts[1] if len(parts) == 3 else None
         return cls(text, space, parts[0], between, parts[-1])
 
+    @property
+    def fixed(self) -> int:
+        """Number of tokens around a sentence."""
+        return len(self.before) + len(self.between or ()) + len(self.after)
+
     def room(self, max_length: int) -> int:
         """Number of tokens of a sentence among ``max_length``.
 
         Raises:
             UserError: If there is no room for a sentence.
         """
-        fixed = len(self.before) + len(self.between or ()) + len(self.after)
         repeats = 1 if self.between is None else 2
-        if max_length < fixed + repeats:
+        least = self.fixed + repeats
+        if max_length < least:
             raise UserError(
                 argument="max_length",
                 received=max_length,
-                expected=f"at least {fixed + repeats} for this template",
+                expected=f"at least {least} for this template",
             )
-        return (max_length - fixed) // repeats
+        return (max_length - self.fixed) // repeats
 
     def wrap(self, ids: Sequence[int]) -> dict[str, list[int]]:
         """Token features of a sentence in the template, by name."""
@@ -176,8 +181,7 @@ class Template(NamedTuple):
         position = attention_mask.cumsum(dim=1) - 1
         start = length * 0 + len(self.before)
         if self.between is not None:
-            fixed = len(self.before) + len(self.between) + len(self.after)
-            start = start + (length - fixed) // 2 + len(self.between)
+            start = start + (length - self.fixed) // 2 + len(self.between)
         inside = (position >= start) & (position < length - len(self.after))
         return 1 - inside.long()
 

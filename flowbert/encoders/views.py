@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
 from flowbert.arrays import Floats
@@ -62,6 +63,12 @@ class ViewsEncoder(nn.Module):
         self.path = usual.path
         self.dim = sum(view.dim for view in variants)
 
+    @property
+    def device(self) -> torch.device:
+        """Device of the weights."""
+        device: torch.device = self.views[0].device
+        return device
+
     def encode(self, sentences: Sequence[str]) -> Floats:
         """Embed N sentences: shape ``(N, V D)``, float32."""
         passes: dict[str, list[int]] = {}
@@ -81,8 +88,7 @@ class ViewsEncoder(nn.Module):
             "path": self.path,
             "revision": described[0]["revision"],
             "views": [
-                {name: view[name] for name in _VIEW_OPTIONS if name in view}
-                for view in described
+                {name: view[name] for name in _VIEW_OPTIONS} for view in described
             ],
             "max_length": described[0]["max_length"],
             "dtype": described[0]["dtype"],

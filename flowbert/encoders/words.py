@@ -13,6 +13,7 @@ from torch import Tensor
 
 from flowbert.arrays import Floats
 from flowbert.data.text_files import is_word, split_words, stream_lines, user_path
+from flowbert.encoders.base import check_list
 from flowbert.encoders.pooling import make_pooling
 from flowbert.errors import UserError, warn
 from flowbert.io import digest, digest_tensors
@@ -103,6 +104,7 @@ class WordVectors:
 
     def encode(self, sentences: Sequence[str]) -> Floats:
         """Embed N sentences: shape ``(N, D)``, float32."""
+        check_list(sentences)
         weights = np.ones(len(self.words))
         if self.token_weights is not None:
             weights = self.token_weights.numpy()

@@ -268,7 +268,7 @@ def _changed(encoder: EncoderOptions | SentenceEncoder) -> dict[str, Any]:
     return {
         name: value
         for name, value in options.items()
-        if value != plain[name] and name not in ("layers", "pooling")
+        if value != plain.get(name, value) and name not in ("layers", "pooling")
     }
 
 

@@ -1,6 +1,5 @@
 """README.md of an exported model: metadata for the hub, settings, scores, limits."""
 
-import re
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -73,7 +72,10 @@ def model_card(
         model_name=Path(name).name,
         eval_results=measured or None,
     )
-    settings: dict[str, Any] = model.encoder.describe() | model.encoder.columns()
+    described = model.encoder.describe()
+    # Exported views have one template.
+    settings: dict[str, Any] = described.get("views", [{}])[0] | described
+    settings |= model.encoder.columns()
     used = "none" if model.map is None else model.map.text
     settings |= {"encoder": base, "method": method, "map": used}
     template = files("flowbert.exports").joinpath(TEMPLATE).read_text(encoding="utf-8")
@@ -172,8 +174,8 @@ def name_in(results: Results, model: Model, own: bool, trained: bool) -> str:
 
 
 def _kinds(name: str) -> str:
-    """Names of the maps of a chain, without numbers and options."""
-    return re.sub(r"-\d+(?=[:+]|$)|:[^+]*", "", name)
+    """Names of the maps of a chain, without numbers and options; any other name unchanged."""
+    return make_map(name).name if is_map(name) else name
 
 
 def _canonical(name: str) -> str:

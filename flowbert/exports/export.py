@@ -106,6 +106,8 @@ def export(
         if results is None and (run / "results.json").is_file():
             results, own = run / "results.json", True
     measured = None if results is None else Results.load(results)
+    if opened.encoder is None:
+        raise UserError("received none; expected a model with one", argument="encoder")
     precision = opened.encoder.describe().get("dtype", "float32")
     if precision != "float32":
         raise UserError(

@@ -14,7 +14,12 @@ from numpy.typing import NDArray
 
 from flowbert.arrays import Floats, Indices
 from flowbert.data.text_files import user_path
-from flowbert.encoders.base import BLOCK_SENTENCES, Encoder, digests_reused
+from flowbert.encoders.base import (
+    BLOCK_SENTENCES,
+    Encoder,
+    check_list,
+    digests_reused,
+)
 from flowbert.encoders.encoder import encode_counted
 from flowbert.errors import UserError
 from flowbert.io import digest, release_pages
@@ -80,7 +85,7 @@ class EmbeddingCache:
             UserError: If the folder cannot be written.
             KeyboardInterrupt: After Ctrl-C; its message tells what is in the files.
         """
-        _check_list(sentences)
+        check_list(sentences)
         self._fill(self._find_stores(encoders), sentences)
 
     def _fill(
@@ -105,7 +110,7 @@ class EmbeddingCache:
 
     def rows(self, encoder: Encoder, sentences: Sequence[str]) -> "CachedVectors":
         """A copy of the vectors of sentences, ``(N, D)``; missing ones are encoded."""
-        _check_list(sentences)
+        check_list(sentences)
         found = self._find_stores([encoder])
         keys = _keys(sentences)
         for attempt in range(_ATTEMPTS):
@@ -236,8 +241,3 @@ def _keys(sentences: Sequence[str]) -> list[bytes]:
         hashlib.blake2b(text.encode(), digest_size=KEY_BYTES).digest()
         for text in sentences
     ]
-
-
-def _check_list(sentences: Sequence[str]) -> None:
-    if isinstance(sentences, str):
-        raise TypeError("sentences: received a string; expected a list of strings")

@@ -176,18 +176,23 @@ def test_an_attention_sink_is_left_out_of_poolings_over_tokens():
     (single,) = mean.encode(["dog"])
     np.testing.assert_allclose(single, states_of(mean, "dog", 1)[0], rtol=1e-4)
     for other in ({"layers": "last"}, {"pooling": "last_token"}):
-        assert "skip_first" not in mean.variant(**other).describe()  # type: ignore[arg-type]
+        assert not mean.variant(**other).skip_first  # type: ignore[arg-type]
     assert mean.variant(pooling="max").skip_first
+    # In front of the sentence is the template.
+    assert not mean.variant(template=AROUND, skip_first=True).skip_first
 
 
-def test_a_first_token_that_is_left_out_stays_out_when_saved(tmp_path):
-    """Also where the weights have no sink any more, as after a training."""
-    path = write_tiny(tmp_path / "llama", "llama")
-    encoder = SentenceEncoder(path, layers=1, pooling="mean", skip_first=True)
-    expected = encoder.encode(SENTENCES)
-    assert not np.allclose(
-        expected, encoder.variant(skip_first=False).encode(SENTENCES)
+@pytest.mark.parametrize("left_out", [True, False])
+def test_whether_the_first_token_is_left_out_is_saved(left_out, tmp_path, monkeypatch):
+    """Also where the weights do not say so, as after a training."""
+    monkeypatch.setattr(
+        "flowbert.encoders.encoder.first_is_sink", lambda *_: not left_out
     )
+    path = write_tiny(tmp_path / "llama", "llama")
+    encoder = SentenceEncoder(path, layers=1, pooling="mean", skip_first=left_out)
+    expected = encoder.encode(SENTENCES)
+    other = encoder.variant(skip_first=not left_out)
+    assert not np.allclose(expected, other.encode(SENTENCES))
     encoder.save(tmp_path / "trained")
     Model(encoder).save(tmp_path / "run" / "model")
     again = SentenceEncoder(tmp_path / "trained")

@@ -99,10 +99,11 @@ def test_any_other_encoder_gets_the_recipe(corpus, tmp_path):
 
 def test_a_decoder_gets_a_template(corpus, tmp_path):
     encoder = str(write_tiny(tmp_path / "llama", "llama"))
-    advice = advise(corpus, encoder)
-    used = (advice.template, advice.layers, advice.pooling, advice.method)
-    assert used == ("prompteol", "last", "last_token", "whitening:shrinkage=0.8")
-    assert "--encoder.template=prompteol" in advice.text
+    for given in (encoder, SentenceEncoder(encoder)):
+        advice = advise(corpus, given)
+        used = (advice.template, advice.layers, advice.pooling, advice.method)
+        assert used == ("prompteol", "last", "last_token", "whitening:shrinkage=0.8")
+        assert "--encoder.template=prompteol" in advice.text
     own = EncoderOptions(encoder, template="the {} in")
     assert advise(corpus, own).template == "the {} in"
 

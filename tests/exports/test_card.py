@@ -8,7 +8,7 @@ from huggingface_hub import ModelCard
 
 from exports.models import FLOW, TEXTS, fit_map
 from flowbert import __version__
-from flowbert.encoders import SentenceEncoder
+from flowbert.encoders import SentenceEncoder, ViewsEncoder
 from flowbert.errors import UserError
 from flowbert.experiments import compare
 from flowbert.experiments.intervals import RESULT_COLUMNS
@@ -130,6 +130,24 @@ def test_the_method_of_a_map(model, encoder):
         **SETTINGS,
         results=Results(two, {}),
     )
+
+
+def test_views():
+    views = [{"layers": layer, "template": "the {} in"} for layer in (0, "last")]
+    encoder = ViewsEncoder(views=views)
+    name = "views:maps=[nulling-1+centering|raw]"
+    model = Model(encoder, fit_map(name, encoder.encode(TEXTS)))
+    results = named(results_of(encoder), **{MAP: name})
+    assert name_in(results, model, own=True, trained=False) == name
+    text = model_card(model, **SETTINGS | {"method": name}, results=results)
+    cell = name.replace("|", r"\|")
+    for row in (
+        r"| layers | 0 \| last |",
+        "| template | `the {} in` |",
+        f"| map | {cell} |",
+        f"| STSB | test | {cell} | target | 62.50 [50.0, 75.0] |",
+    ):
+        assert row in text
 
 
 def test_results_of_another_run_are_of_the_same_encoder(encoder):

@@ -43,7 +43,7 @@ def test_views_of_a_template(template, tmp_path):
         {"layers": "last", "pooling": "last_token", "template": template},
         {"layers": 1, "pooling": "zipf", "template": template},
     ]
-    encoder = ViewsEncoder(str(tmp_path / "llama"), views=views)
+    encoder = ViewsEncoder(str(tmp_path / "llama"), views=views, max_length=20)
     name = (
         "views:maps=[nulling-1+whitening-4:shrinkage=0.5|centering]:weights=[1|0.5]+raw"
     )
