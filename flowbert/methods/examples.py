@@ -270,6 +270,10 @@ def _nli_pairs(nli: str) -> Examples:
 
 @EXAMPLES.register("cosine")
 def _scored_pairs(tasks: Sequence[Any], drop_overlap: bool = False) -> Examples:
+    if not tasks:
+        raise UserError(
+            "received none; expected one with labelled pairs", argument="tasks"
+        )
     task = tasks[0]
     labels = training_labels(
         task, tasks, None, drop_overlap, "another task, or data.drop_overlap", "tasks"

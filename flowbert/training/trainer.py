@@ -34,6 +34,7 @@ _HARMLESS = (
     ".*The dirpath has changed from.*",  # a checkpoint of one run folder used in another
     ".*Experiment logs directory .* exists and is not empty.*",  # earlier metrics moved aside
     ".*Checkpoint directory .* exists and is not empty.*",  # a run that is resumed
+    ".*callbacks used to create the checkpoint.*",  # best.ckpt is by another task than now
 )
 
 
