@@ -101,8 +101,7 @@ def _checked(options: FitOptions) -> FitOptions:
     check_options(0, options.bootstrap, None)
     if options.bootstrap == 0:
         options.check_unused(["bootstrap_seed"], "a bootstrap of 0")
-    limited = {"seed": options.seed, "max_sentences": options.max_sentences}
-    check_limits(**limited, **(options.data or {}))
+    check_limits(seed=options.seed, **(options.data or {}))
     return replace(options, encoder=encoder, log_to=log_to)
 
 

@@ -43,7 +43,6 @@ LIMITS: dict[str, Limit] = {
     "margin": ABOVE_0,
     "mask_fraction": SHARE_ABOVE_0,
     "max_length": AT_LEAST_1,
-    "max_sentences": AT_LEAST_1,
     "mlm_weight": AT_LEAST_0,
     "noise": AT_LEAST_0,
     "pool": AT_LEAST_1,
