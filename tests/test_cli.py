@@ -56,6 +56,7 @@ MISTAKES = [
     ("fit --method flwo", "--method: received 'flwo'.*did you mean 'flow'"),
     ("fit --run_dir done", "--run_dir: done holds a finished run"),
     ("fit --seed 1_0", "--seed: received 1_0; expected a whole number"),
+    ("fit --trainer.callbacks+ EarlyStoping", "--trainer.callbacks: received EarlyS"),
     ("fit --trainer 5", "--trainer: received 5; expected a YAML file"),
     ("fit --method zca:shrinkag=1", "--method: zca:shrinkag=1.*'shrinkage'"),
     (
@@ -322,8 +323,10 @@ def test_a_run_is_repeated_by_its_configuration(folder, capsys):
     write_pairs(folder / "pairs.tsv", count=40)
     options = ["--quiet", "--baseline=none", "--bootstrap=20", "--tasks=pairs.tsv"]
     options += [*SMALL["trained"], "--log_to=tensorboard"]
+    options += ["--trainer.callbacks+=LearningRateMonitor"]
     main(["fit", "--run_dir", "one", "--model.init", "whitening", *options])
     main(["fit", "--config", "one/config.yaml", "--run_dir", "two"])
+    assert "LearningRateMonitor" in (folder / "two" / "config.yaml").read_text()
     main(["test", "one", "--ckpt_path", "one/checkpoints/last.ckpt", "--quiet"])
     one, *others = (
         json.loads((folder / run / "results.json").read_text())["rows"]

@@ -295,6 +295,7 @@ MISTAKES = [
     ({"trainer": {"precision": 17}}, "^trainer.precision: received 17; .*bf16-mixed"),
     ({"trainer": {"max_steps": -5}}, "^trainer.max_steps: received -5; .* at least -1"),
     ({"trainer": {"gradient_clip_val": -1}}, "^trainer.gradient_clip_val: received -1"),
+    ({"trainer": {"val_check_interval": 999}}, "^trainer: .val_check_interval. .999"),
     ({"trainer": {"default_root_dir": "x"}}, "^trainer.default_root_dir: received 'x'"),
     ({"method": "sbert", "nli": "none.tsv"}, "none.tsv"),
     ({"method": "mlm", "max_sentences": 0}, "max_sentences: received 0"),

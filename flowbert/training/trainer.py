@@ -38,6 +38,9 @@ _HARMLESS = (
 )
 
 
+# Parts of its messages about options that are no MisconfigurationException.
+_OF_OPTIONS = ("`val_check_interval`", "Early stopping conditioned on metric")
+
 _NODE_RANKS = {"NODE_RANK", "GROUP_RANK"}
 """Variables of the environment that tell a machine its number."""
 
@@ -177,8 +180,9 @@ def quiet_lightning(errors: bool = True) -> Iterator[None]:
             for pattern in _HARMLESS:
                 warnings.filterwarnings("ignore", message=pattern)
             yield
-    except MisconfigurationException as error:
-        if not errors:
+    except (MisconfigurationException, RuntimeError, ValueError) as error:
+        is_known = any(text in str(error) for text in _OF_OPTIONS)
+        if not errors or not (is_known or isinstance(error, MisconfigurationException)):
             raise
         raise UserError(f"{error}", argument="trainer") from error
     except SystemExit as error:
