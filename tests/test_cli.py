@@ -55,6 +55,7 @@ MISTAKES = [
     ("fit --model.levels x", "--model.levels: received x.*a whole number"),
     ("fit --method flwo", "--method: received 'flwo'.*did you mean 'flow'"),
     ("fit --run_dir done", "--run_dir: done holds a finished run"),
+    ("fit --method simcse --data.max_length 0", "--data.max_length: received 0"),
     ("fit --seed 1_0", "--seed: received 1_0; expected a whole number"),
     ("fit --trainer.callbacks+ EarlyStoping", "--trainer.callbacks: received EarlyS"),
     ("fit --trainer 5", "--trainer: received 5; expected a YAML file"),
