@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flowbert.data.sts import Subset
+from flowbert.data.sts import SAMPLE_TASK, Subset
 from flowbert.data.text_files import as_list
 from flowbert.encoders import EncoderOptions
 from flowbert.encoders.backbone import warn_of_bfloat16
@@ -101,7 +101,7 @@ def _checked(options: FitOptions) -> FitOptions:
     check_options(0, options.bootstrap, None)
     if options.bootstrap == 0:
         options.check_unused(["bootstrap_seed"], "a bootstrap of 0")
-    check_limits(seed=options.seed, **(options.data or {}))
+    check_limits(**{**(options.data or {}), "seed": options.seed})
     return replace(options, encoder=encoder, log_to=log_to)
 
 
@@ -155,9 +155,8 @@ def _load_tasks(options: FitOptions, split: str) -> list[Task]:
     if options.tasks is None and not options.fits_on_sample:
         options.check_unused(OF_TASKS, "a fit without tasks")
         return []  # scores on the generated SAMPLE would say nothing about that text
-    named = "SAMPLE" if options.tasks is None else options.tasks
     return load_tasks(
-        as_list(named, "tasks", paths=True),
+        SAMPLE_TASK if options.tasks is None else options.tasks,
         options.senteval,
         split=split,
         columns=options.columns,

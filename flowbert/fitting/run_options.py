@@ -47,8 +47,9 @@ class FitOptions:
         vectors: File of vectors in place of encoder and corpus, without tasks. In Python
             an array or tensor ``(N, D)``, too.
         tasks: Tasks to evaluate on, a list or comma-separated: STS12 to STS16, STSB, SICKR,
-            SAMPLE, files of scored pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``.
-            By default SAMPLE if the corpus is the built-in sample, otherwise no task.
+            SAMPLE, files of scored pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``; in
+            Python also pairs in memory, as of :func:`flowbert.compare`. By default SAMPLE if the
+            corpus is the built-in sample, otherwise no task.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         columns: Columns of your pair files: two sentences and the score.
         score_range: Lowest and highest score of your pair files.
