@@ -113,7 +113,7 @@ def test(run: str | Path, **options: Any) -> Results:
 def predict(
     run: str | Path,
     *,
-    ckpt_path: str | Path = "last",
+    ckpt_path: str | Path | None = None,
     corpus: str | Any | None = None,
     vectors: Any = None,
     trainer: Mapping[str, Any] | None = None,
@@ -124,7 +124,8 @@ def predict(
 
     Args:
         run: The run folder of a fit.
-        ckpt_path: Checkpoint: ``last`` or ``best`` of the run, or a path.
+        ckpt_path: Checkpoint: ``last`` or ``best`` of the run, or a path; None for the weights
+            that the fit saved as its model.
         corpus: The corpus of the fit, if it has another path now; in Python also in memory.
         vectors: The vectors of the fit, if they have another path now; in Python also in memory.
         trainer: Options of Lightning's Trainer: those in ``MEASURED_WITH``.
