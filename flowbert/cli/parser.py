@@ -260,7 +260,7 @@ def _words(hint: Any) -> list[str]:
         return [word for part in get_args(hint) for word in _words(part)]
     if hint is Any:
         return []
-    return [_IN_WORDS.get(hint, "a list")]
+    return [_IN_WORDS.get(hint, "a list in brackets")]
 
 
 def _is_union(hint: Any) -> bool:
