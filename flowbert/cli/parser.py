@@ -267,7 +267,9 @@ def _words(hint: Any) -> list[str]:
         return [word for part in get_args(hint) for word in _words(part)]
     if hint is Any:
         return []
-    return [_IN_WORDS.get(hint, "a list" if get_origin(hint) else "a class")]
+    return [
+        _IN_WORDS.get(hint, "a list in brackets" if get_origin(hint) else "a class")
+    ]
 
 
 def _is_union(hint: Any) -> bool:

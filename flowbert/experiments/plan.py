@@ -277,7 +277,7 @@ def check_size(candidate: Candidate, encoder: Encoder) -> None:
     """
     if candidate.advised:
         raise UserError(
-            f"received {candidate.name}, which compare alone follows; expected the method "
+            f"received {candidate.name}, which only compare accepts; expected the method "
             "that advise recommends",
             argument="methods",
         )

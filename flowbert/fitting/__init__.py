@@ -120,7 +120,7 @@ def predict(
     run_dir: str | Path | None = None,
     cache: str | None = None,
 ) -> Path:
-    """Write the vectors of what a run was fitted on into ``predictions.npy``.
+    """Write the vectors of the corpus of a run into ``predictions.npy``.
 
     Args:
         run: The run folder of a fit.

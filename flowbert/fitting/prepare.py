@@ -135,14 +135,14 @@ def _read_saved(path: Path, kind: Any, method: str) -> Mapping[str, Any]:
     content = read_checkpoint(path)
     if content["module"] != kind.__name__:
         raise UserError(
-            f"{path} is of {content['module']}; expected one of method {method}",
+            f"{path} is a checkpoint of {content['module']}; expected one of method {method}",
             argument="ckpt_path",
         )
     saved: Mapping[str, Any] | None = content.get("fitted_on")
     if not saved:
         raise UserError(
-            f"{path} does not say which encoder and corpus it was fitted on; expected a "
-            "checkpoint that fit of this version wrote",
+            f"{path} does not name the encoder and corpus of its fit; expected a checkpoint "
+            "written by fit of this version",
             argument="ckpt_path",
         )
     return saved

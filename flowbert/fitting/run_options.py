@@ -151,7 +151,7 @@ class RunOptions:
             that the fit saved as its model.
         corpus: The corpus of the fit, if it has another path now; in Python also in memory.
         vectors: The vectors of the fit, if they have another path now; in Python also in memory.
-        tasks: Tasks to evaluate on. Those of the fit by default, as for the next options.
+        tasks: Tasks to evaluate on; by default, as for the next options, those of the fit.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         columns: Columns of your pair files: two sentences and the score.
         score_range: Lowest and highest score of your pair files.

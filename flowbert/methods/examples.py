@@ -117,11 +117,11 @@ def simcse_examples(positive: str = "dropout") -> str:
     Args:
         positive: Positive of a sentence: ``dropout`` (the sentence again, under another dropout
             mask); ``crop``, ``word_deletion``, ``delete_one_word`` (edits of it, with a share of
-            the words as in ``crop:rate=0.1``); ``mlm:path=DIR`` (words replaced by a masked
-            language model, ``rate`` of them); ``next_sentence`` (of the same document of a file: a
-            blank line ends one); ``entailment`` (of an NLI premise, with a contradiction as hard
-            negative, or with ``hard_negatives=false`` without); ``hypothesis`` (each of an NLI
-            premise, whatever its label: labels are not used, only which sentences belong together).
+            the words as in ``crop:rate=0.1``); ``mlm:path=DIR`` (the share ``rate`` of the
+            words replaced by a masked language model); ``next_sentence`` (of the same document of
+            a file, which a blank line ends); ``entailment`` (of an NLI premise, with a
+            contradiction as hard negative, or with ``hard_negatives=false`` without);
+            ``hypothesis`` (each of an NLI premise, whatever its label: only the pairing is used).
     """
     return positive
 
