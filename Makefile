@@ -23,10 +23,12 @@ $(VENV)/%/installed: constraints-%.txt pyproject.toml
 	PIP_CONSTRAINT=constraints-$*.txt $(VENV)/$*/bin/python -m pip install --quiet --no-compile --editable '.[export,onnx,faiss,mteb,test]'
 	touch $@
 
-# The numeric tests as other processors run them: instruction sets of torch, of oneDNN, threads.
+# Two processes as different processors, and the numeric tests as other processors run them: instruction
+# sets of torch, of oneDNN, threads.
 PROCESSORS ?= default:SSE41:1 avx2:AVX2:2 default:AVX2:4
 NUMERIC ?= $(addprefix tests/,encoders experiments exports flows maps methods tasks training vectors)
 test-processors: $(VENV)/installed-dev
+	$(BIN)/python -m pytest -m slow tests/test_processors.py
 	set -e; for processor in $(PROCESSORS); do \
 		IFS=: read -r torch onednn threads <<< $$processor; \
 		old=$$([ $$torch = avx2 ] || echo MKL_CBWR=COMPATIBLE OPENBLAS_CORETYPE=Nehalem); \

@@ -26,7 +26,7 @@ def main(words: list[str] | None = None) -> list[tuple[str, str]]:
     vectors = Model(encoder, whitening).encode(sentences, normalize_embeddings=True)
 
     cosines = np.triu(vectors @ vectors.T, k=1)
-    # What a cosine means depends on encoder and text: random pairs of the same text tell.
+    # What a cosine means depends on encoder and text: compare with random pairs of the text.
     pairs = cosines[np.triu_indices(len(sentences), k=1)]
     threshold = np.percentile(pairs, options.percentile)
     print(f"cosine of at least {threshold:.2f}: {np.sum(pairs >= threshold)} pairs")

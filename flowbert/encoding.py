@@ -103,7 +103,7 @@ def encode(
     device = choose_device(device)
     if column is not None and sentences is not None:
         raise UserError(
-            argument="column", received=column, expected="none with sentences"
+            f"received {column!r}, which has no effect on sentences", argument="column"
         )
     if vectors is not None:
         _check_not_given(encoder, "vectors")

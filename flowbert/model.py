@@ -208,8 +208,8 @@ class Model:
         """
         if self.cosines is None:
             raise UserError(
-                "received those of a model that was saved without a corpus; expected "
-                "estimate_cosines(sentences) before",
+                "missing, as the model was saved without a corpus; call "
+                "estimate_cosines(sentences) first",
                 argument="cosines",
             )
         output = Output(truncate_dim, precision=precision)
@@ -307,7 +307,7 @@ class Model:
         """
         if self.encoder is None:
             raise UserError(
-                "received none; expected one for sentences (transform maps vectors)",
+                "missing; sentences require one (transform maps vectors)",
                 argument="encoder",
             )
         return self.encoder
@@ -390,8 +390,8 @@ class Model:
         except UserError as error:
             reason = str(error).removeprefix("encoder: ")
             raise UserError(
-                f"{reason}; if it has moved, Model.load({str(path)!r}, encoder=FOLDER), or "
-                "encoder of encode and export",
+                f"{reason}; if it was moved, name its folder: "
+                f"Model.load({str(path)!r}, encoder=FOLDER), or the option encoder",
                 argument="encoder",
             ) from error
 

@@ -259,8 +259,8 @@ def import_custom(name: str, where: str) -> Any:
         return sys.modules[name]
     if _REFUSED.get():
         raise UserError(
-            f"received a name in {name}; expected {name} to be imported before, as opening a file "
-            "imports no code",
+            f"received a name in {name}, which is not imported: opening a file imports no code; "
+            f"import {name} first (on the command line by the option import)",
             argument=where,
         )
     try:

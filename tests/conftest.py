@@ -23,7 +23,10 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     """The sample encoder has no prediction layers, and two workers may share an encoder."""
     for item in items:
-        for message in ("has no prediction layers", "waits for a process that encodes"):
+        for message in (
+            "has no prediction layers",
+            "waiting for a process that encodes",
+        ):
             item.add_marker(pytest.mark.filterwarnings(f"ignore:.*{message}"))
 
 

@@ -16,6 +16,7 @@ SMALL = ("flow_step", "bootstrap", "uniformity", "whitening")
 NEED_REAL = ("encoding", "simcse", "seven_tasks")
 
 
+@pytest.mark.slow
 def test_the_command_writes_results_and_page(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("FLOWBERT_REAL", raising=False)
     results, page = tmp_path / "results.json", tmp_path / "page.md"

@@ -43,6 +43,7 @@ MISTAKES = [
     ("fit --config typo.yaml", "typo.yaml: trainer.max_epoch.*max_epochs"),
     ("fit --config null.yaml", "--seed: received null; expected a whole number"),
     ("fit --config list.yaml", "list.yaml: received"),
+    ("fit --config twice.yaml", "twice.yaml: .*'seed' is in it twice"),
     ("fit --config", "--config: received nothing"),
     ("fit --corpus mising.txt", "mising.txt: no such file.*'missing.txt'"),
     (
@@ -54,7 +55,9 @@ MISTAKES = [
     ("fit --model.levels x", "--model.levels: received x.*a whole number"),
     ("fit --method flwo", "--method: received 'flwo'.*did you mean 'flow'"),
     ("fit --run_dir done", "--run_dir: done holds a finished run"),
+    ("fit --method simcse --data.max_length 0", "--data.max_length: received 0"),
     ("fit --seed 1_0", "--seed: received 1_0; expected a whole number"),
+    ("fit --trainer.callbacks+ EarlyStoping", "--trainer.callbacks: received EarlyS"),
     ("fit --trainer 5", "--trainer: received 5; expected a YAML file"),
     ("fit --method zca:shrinkag=1", "--method: zca:shrinkag=1.*'shrinkage'"),
     (
@@ -97,6 +100,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "typo.yaml").write_text("trainer:\n  max_epoch: 3\n")
     (tmp_path / "null.yaml").write_text("seed: null\n")
     (tmp_path / "list.yaml").write_text("- a\n")
+    (tmp_path / "twice.yaml").write_text("seed: 1\nseed: 2\n")
     (tmp_path / "stopped" / "checkpoints").mkdir(parents=True)
     (tmp_path / "stopped" / "checkpoints" / "last.ckpt").touch()
     (tmp_path / "stopped" / "config.yaml").write_text("seed: 0\n")
@@ -320,8 +324,10 @@ def test_a_run_is_repeated_by_its_configuration(folder, capsys):
     write_pairs(folder / "pairs.tsv", count=40)
     options = ["--quiet", "--baseline=none", "--bootstrap=20", "--tasks=pairs.tsv"]
     options += [*SMALL["trained"], "--log_to=tensorboard"]
+    options += ["--trainer.callbacks+=LearningRateMonitor"]
     main(["fit", "--run_dir", "one", "--model.init", "whitening", *options])
     main(["fit", "--config", "one/config.yaml", "--run_dir", "two"])
+    assert "LearningRateMonitor" in (folder / "two" / "config.yaml").read_text()
     main(["test", "one", "--ckpt_path", "one/checkpoints/last.ckpt", "--quiet"])
     one, *others = (
         json.loads((folder / run / "results.json").read_text())["rows"]

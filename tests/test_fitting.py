@@ -164,7 +164,9 @@ def test_the_best_weights_are_compared(splits, tmp_path):
     best = read_checkpoint(tmp_path / "checkpoints" / "best.ckpt")
     assert best["global_step"] == 6
     assert read_checkpoint(last(tmp_path))["global_step"] == 12
-    assert results.score("simcse", "STS-B") > 0.2
+    score = results.score("simcse", "STS-B")
+    assert score > 0.2
+    assert run_test(tmp_path).score("simcse", "STS-B") == pytest.approx(score, abs=1e-6)
 
 
 class Spoil(Callback):
@@ -293,8 +295,15 @@ MISTAKES = [
     ({"trainer": {"precision": 17}}, "^trainer.precision: received 17; .*bf16-mixed"),
     ({"trainer": {"max_steps": -5}}, "^trainer.max_steps: received -5; .* at least -1"),
     ({"trainer": {"gradient_clip_val": -1}}, "^trainer.gradient_clip_val: received -1"),
+    ({"trainer": {"val_check_interval": 999}}, "^trainer: .val_check_interval. .999"),
     ({"trainer": {"default_root_dir": "x"}}, "^trainer.default_root_dir: received 'x'"),
     ({"method": "sbert", "nli": "none.tsv"}, "none.tsv"),
+    ({"method": "mlm", "max_sentences": 0}, "max_sentences: received 0"),
+    ({"corpus": ["a", "b"], "senteval": "x"}, "senteval: .* a fit without tasks"),
+    (
+        {"method": "sbert", "model": {"objective": "cosine"}, "corpus": "nli"},
+        "tasks: received none",
+    ),
     (
         {"method": "sbert", "nli": BUILTIN, "data": {"positive": "crop"}},
         "data: .* unexpected .*'positive'",
@@ -405,6 +414,7 @@ def test_closed_form_needs_no_trainer(pairs, tmp_path):
     (line,) = results.verdicts
     saved = compare(methods="raw", tasks=pairs, bootstrap=0).score("raw", "pairs")
     assert line.endswith(f"layers last and pooling mean: pairs {100 * saved:.2f}")
+    refused("run: received .* is not trained", run_test, tmp_path / "raw")
     # Token weights are those of the corpus.
     sentences = load_corpus(BUILTIN).sample(99, 0).sentences
     counted = SentenceEncoder(pooling="idf", count_over=sentences)
@@ -418,9 +428,9 @@ def test_closed_form_needs_no_trainer(pairs, tmp_path):
 
 @pytest.mark.parametrize("method", ["flow", "simcse"])
 def test_a_run_that_was_interrupted_after_its_model_resumes(method, tmp_path):
-    run = tmp_path / "run"
+    run, pairs = tmp_path / "run", write_pairs(tmp_path / "pairs.tsv")
     words = f"fit --method {method} --corpus builtin-sample --max_sentences 64 --quiet"
-    words += f" --bootstrap 0 --trainer.max_steps 1 --run_dir {run}"
+    words += f" --tasks {pairs} --bootstrap 0 --trainer.max_steps 1 --run_dir {run}"
     main(words.split())
     expected = Model.load(run).encode(["a dog runs"])
     (run / "results.json").unlink()

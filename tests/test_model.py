@@ -346,7 +346,7 @@ def test_sentences_need_an_encoder():
     rows = np.random.default_rng(0).normal(size=(50, 8)).astype(np.float32)
     model = Model(None, fit_map("whitening", rows))
     for call in (model.encode, model.embed, model.log_prob, model.estimate_cosines):
-        refused(r"^encoder: received none; .*\(transform", call, SENTENCES)
+        refused(r"^encoder: missing; .*\(transform", call, SENTENCES)
 
 
 @pytest.mark.parametrize("wrong", [2.0, -80, [0.5, math.nan], [[0.1, math.inf]]])
@@ -385,7 +385,7 @@ def compared(model, codes, options):
 @pytest.mark.parametrize("options", OUTPUTS, ids=str)
 def test_percentiles_are_those_of_the_vectors_given_out(folder, options, tmp_path):
     own = Model.load(folder / "run", "whitening")
-    refused(r"cosines: received .* without a corpus", own.percentile, 0.5)
+    refused(r"cosines: missing, .* without a corpus", own.percentile, 0.5)
     texts = list(dict.fromkeys(TEXTS))
     known = {k: v for k, v in options.items() if k != "normalize_embeddings"}
     own.estimate_cosines(texts * 2, **known)
@@ -401,7 +401,7 @@ def test_percentiles_are_those_of_the_vectors_given_out(folder, options, tmp_pat
     own.save(tmp_path)
     again = Model.load(tmp_path, encoder=str(folder / "bert"))
     assert again.percentile(0.5, **known) == own.percentile(0.5, **known)
-    refused("3 dimensions; the model has", again.percentile, 0.5, truncate_dim=3)
+    refused("3 dimensions, but the model has", again.percentile, 0.5, truncate_dim=3)
     assert again.cosines is not None
     Model(again.encoder, again.map).save(tmp_path)
     assert Model.load(tmp_path, encoder=str(folder / "bert")).cosines is None

@@ -33,6 +33,7 @@ SENTENCES = list(dict.fromkeys(sample_corpus()))[:200]
 PAIRS = slice(0, 200, 2), slice(1, 200, 2)
 
 pytestmark = [
+    pytest.mark.slow,  # `make test-processors`, which CI calls, runs this file, too
     pytest.mark.filterwarnings("ignore:whitening. N=.* are few"),
 ]
 

@@ -43,7 +43,7 @@ def number_table(title: str, frame: pd.DataFrame) -> Table:
     numbers.columns = numbers.columns.str.replace("_", " ")
     decimals = {name: 1 if numbers[name].abs().max() >= 10 else 3 for name in numbers}
     text = {
-        name: numbers[name].map(f"{{:.{n}f}}".format) for name, n in decimals.items()
+        name: numbers[name].map(f"{{:z.{n}f}}".format) for name, n in decimals.items()
     }
     return Table(title, pd.DataFrame(text))
 

@@ -77,7 +77,11 @@ def main(args: Sequence[str] | None = None) -> None:
         else:
             check_choice("command", command, COMMANDS)
             names = option_names(command)
-            _run(read_line(command, words))
+            line = read_line(command, words)
+            # Of options that end alike, one of the line is meant.
+            given = [word.removeprefix("--").partition("=")[0] for word in line.words]
+            names = [*given, *names]
+            _run(line)
         sys.stdout.flush()
     except UserError as error:
         _fail(_name_option(error, names))

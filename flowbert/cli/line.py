@@ -135,7 +135,7 @@ def _find_config(name: str | None) -> Path:
     if name is None:
         raise UserError("received nothing; expected a YAML file", argument="config")
     path = Path(name).expanduser()
-    if path.exists() or path.suffix:
+    if path.is_file() or path.suffix:
         return path
     shipped = {file.stem: file for file in _CONFIGS.glob("*.yaml")}
     if name not in shipped:

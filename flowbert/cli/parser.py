@@ -88,54 +88,13 @@ _IN_WORDS = {
 class Parser(jsonargparse.ArgumentParser):
     """A parser whose errors name the option, the value received and what is allowed.
 
-    Args:
-        command: The command that it is for.
-        options: Its options by name.
-
     Attributes:
         never_none: Options that ``null`` is not allowed for.
         texts: Options whose value is taken as it is, not read as YAML.
     """
 
-    def __init__(self, command: str, options: Mapping[str, Parameter]) -> None:
-        positional = POSITIONAL.get(command, "")
-        super().__init__(
-            prog=f"{program()} {command}",
-            usage=" ".join(
-                f"{program()} {command} {positional.upper()} [options]".split()
-            ),
-            description=summary(command),
-            formatter_class=HelpFormatter,
-            add_help=False,
-            allow_abbrev=False,
-        )
-        self.never_none: set[str] = set()
-        self.texts: set[str] = set()
-        groups: dict[str, Any] = {"": self}
-        for name, parameter in options.items():
-            group = name.rpartition(".")[0]
-            if group not in groups:
-                groups[group] = self.add_argument_group(group)
-            types = parameter.types or (Any,)
-            if parameter.default is not None and NoneType not in types:
-                self.never_none.add(name)
-            if str in types:
-                self.texts.add(name)
-                # With None, text is read as YAML, in which "# x" is null.
-                types = tuple(each for each in types if each is not NoneType)
-            settings: dict[str, Any] = {"default": parameter.default}
-            if name == positional:
-                settings = {"nargs": "+"} if list[str] in types else {}
-            elif parameter.default is inspect.Parameter.empty:
-                settings = {"required": True}
-            elif types == (bool,):  # --option alone is true
-                settings |= {"nargs": "?", "const": True}
-            groups[group].add_argument(
-                name if name == positional else f"--{name}",
-                type=Union[types],  # noqa: UP007
-                help=option_help(parameter.description),
-                **settings,
-            )
+    never_none: set[str]
+    texts: set[str]
 
     def read(
         self, words: Sequence[str], defaults: bool = True
@@ -164,6 +123,8 @@ class Parser(jsonargparse.ArgumentParser):
 
     def error(self, message: str, ex: Exception | None = None) -> Any:
         """Raise a UserError with the option, the value received and what is allowed."""
+        if not self.exit_on_error:  # the parser of a class that an option names
+            return super().error(message, ex)
         found = re.search(r'[Kk]ey "([^"]+)"', message)
         value = re.findall(r"(?:Given value|Got value): ?(.*)", message)
         file = re.search("Unable to load config '(.*?)'", message)
@@ -190,6 +151,51 @@ class Parser(jsonargparse.ArgumentParser):
         return UserError(f"received {received}; expected {expected}", argument=name)
 
 
+def build_parser(command: str, options: Mapping[str, Parameter]) -> Parser:
+    """Make a parser.
+
+    Args:
+        command: The command that it is for.
+        options: Its options by name.
+    """
+    positional = POSITIONAL.get(command, "")
+    parser = Parser(
+        prog=f"{program()} {command}",
+        usage=" ".join(f"{program()} {command} {positional.upper()} [options]".split()),
+        description=summary(command),
+        formatter_class=HelpFormatter,
+        add_help=False,
+        allow_abbrev=False,
+    )
+    parser.never_none, parser.texts = set(), set()
+    groups: dict[str, Any] = {"": parser}
+    for name, parameter in options.items():
+        group = name.rpartition(".")[0]
+        if group not in groups:
+            groups[group] = parser.add_argument_group(group)
+        types = parameter.types or (Any,)
+        if parameter.default is not None and NoneType not in types:
+            parser.never_none.add(name)
+        if str in types:
+            parser.texts.add(name)
+            # With None, text is read as YAML, in which "# x" is null.
+            types = tuple(each for each in types if each is not NoneType)
+        settings: dict[str, Any] = {"default": parameter.default}
+        if name == positional:
+            settings = {"nargs": "+"} if list[str] in types else {}
+        elif parameter.default is inspect.Parameter.empty:
+            settings = {"required": True}
+        elif types == (bool,):  # --option alone is true
+            settings |= {"nargs": "?", "const": True}
+        groups[group].add_argument(
+            name if name == positional else f"--{name}",
+            type=Union[types],  # noqa: UP007
+            help=option_help(parameter.description),
+            **settings,
+        )
+    return parser
+
+
 def make_parser(command: str, method: str = "flow", trainer: Any = None) -> Parser:
     """Make the parser of a command.
 
@@ -199,7 +205,7 @@ def make_parser(command: str, method: str = "flow", trainer: Any = None) -> Pars
         trainer: Lightning's Trainer, whose import takes seconds; without it, its options are not
             read.
     """
-    parser = Parser(command, list_options(command, method))
+    parser = build_parser(command, list_options(command, method))
     parser.add_argument("--config", "-c", action="config", help=CONFIG)
     parser._actions[-1].help = PRINT_CONFIG  # added with --config
     parser.add_argument("--quiet", action="store_true", help=QUIET)
@@ -228,7 +234,8 @@ def help_text(line: CommandLine) -> str:
     """The help of a command, or of the Trainer's options."""
     is_training = line.command in TRAINER_COMMANDS
     if is_training and line.topic == "trainer":
-        return str(Parser(line.command, list_trainer_options()).format_help())
+        parser = build_parser(line.command, list_trainer_options())
+        return str(parser.format_help())
     parser = make_parser(line.command, line.method)
     text = SHOW_HELP
     if is_training:
@@ -260,7 +267,9 @@ def _words(hint: Any) -> list[str]:
         return [word for part in get_args(hint) for word in _words(part)]
     if hint is Any:
         return []
-    return [_IN_WORDS.get(hint, "a list")]
+    return [
+        _IN_WORDS.get(hint, "a list in brackets" if get_origin(hint) else "a class")
+    ]
 
 
 def _is_union(hint: Any) -> bool:

@@ -179,19 +179,25 @@ class Corpus:
 
     def sample(self, size: int, seed: int) -> "Corpus":
         """At most ``size`` sentences, drawn without replacement, in their order."""
-        if size < 1:
-            raise UserError(
-                argument="max_sentences", received=size, expected="1 or more"
-            )
+        drawn = draw_indices(len(self), size, seed)
         if size >= len(self):
             return self
-        drawn = Stream(seed, "subset").python().sample(range(len(self)), size)
-        return Corpus(
-            self.name, tuple(self.sentences[index] for index in sorted(drawn))
-        )
+        return Corpus(self.name, tuple(self.sentences[index] for index in drawn))
 
     def __len__(self) -> int:
         return len(self.sentences)
+
+
+def draw_indices(count: int, size: int, seed: int) -> list[int]:
+    """At most ``size`` of ``count`` indices, drawn without replacement, rising.
+
+    Raises:
+        UserError: If the size is below 1.
+    """
+    if size < 1:
+        raise UserError(argument="max_sentences", received=size, expected="1 or more")
+    drawn = Stream(seed, "subset").python().sample(range(count), min(size, count))
+    return sorted(drawn)
 
 
 def load_corpus(source: Any, *, nli: str = "hub", column: str | None = None) -> Corpus:

@@ -86,6 +86,17 @@ def check_file(path: Path) -> None:
         raise UserError(f"{path}: no such file; {folder} has no {missing!r}{similar}")
 
 
+class _Loader(yaml.SafeLoader):
+    """A loader that raises an error for a name that occurs twice, as YAML wants."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        if isinstance(node, yaml.MappingNode):
+            names = [key.value for key, _ in node.value]
+            if twice := [name for name in names if names.count(name) > 1]:
+                raise ValueError(f"{twice[0]!r} is in it twice")
+        return super().construct_mapping(node, deep)
+
+
 def read_yaml(path: Path) -> Mapping[str, Any]:
     """Read a YAML file of options with values.
 
@@ -94,7 +105,7 @@ def read_yaml(path: Path) -> Mapping[str, Any]:
     """
     check_file(path)
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = _Loader(path.read_text(encoding="utf-8")).get_single_data()
     # A number of 5,000 digits is a ValueError, deep nesting a RecursionError.
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: not readable as YAML ({error})") from error

@@ -294,7 +294,7 @@ class SentenceEncoder(nn.Module):
             )
         if not self.backbone.has_pooler:
             raise UserError(
-                f"received {str(self.pooling)!r}, without which the encoder was loaded",
+                f"received {str(self.pooling)!r}, but the encoder was loaded without its pooler",
                 argument="pooling",
             )
 

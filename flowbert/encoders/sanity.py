@@ -241,7 +241,7 @@ def compare_tokenizer(path: str, tokenizer: Any, folder: Path) -> None:
         described.no_padding()
         encoding = described.encode(text)
         if encoding.ids != ids:
-            reasons.append(f"its tokenizer.json as {encoding.tokens}")
+            reasons.append(f"its tokenizer.json reads it as {encoding.tokens}")
     config = folder / "tokenizer_config.json"
     options = read_json(config) if config.is_file() else {}
     for name, end in (("bos", ids[:1]), ("eos", ids[-1:])):
@@ -251,10 +251,10 @@ def compare_tokenizer(path: str, tokenizer: Any, folder: Path) -> None:
             and token is not None
             and end != [token]
         ):
-            reasons.append(f"its {config.name} with add_{name}_token")
+            reasons.append(f"its {config.name} has add_{name}_token")
     if reasons:
         tokens = tokenizer.convert_ids_to_tokens(ids)
         warn(
             f"encoder: transformers reads {text!r} with the tokenizer of {path} as {tokens}, "
-            f"which is used, and {' and '.join(reasons)}"
+            f"which is used, but {' and '.join(reasons)}"
         )

@@ -176,8 +176,8 @@ class FolderSettings(NamedTuple):
         if self.unsupported:
             raise UserError(
                 f"received {path} with {', '.join(self.unsupported)}, which only "
-                "sentence-transformers computes; expected no layers, no pooling and no "
-                "training, with which load_encoder leaves the folder to it",
+                "sentence-transformers computes; expected its own layers and pooling, and no "
+                "training",
                 argument="encoder",
             )
 
@@ -189,7 +189,7 @@ class FolderSettings(NamedTuple):
         except UnicodeEncodeError:
             expected = "valid text"
         if prompt_of(template) and not self.pools_prompt:
-            expected = f"none, as {path} leaves it out of its pooling"
+            expected = f"no prompt, because {path} leaves prompts out of its pooling"
         if expected:
             raise UserError(argument="template", received=template, expected=expected)
 
@@ -241,7 +241,8 @@ def locate(
             )
         if revision is not None:
             raise UserError(
-                argument="revision", received=revision, expected="none for a folder"
+                f"received {revision!r}, which has no effect on a folder",
+                argument="revision",
             )
         if (folder / TRAINED_ENCODER).is_dir():
             folder = folder / TRAINED_ENCODER
@@ -249,8 +250,8 @@ def locate(
             folder / "config.json"
         ).is_file():
             raise UserError(
-                f"received {path!r}, a model with the encoder elsewhere; expected an encoder, or "
-                "the model where models are taken (encode --model, compare --methods)",
+                f"received {path!r}, a model whose encoder is in another folder; expected that "
+                "folder, or the model as model of encode or as a method of compare",
                 argument="encoder",
             )
         return EncoderFiles(folder, str(folder))

@@ -114,8 +114,8 @@ class Template(NamedTuple):
         """
         if not tokenizer.is_fast:
             raise UserError(
-                f"received {text!r}; expected none, as {type(tokenizer).__name__} is not a fast "
-                "tokenizer",
+                f"received {text!r}, which requires a fast tokenizer; {type(tokenizer).__name__} "
+                "is not one",
                 argument="template",
             )
         for token in tokenizer.all_special_tokens:

@@ -135,9 +135,8 @@ def advise(
         for name in ("layers", "pooling"):
             if (value := getattr(encoder, name)) is not None:
                 raise UserError(
+                    f"received {value!r}, but advise chooses it",
                     argument=f"encoder.{name}",
-                    received=value,
-                    expected="none, as advise chooses it",
                 )
     if not isinstance(cache, EmbeddingCache):
         cache = EmbeddingCache(cache)
@@ -178,7 +177,7 @@ def advise_encoder(
         return _use(_BY_SENTENCE_TRANSFORMERS, own["layers"], own["pooling"], "raw")
     if not isinstance(encoder, SentenceEncoder):
         raise UserError(
-            f"received {encoder.path}; expected one with layers", argument="encoder"
+            f"received {encoder.path}; expected a transformer", argument="encoder"
         )
     settings = read_settings(locate(encoder.path, encoder.backbone.revision).folder)
     depth = encoder.num_layers

@@ -115,40 +115,40 @@ def compare(
     options = dict(locals())
     options["device"] = device = choose_device(device)
     options["seeds"] = seeds = check_options(seeds, bootstrap, output)
-    candidates = parse_candidates(methods)
-    sources = _sources(corpus)
-    _check_used(options | {"corpus": list(sources)}, candidates, sources)
-    measured = load_tasks(
-        tasks,
-        senteval,
-        split=split,
-        columns=columns,
-        score_range=score_range,
-        positive_above=positive_above,
-        uniformity_limit=uniformity_limit,
-        labels=labels,
-    )
-    corpora = _load_corpora(sources, measured, nli, column)
-    every = [each for own in corpora.values() for each in own]
-    samples = draw_samples(every, max_sentences, seeds)
-    distinct = {each.digest: each for each in samples.values() or every}
-    count_over = [text for each in distinct.values() for text in each.sentences]
-    learned = {}
-    if any(each.map.supervised and each.needs_fit for each in candidates):
-        given = load_labels(labels, senteval, columns)
-        learned = {
-            task: training_labels(task, [task], given, drop_overlap)
-            for task in measured
-        }
-    encoders = open_encoders(encoder, count_over, device)
-    _warn_of_counts(encoders, len(distinct))
-    if not isinstance(cache, EmbeddingCache):
-        cache = EmbeddingCache(cache)
-    candidates = follow_advice(candidates, encoders, count_over, cache)
-    experiments = plan_experiments(
-        encoders, candidates, corpora, learned, seeds, samples
-    )
     with record_warnings() as warned:
+        candidates = parse_candidates(methods)
+        sources = _sources(corpus)
+        _check_used(options | {"corpus": list(sources)}, candidates, sources)
+        measured = load_tasks(
+            tasks,
+            senteval,
+            split=split,
+            columns=columns,
+            score_range=score_range,
+            positive_above=positive_above,
+            uniformity_limit=uniformity_limit,
+            labels=labels,
+        )
+        corpora = _load_corpora(sources, measured, nli, column)
+        every = [each for own in corpora.values() for each in own]
+        samples = draw_samples(every, max_sentences, seeds)
+        distinct = {each.digest: each for each in samples.values() or every}
+        count_over = [text for each in distinct.values() for text in each.sentences]
+        learned = {}
+        if any(each.map.supervised and each.needs_fit for each in candidates):
+            given = load_labels(labels, senteval, columns)
+            learned = {
+                task: training_labels(task, [task], given, drop_overlap)
+                for task in measured
+            }
+        encoders = open_encoders(encoder, count_over, device)
+        _warn_of_counts(encoders, len(distinct))
+        if not isinstance(cache, EmbeddingCache):
+            cache = EmbeddingCache(cache)
+        candidates = follow_advice(candidates, encoders, count_over, cache)
+        experiments = plan_experiments(
+            encoders, candidates, corpora, learned, seeds, samples
+        )
         results = run_experiments(experiments, cache, output, device)
     results.record["warnings"] = warned
     options = {name: options[name] for name in options if name not in _PLACES}

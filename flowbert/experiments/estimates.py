@@ -119,7 +119,7 @@ class Comparison:
         for row in range(len(estimates) - 1):
             ends = (estimates[[row]] - estimates[row + 1 :]).intervals
             self.ends[row, row + 1 :] = ends
-            self.ends[row + 1 :, row] = 0 - ends[:, ::-1]  # no -0.0 in texts
+            self.ends[row + 1 :, row] = -ends[:, ::-1]
 
     @property
     def is_better(self) -> Any:
@@ -173,5 +173,5 @@ class Comparison:
 
 def _text(value: float, ends: Floats) -> str:
     """A score and the ends ``(2,)`` of its interval x 100, without -0.0."""
-    score, low, high = np.round([100 * value, *(100 * ends)], 1) + 0.0
-    return f"{score:.1f} [{low:.1f}, {high:.1f}]"
+    low, high = 100 * ends
+    return f"{100 * value:z.1f} [{low:z.1f}, {high:z.1f}]"

@@ -183,8 +183,8 @@ def check_unseeded(unfitted: Map) -> None:
                 )
 
 
-Samples = Mapping[tuple[str, int], Corpus]
-"""The sample of a corpus that a seed draws, by the digest of the corpus and the seed."""
+Samples = Mapping[tuple[str, str, int], Corpus]
+"""The sample of a corpus that a seed draws, by name and digest of the corpus and the seed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,10 +261,10 @@ def draw_samples(
     """The sample of each corpus that each seed draws; the whole corpus where it is small enough."""
     if max_sentences is None:
         return {}
-    distinct = {corpus.digest: corpus for corpus in corpora}
+    distinct = {(corpus.name, corpus.digest): corpus for corpus in corpora}
     return {
-        (name, seed): corpus.sample(max_sentences, seed)
-        for name, corpus in distinct.items()
+        (*names, seed): corpus.sample(max_sentences, seed)
+        for names, corpus in distinct.items()
         for seed in seeds
     }
 
@@ -277,7 +277,7 @@ def check_size(candidate: Candidate, encoder: Encoder) -> None:
     """
     if candidate.advised:
         raise UserError(
-            f"received {candidate.name}, which compare alone follows; expected the method "
+            f"received {candidate.name}, which only compare accepts; expected the method "
             "that advise recommends",
             argument="methods",
         )
@@ -325,8 +325,9 @@ def plan_experiments(
             continue
         pairs = labels[task] if candidate.map.supervised else ()
         for corpus, seed in itertools.product(corpora[task], seeds):
-            drawn = (samples or {}).get((corpus.digest, seed), corpus)
-            random = candidate.map.seeded or drawn is not corpus
+            names = corpus.name, corpus.digest, seed
+            drawn = (samples or {}).get(names, corpus)
+            random = candidate.map.seeded or len(drawn) < len(corpus)
             used = seed if random else None
             experiments.append(Experiment(own, candidate, task, drawn, used, pairs))
     return _distinct(experiments)

@@ -104,6 +104,7 @@ def write_record(folder: Path, record: Record) -> None:
         columns=as_json(record.columns),
         scores=scores,
         invalid_reason=record.invalid_reason,
+        warnings=list(record.warnings),
         settings=record.settings,
         environment=as_json(record.environment),
         task=as_json(task),
@@ -161,6 +162,8 @@ def read_finished(
         is_sampled = record.sample is not None or record.invalid_reason is not None
         if not differing and (is_sampled or experiment.key not in sampled):
             records[experiment.key] = record
+            for message in record.warnings:
+                warn(message, 3)
     if recomputed:
         warn(
             f"{folder}: {recomputed} finished experiments are recomputed, because they were "

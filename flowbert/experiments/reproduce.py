@@ -235,8 +235,8 @@ class _Plan:
     def _encoder(self, row: Any) -> Encoder:
         if row.trained and not (row.by_id and row.context):
             raise UserError(
-                "received none that was trained for this row; expected its run "
-                "folder, and the id of the row",
+                "this row requires a trained one; expected its run folder, and the "
+                "id of the row",
                 argument="encoder",
             )
         is_file = user_path(row.opened).is_file()

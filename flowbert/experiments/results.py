@@ -217,9 +217,9 @@ class Results:
         rows = self.frame
         for name, value in chosen.items():
             check_choice("score", name, RESULT_COLUMNS)
-            known = rows[name].astype(str).unique()
+            known = rows[name].astype(str)
             check_choice(name, str(value), dict.fromkeys(known))
-            rows = rows[rows[name] == value]
+            rows = rows[known == str(value)]
         several = [name for name in _APART if rows[name].nunique() > 1]
         if several:
             values = (f"{name} ({', '.join(rows[name].unique())})" for name in several)

@@ -16,7 +16,7 @@ from flowbert.arrays import Floats, Indices
 from flowbert.data.corpus import Corpus
 from flowbert.data.sts import Subset
 from flowbert.encoders import Encoder
-from flowbert.errors import UserError
+from flowbert.errors import UserError, record_warnings
 from flowbert.experiments.plan import Candidate, Experiment, check_unseeded
 from flowbert.experiments.records import (
     environment,
@@ -84,10 +84,12 @@ def run_experiments(
     for same in bar(by_fit.values(), "Fitting", unit="maps"):
         if encoded is None or encoded.encoder is not same[0].encoder:
             encoded = _Encoded(same[0].encoder, cache)
-        fitted, reason = fit_experiment(same[0], encoded, device)
+        with record_warnings() as warned:
+            fitted, reason = fit_experiment(same[0], encoded, device)
         for experiment in same:
             vectors, rows = encoded.task(experiment.task), samples.get(experiment.key)
-            keep(measure_experiment(experiment, fitted, reason, vectors, rows))
+            record = measure_experiment(experiment, fitted, reason, vectors, rows)
+            keep(replace(record, warnings=warned))
     references = [
         _reference(task, name, items)
         for task in {each.task.digest: each.task for each in experiments}.values()

@@ -125,8 +125,8 @@ def check_results(results: Results, encoder: Encoder) -> None:
     known = [each["encoder"] for each in settings if "encoder" in each]
     if not known:
         raise UserError(
-            "received scores that do not say of which encoder they are; expected a file "
-            "that compare of this version has written, with its folder .records",
+            "received scores that do not name their encoder; expected a file written by "
+            "compare of this version, with its folder .records",
             argument="results",
         )
     if encoder.identity not in [each["identity"] for each in known]:
@@ -154,8 +154,8 @@ def name_in(results: Results, model: Model, own: bool, trained: bool) -> str:
     random = trained or (model.map or Raw()).seeded
     if random and not own:
         raise UserError(
-            f"received those of another run for {model.map_name}, whose training draws "
-            "random numbers; expected those of the same run",
+            f"received scores of another run of {model.map_name}, whose training draws "
+            "random numbers; expected scores of the same run",
             argument="results",
         )
     if trained:

@@ -88,7 +88,7 @@ def export(
     missing = [name for name in chosen.packages if not importlib.util.find_spec(name)]
     if missing:
         raise UserError(
-            f"received {format}; expected pip install {' '.join(missing)}",
+            f"received {format}, which needs pip install {' '.join(missing)}",
             argument="format",
         )
     to = Path(to)
@@ -133,8 +133,8 @@ def export(
         difference = _largest_difference(folder, opened, chosen, texts)
         if not difference <= chosen.tolerance:
             raise UserError(
-                f"received vectors whose cosines differ by {difference:.1e} from the model's; "
-                f"expected at most {chosen.tolerance:.0e}, and nothing is written",
+                f"nothing is written, because cosines differ by {difference:.1e} from those of "
+                f"the model; expected at most {chosen.tolerance:.0e}",
                 argument="to",
             )
         limits = chosen.measured_limits(folder, texts)

@@ -264,8 +264,8 @@ class SentenceTransformers(Format):
         if isinstance(encoder, SentenceEncoder):
             if encoder.wrapping is not None and encoder.pooling.over_tokens:
                 raise _refused(
-                    f"the pooling {encoder.pooling} without the template",
-                    "last_token, or onnx",
+                    f"the pooling {encoder.pooling}, which leaves out the template",
+                    "pooling last_token or cls, or onnx",
                 )
             encoder = encoder.with_template_in_tokenizer().without_upper_blocks()
             modules = stock_modules(encoder, model.map)

@@ -113,18 +113,19 @@ def test(run: str | Path, **options: Any) -> Results:
 def predict(
     run: str | Path,
     *,
-    ckpt_path: str | Path = "last",
+    ckpt_path: str | Path | None = None,
     corpus: str | Any | None = None,
     vectors: Any = None,
     trainer: Mapping[str, Any] | None = None,
     run_dir: str | Path | None = None,
     cache: str | None = None,
 ) -> Path:
-    """Write the vectors of what a run was fitted on into ``predictions.npy``.
+    """Write the vectors of the corpus of a run into ``predictions.npy``.
 
     Args:
         run: The run folder of a fit.
-        ckpt_path: Checkpoint: ``last`` or ``best`` of the run, or a path.
+        ckpt_path: Checkpoint: ``last`` or ``best`` of the run, or a path; None for the weights
+            that the fit saved as its model.
         corpus: The corpus of the fit, if it has another path now; in Python also in memory.
         vectors: The vectors of the fit, if they have another path now; in Python also in memory.
         trainer: Options of Lightning's Trainer: those in ``MEASURED_WITH``.

@@ -32,10 +32,15 @@ from flowbert.training import (
 from flowbert.training.checkpoints import check_fitted_on
 from flowbert.vectors import EmbeddingCache, as_vectors
 
+OF_TASKS = (
+    *("senteval", "columns", "score_range", "positive_above", "uniformity_limit"),
+    *("bootstrap", "bootstrap_seed"),
+)
+"""Options that have an effect on tasks alone."""
+
 _OF_SENTENCES = (
-    *("encoder", "corpus", "nli", "max_sentences", "tasks", "senteval", "columns"),
-    *("score_range", "positive_above", "uniformity_limit", "bootstrap"),
-    *("bootstrap_seed", "cache"),
+    *("encoder", "corpus", "nli", "max_sentences", "tasks", "cache"),
+    *OF_TASKS,
 )
 
 

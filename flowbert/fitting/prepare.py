@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flowbert.data.sts import Subset
+from flowbert.data.sts import SAMPLE_TASK, Subset
 from flowbert.data.text_files import as_list
 from flowbert.encoders import EncoderOptions
 from flowbert.encoders.backbone import warn_of_bfloat16
 from flowbert.errors import UserError, check_choice, check_unused
 from flowbert.experiments.compare import check_options
-from flowbert.fitting.parts import Run, load_examples, load_rows
+from flowbert.fitting.parts import OF_TASKS, Run, load_examples, load_rows
 from flowbert.fitting.run_options import FitOptions
 from flowbert.loggers import LOG_TO, wandb_run_ended
 from flowbert.maps import MAPS, Map, make_map
@@ -101,7 +101,7 @@ def _checked(options: FitOptions) -> FitOptions:
     check_options(0, options.bootstrap, None)
     if options.bootstrap == 0:
         options.check_unused(["bootstrap_seed"], "a bootstrap of 0")
-    check_limits(seed=options.seed, **(options.data or {}))
+    check_limits(**{**(options.data or {}), "seed": options.seed})
     return replace(options, encoder=encoder, log_to=log_to)
 
 
@@ -135,14 +135,14 @@ def _read_saved(path: Path, kind: Any, method: str) -> Mapping[str, Any]:
     content = read_checkpoint(path)
     if content["module"] != kind.__name__:
         raise UserError(
-            f"{path} is of {content['module']}; expected one of method {method}",
+            f"{path} is a checkpoint of {content['module']}; expected one of method {method}",
             argument="ckpt_path",
         )
     saved: Mapping[str, Any] | None = content.get("fitted_on")
     if not saved:
         raise UserError(
-            f"{path} does not say which encoder and corpus it was fitted on; expected a "
-            "checkpoint that fit of this version wrote",
+            f"{path} does not name the encoder and corpus of its fit; expected a checkpoint "
+            "written by fit of this version",
             argument="ckpt_path",
         )
     return saved
@@ -153,10 +153,10 @@ def _load_tasks(options: FitOptions, split: str) -> list[Task]:
     if options.vectors is not None:
         return []
     if options.tasks is None and not options.fits_on_sample:
+        options.check_unused(OF_TASKS, "a fit without tasks")
         return []  # scores on the generated SAMPLE would say nothing about that text
-    named = "SAMPLE" if options.tasks is None else options.tasks
     return load_tasks(
-        as_list(named, "tasks", paths=True),
+        SAMPLE_TASK if options.tasks is None else options.tasks,
         options.senteval,
         split=split,
         columns=options.columns,

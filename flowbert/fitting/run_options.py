@@ -12,6 +12,7 @@ from flowbert.data.text_files import read_yaml
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError, check_choice, check_unused, first_line
 from flowbert.io import folders_with
+from flowbert.methods import METHODS
 from flowbert.tasks import POSITIVE_ABOVE
 from flowbert.training.checkpoints import RUN_CONFIG
 
@@ -46,8 +47,9 @@ class FitOptions:
         vectors: File of vectors in place of encoder and corpus, without tasks. In Python
             an array or tensor ``(N, D)``, too.
         tasks: Tasks to evaluate on, a list or comma-separated: STS12 to STS16, STSB, SICKR,
-            SAMPLE, files of scored pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``.
-            By default SAMPLE if the corpus is the built-in sample, otherwise no task.
+            SAMPLE, files of scored pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``; in
+            Python also pairs in memory, as of :func:`flowbert.compare`. By default SAMPLE if the
+            corpus is the built-in sample, otherwise no task.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         columns: Columns of your pair files: two sentences and the score.
         score_range: Lowest and highest score of your pair files.
@@ -145,10 +147,11 @@ class RunOptions:
     """Arguments of :func:`flowbert.fitting.validate` and :func:`flowbert.fitting.test`.
 
     Args:
-        ckpt_path: Checkpoint: ``last`` or ``best`` of the run, or a path.
+        ckpt_path: Checkpoint: ``last`` or ``best`` of the run, or a path; None for the weights
+            that the fit saved as its model.
         corpus: The corpus of the fit, if it has another path now; in Python also in memory.
         vectors: The vectors of the fit, if they have another path now; in Python also in memory.
-        tasks: Tasks to evaluate on. Those of the fit by default, as for the next options.
+        tasks: Tasks to evaluate on; by default, as for the next options, those of the fit.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         columns: Columns of your pair files: two sentences and the score.
         score_range: Lowest and highest score of your pair files.
@@ -162,7 +165,7 @@ class RunOptions:
         cache: Folder of the embedding cache.
     """
 
-    ckpt_path: str | Path = "last"
+    ckpt_path: str | Path | None = None
     corpus: str | Any | None = None
     vectors: Any = None
     tasks: str | Sequence[str] | None = None
@@ -187,14 +190,20 @@ def read_run(run: str | Path, given: RunOptions) -> FitOptions:
         given: Options that replace those of the run.
 
     Raises:
-        UserError: If the folder has no ``config.yaml``, its content is not that of a run, or an
-            option of the Trainer has no effect without training.
+        UserError: If the folder has no ``config.yaml``, its content is not that of a run with
+            checkpoints, or an option of the Trainer has no effect without training.
     """
     path = Path(run) / RUN_CONFIG
     runs = folders_with(run, RUN_CONFIG)
     if runs and not path.is_file():
         raise UserError(f"received {run}; expected a run: {', '.join(runs)}")
     content = dict(read_yaml(path))
+    if (method := content.get("method", "flow")) not in METHODS:
+        raise UserError(
+            f"received {run} of method {method}, which is not trained; expected another run, or "
+            f"compare with the methods raw,{run}",
+            argument="run",
+        )
     trainer = dict(content.get("trainer") or {})
     for name in _OBJECTS:
         trainer.pop(name, None)
@@ -205,6 +214,8 @@ def read_run(run: str | Path, given: RunOptions) -> FitOptions:
         value = getattr(given, each.name)
         if value is not None:
             content[each.name] = value
+    best = Path(run) / "checkpoints" / "best.ckpt"
+    content.setdefault("ckpt_path", "best" if best.is_file() else "last")
     content |= {"trainer": trainer, "log_to": given.log_to}
     try:
         encoder = EncoderOptions(**content.pop("encoder", None) or {})

@@ -364,8 +364,8 @@ class AffineMap(Map):
         """Raise a UserError for a loaded map, which has no moments to update."""
         if hasattr(self, "weight_") and not hasattr(self, "moments_"):
             raise UserError(
-                f"{self.name}: received further rows for a loaded map, which does not know those "
-                "that it was fitted on; expected a new fit"
+                f"{self.name}: received further rows for a loaded map, whose first rows are not "
+                "saved; expected a new fit"
             )
 
     def fit_moments(self, moments: Moments, pairs: LabelledPairs | None = None) -> Self:

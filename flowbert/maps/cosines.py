@@ -174,8 +174,8 @@ class Cosines(NamedTuple):
         known = _compared(self.truncate_dim or dim, self.bits)
         if received != known:
             raise UserError(
-                f"received those of {received}; the model has those of {known}; expected "
-                "estimate_cosines with the same options before",
+                f"received cosines of {received}, but the model has those of {known}; call "
+                "estimate_cosines with the same options first",
                 argument="cosines",
             )
 

@@ -100,9 +100,9 @@ class Output(NamedTuple):
         is_bytes = self.precision in _BYTES
         if is_bytes and scale is None:
             raise UserError(
-                f"received {self.precision} without saved ranges, so that the bytes of two calls "
-                "could not be compared; expected a model of fit, or one after "
-                "Model.calibrate(sentences)",
+                f"received {self.precision} without saved ranges, so the bytes of two calls would "
+                "not be comparable; expected a model saved by fit, or Model.calibrate(sentences) "
+                "first",
                 argument="precision",
             )
         for block in blocks:
@@ -120,8 +120,8 @@ class Output(NamedTuple):
         whole = len(scale.plain.low)
         if (self.truncate_dim or whole) < whole:
             raise UserError(
-                f"received {self.precision} for vectors that are truncated and scaled to length 1, "
-                "of which the model has no ranges; expected float32, or vectors as they are",
+                f"received {self.precision} for truncated and normalized vectors, whose ranges "
+                "are not saved; expected float32, or vectors truncated or normalized alone",
                 argument="precision",
             )
         return scale.unit

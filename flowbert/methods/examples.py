@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flowbert.data.corpus import Corpus
+from flowbert.data.corpus import Corpus, draw_indices
 from flowbert.data.nli import LABELS, load_nli
 from flowbert.errors import UserError, check_unused, warn
 from flowbert.io import digest, sentences_digest
 from flowbert.methods.augment import Edit, MaskedReplacement, edit_words
 from flowbert.registry import Registry
-from flowbert.seeding import Stream
 from flowbert.tasks.labels import training_labels
 
 SOURCES = ("corpus", "nli", "tasks")
@@ -61,9 +60,7 @@ class Examples:
 
     def sample(self, size: int, seed: int) -> "Examples":
         """At most ``size`` examples, drawn without replacement, in their order."""
-        if size >= len(self):
-            return self
-        indices = sorted(Stream(seed, "subset").python().sample(range(len(self)), size))
+        indices = draw_indices(len(self), size, seed)
         columns = [tuple(column[i] for i in indices) for column in self.columns]
         targets = None if self.targets is None else self.targets[indices]
         return replace(self, columns=tuple(columns), targets=targets)
@@ -120,11 +117,11 @@ def simcse_examples(positive: str = "dropout") -> str:
     Args:
         positive: Positive of a sentence: ``dropout`` (the sentence again, under another dropout
             mask); ``crop``, ``word_deletion``, ``delete_one_word`` (edits of it, with a share of
-            the words as in ``crop:rate=0.1``); ``mlm:path=DIR`` (words replaced by a masked
-            language model, ``rate`` of them); ``next_sentence`` (of the same document of a file: a
-            blank line ends one); ``entailment`` (of an NLI premise, with a contradiction as hard
-            negative, or with ``hard_negatives=false`` without); ``hypothesis`` (each of an NLI
-            premise, whatever its label: labels are not used, only which sentences belong together).
+            the words as in ``crop:rate=0.1``); ``mlm:path=DIR`` (the share ``rate`` of the
+            words replaced by a masked language model); ``next_sentence`` (of the same document of
+            a file, which a blank line ends); ``entailment`` (of an NLI premise, with a
+            contradiction as hard negative, or with ``hard_negatives=false`` without);
+            ``hypothesis`` (each of an NLI premise, whatever its label: only the pairing is used).
     """
     return positive
 
@@ -270,6 +267,10 @@ def _nli_pairs(nli: str) -> Examples:
 
 @EXAMPLES.register("cosine")
 def _scored_pairs(tasks: Sequence[Any], drop_overlap: bool = False) -> Examples:
+    if not tasks:
+        raise UserError(
+            "received none; expected one with labelled pairs", argument="tasks"
+        )
     task = tasks[0]
     labels = training_labels(
         task, tasks, None, drop_overlap, "another task, or data.drop_overlap", "tasks"

@@ -38,8 +38,8 @@ class MLMModule(TrainedModule):
         encoder: The encoder to train.
         mask_fraction: Probability of a token to be predicted.
         whole_words: Mask whole words instead of single tokens.
-        cosreg_weight: Weight :math:`\gamma` of the mean cosine over all pairs of word embeddings
-            (paper: 1).
+        cosreg_weight: Weight of the mean cosine over all pairs of word embeddings, the paper's
+            gamma (there 1).
         head_only: Train only the prediction layers, on the frozen network. A further run can
             start from the saved encoder.
         learning_rate: Peak learning rate of AdamW.

@@ -30,7 +30,7 @@ class SBERTModule(TrainedModule):
 
     Args:
         encoder: The encoder to train.
-        objective: ``softmax``, ``cosine`` or ``triplet``; each needs examples of its own, see
+        objective: ``softmax``, ``cosine`` or ``triplet``; each has its own kind of examples, see
             :func:`flowbert.methods.make_examples`.
         margin: Margin of ``triplet``: how much farther the negative must be than the positive;
             default 1.

@@ -42,15 +42,15 @@ class SimCSEModule(TrainedModule):
         loss: Loss on anchors, positives and hard negatives, with its options: ``infonce`` (see
             :class:`flowbert.methods.losses.InfoNCE`), ``infonce:temperature=0.1``, or the import
             path of another, as in ``mypackage.losses.MyLoss:margin=0.2``.
-        head: What is between encoder and loss. Dense layer and tanh: ``mlp_train_only`` (used in
-            training only), or ``mlp`` (kept as the encoder's pooler; requires pooling ``cls`` of
-            the last layer). An affine map, such as ``whitening:shrinkage=0.3`` (used in training
-            only): it is fitted before the first step, on embeddings of at most 16,384 distinct
-            training sentences of the first column, and is not trained. Or ``none``.
+        head: Module between encoder and loss: ``mlp_train_only`` (dense layer and tanh, used in
+            training only); ``mlp`` (the same, kept as the encoder's pooler; requires pooling
+            ``cls`` of the last layer); an affine map, such as ``whitening:shrinkage=0.3`` (used in
+            training only; fitted before the first step, on at most 16,384 distinct sentences of
+            the first column, and not trained); or ``none``.
         head_refit_every: Optimizer steps after which the map is fitted again, on the same
             sentences; None for never.
         mlm_weight: Weight of an auxiliary masked language modelling loss (paper: 0.1).
-        mask_fraction: Probability that a token is masked for it; default 0.15.
+        mask_fraction: Probability that this loss masks a token; default 0.15.
         chunk_size: Sentences whose activations are in memory at once, by gradient caching, which
             takes a third more time; None for all.
         learning_rate: Peak learning rate of AdamW.

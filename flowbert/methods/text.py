@@ -38,8 +38,8 @@ class TextDataModule(BatchDataModule):
     Args:
         encoder: The encoder that is trained, for its tokenizer.
         examples: The examples.
-        held_out: Share of the distinct sentences of the first column that is not trained on but
-            validated with, in [0, 0.5].
+        held_out: Share of the distinct sentences of the first column to validate with, not to
+            train on, in [0, 0.5].
         batch_size: Examples of a batch on one process.
         max_length: Tokens after which a sentence is truncated in training, with special tokens.
         pool: Number of batches to sort by length together, see :class:`BatchSampler`.

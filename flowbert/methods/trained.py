@@ -31,9 +31,9 @@ class TrainedModule(TrainingModule):
 
     Args:
         encoder: The encoder to train, with ``frozen=False``, in float32.
-        dropout: Rate of all its dropout layers; None for their own.
-        frozen_layers: Number of lower blocks that are not trained; if there are any, only the
-            blocks above them are.
+        dropout: Rate of all dropout layers of the encoder; None for those of its configuration.
+        frozen_layers: Number of lower blocks to freeze; above 0, only the blocks above them are
+            trained.
         learning_rate: Peak learning rate of AdamW.
         weight_decay: Decoupled weight decay, not of biases and layer norms.
         schedule: ``constant``, ``linear`` or ``cosine``.

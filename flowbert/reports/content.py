@@ -104,7 +104,9 @@ def read_content(path: Path, analysis: Analysis | None = None) -> PageContent:
         results = Results([], {"verdicts": [_UNFINISHED]})
     else:
         raise UserError(
-            argument="runs", received=path, expected="a run folder or a file of results"
+            argument="runs",
+            received=path,
+            expected="a run folder, or a file of results or of an analysis",
         )
     own = path / "analysis.json"
     if analysis is None and own.is_file():

@@ -48,7 +48,8 @@ def report(
     shown is left out with a warning.
 
     Args:
-        runs: A run folder of ``fit`` or a results file of ``compare``, or several of them.
+        runs: A run folder of ``fit``, a results file of ``compare``, an ``.analysis.json`` file of
+            ``analyze``, or several of them.
         output: The page, a file ending in .html; its pictures and their data are written into a
             folder next to it, where other files are kept. None for ``report.html`` in a run
             folder, ``NAME.html`` next to ``NAME.json``, and ``comparison.html`` for several runs.
@@ -57,8 +58,8 @@ def report(
         Path of the page.
 
     Raises:
-        UserError: If a path is no run, its results are damaged, ``output`` is no .html file, or
-            there is a file at its place, or at that of a picture, that no page wrote.
+        UserError: If a path is not a run, its results are damaged, ``output`` is not an .html
+            file, or the page or a picture would replace a file that is not part of a page.
 
     Example:
         >>> import tempfile

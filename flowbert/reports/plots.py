@@ -91,7 +91,7 @@ def draw_logged(ax: "Axes", frame: pd.DataFrame) -> None:
 
 
 def _logged_caption(frame: pd.DataFrame) -> str:
-    text = "Batches are measured as they are trained on, with noise or dropout; the others without."
+    text = "Values of batches include noise or dropout; the others do not."
     bits = frame[frame["measure"] == "bits_per_dim"]
     without = bits[bits["source"] != "step"].groupby("source")["value"]
     if (without.last() > without.first()).any():
@@ -186,7 +186,7 @@ def _plane_caption(frame: pd.DataFrame) -> str:
         "cover the sphere. Means over the tasks."
     )
     if frame["step"].notna().any():
-        text += " A path is a training on the development split, from its hollow point."
+        text += " A path shows a training on the development split; it begins at the hollow point."
     return text
 
 

@@ -87,11 +87,11 @@ def _lines(run: pd.DataFrame, rows: list[str]) -> Iterator[pd.DataFrame]:
 
 
 def _text_of(table: pd.DataFrame) -> str:
-    text: str = table.to_string(float_format="{:.2f}".format, na_rep="-")
+    text: str = table.to_string(float_format="{:z.2f}".format, na_rep="-")
     return text
 
 
 def _cell(value: object) -> str:
     if isinstance(value, float):
-        return "" if np.isnan(value) else f"{value:.2f}"
+        return "" if np.isnan(value) else f"{value:z.2f}"
     return str(value)

@@ -140,10 +140,10 @@ def result_tables(frame: pd.DataFrame) -> list[Table]:
 
 def _cell(score: Any) -> str:
     if math.isfinite(score.std):
-        return f"{score.value:.2f}\n±{score.std:.2f}"
+        return f"{score.value:z.2f}\n±{score.std:.2f}"
     if math.isfinite(score.low):
-        return f"{score.value:.2f}\n[{score.low:.1f}, {score.high:.1f}]"
-    return f"{score.value:.2f}"
+        return f"{score.value:z.2f}\n[{score.low:z.1f}, {score.high:z.1f}]"
+    return f"{score.value:z.2f}"
 
 
 def _best(scores: pd.DataFrame) -> pd.Series:

@@ -48,6 +48,7 @@ class Record:
         settings: All settings in words.
         environment: Versions, source, device and threads.
         invalid_reason: Why all scores are undefined; None if they are not.
+        warnings: Warnings of the fit.
         task: What scores the items: a task, or a state of :meth:`Task.state`.
         sample: Vectors ``(S, k)`` of :attr:`sentences`, where they are kept.
         sentences: Some of the task's sentences.
@@ -61,6 +62,7 @@ class Record:
     settings: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
     invalid_reason: str | None = None
+    warnings: Sequence[str] = ()
     task: Any = None
     sample: Tensor | None = None
     sentences: Sequence[str] = ()

@@ -7,10 +7,11 @@ from typing import Any
 
 import pandas as pd
 
+from flowbert.data.sample import SPLITS
 from flowbert.data.sts import SAMPLE_TASK
 from flowbert.data.tables import is_table
 from flowbert.data.text_files import as_list
-from flowbert.errors import UserError
+from flowbert.errors import UserError, check_choice
 from flowbert.registry import imports_refused, is_import_path
 from flowbert.tasks.base import AVERAGE, TASKS, Task
 from flowbert.tasks.sts import POSITIVE_ABOVE, STS, Pairs
@@ -76,6 +77,8 @@ def load_tasks(
         else:
             used_options = {name: options[name] for name in kind.options}
             loaded += kind.load(source, **used_options)
+    for name in as_list(split, "split"):
+        check_choice("split", name, [*SPLITS, *(task.split for task in loaded)])
     _check_names(loaded)
     return loaded
 

@@ -212,8 +212,8 @@ class TrainingModule(LightningModule):
         if wanted != before and self._depends_on_length:
             raise UserError(
                 f"received a training of {wanted} steps; expected {before} as in "
-                f"the checkpoint, as its schedule {self._schedule_text()} is over the whole "
-                "training (with a constant one and no warm-up it may be made longer)",
+                f"the checkpoint, because its schedule {self._schedule_text()} depends on the "
+                "length (a constant one without warm-up does not)",
                 argument=f"trainer.{name}",
             )
 

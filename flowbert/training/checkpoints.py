@@ -139,8 +139,8 @@ class BestCheckpoint(ModelCheckpoint):
         """
         if self.best_model_path and not Path(self.best_model_path).is_file():
             raise UserError(
-                f"the best weights of that run so far, {self.best_model_path}, are "
-                "gone; expected its folder as it was",
+                f"the best weights of the run, {self.best_model_path}, are missing; expected "
+                "its unchanged folder",
                 argument="ckpt_path",
             )
 
@@ -156,8 +156,8 @@ class BestCheckpoint(ModelCheckpoint):
         content = read_checkpoint(self.best_model_path)
         if content["global_step"] > step:
             raise UserError(
-                f"{self.best_model_path} is of step {content['global_step']}, and the "
-                f"training ended at step {step}; expected the best weights up to there",
+                f"{self.best_model_path} is of step {content['global_step']}, but the "
+                f"training ended at step {step}; expected its best weights up to that step",
                 argument="ckpt_path",
             )
         return dict(content["state_dict"])
@@ -178,7 +178,7 @@ def checkpoint_callbacks(
         monitor: Name of the score, looked at after each validation; None for no ``best.ckpt``.
         mode: ``max`` or ``min``.
         every_n_steps: Write ``last.ckpt`` also every this many optimizer steps.
-        every_n_minutes: Write it also every this many minutes; None for the ends of epochs only.
+        every_n_minutes: Write it also every this many minutes, besides the ends of epochs.
 
     Raises:
         UserError: If a number is not above 0.

@@ -34,8 +34,12 @@ _HARMLESS = (
     ".*The dirpath has changed from.*",  # a checkpoint of one run folder used in another
     ".*Experiment logs directory .* exists and is not empty.*",  # earlier metrics moved aside
     ".*Checkpoint directory .* exists and is not empty.*",  # a run that is resumed
+    ".*callbacks used to create the checkpoint.*",  # best.ckpt is by another task than now
 )
 
+
+# Parts of its messages about options that are no MisconfigurationException.
+_OF_OPTIONS = ("`val_check_interval`", "Early stopping conditioned on metric")
 
 _NODE_RANKS = {"NODE_RANK", "GROUP_RANK"}
 """Variables of the environment that tell a machine its number."""
@@ -176,8 +180,9 @@ def quiet_lightning(errors: bool = True) -> Iterator[None]:
             for pattern in _HARMLESS:
                 warnings.filterwarnings("ignore", message=pattern)
             yield
-    except MisconfigurationException as error:
-        if not errors:
+    except (MisconfigurationException, RuntimeError, ValueError) as error:
+        is_known = any(text in str(error) for text in _OF_OPTIONS)
+        if not errors or not (is_known or isinstance(error, MisconfigurationException)):
             raise
         raise UserError(f"{error}", argument="trainer") from error
     except SystemExit as error:

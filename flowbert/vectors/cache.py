@@ -66,8 +66,8 @@ class EmbeddingCache:
             self.folder = user_path(folder)
             if str(self.folder).startswith("~"):
                 raise UserError(
-                    f"received {folder}, and the home folder is unknown; expected HOME, or "
-                    "another folder, which FLOWBERT_CACHE chooses, too",
+                    f"received {folder}, and the home folder is unknown; set HOME, or "
+                    "FLOWBERT_CACHE to another folder",
                     argument="cache",
                 )
         self._stores: dict[str, Store] = {}
@@ -121,8 +121,8 @@ class EmbeddingCache:
             if values is not None:
                 return CachedVectors(values)
         raise UserError(
-            f"{self.folder} is damaged again and again; expected an intact disk, which "
-            "FLOWBERT_CACHE chooses",
+            f"{self.folder} is damaged repeatedly; set FLOWBERT_CACHE to a folder on an "
+            "intact disk",
             argument="cache",
         )
 
@@ -209,8 +209,8 @@ def _writing(
         yield
     except errors as error:
         raise UserError(
-            f"{folder} cannot be written ({error}); expected a folder with free space, "
-            f"which {variable} chooses",
+            f"{folder} cannot be written ({error}); set {variable} to a folder with free "
+            "space",
             argument="cache",
         ) from error
 

@@ -67,7 +67,7 @@ class Store:
             acquired = lock.acquire(timeout=WARN_AFTER_SECONDS)
         except Timeout:
             warn(
-                f"{lock.lock_file}: waits for a process that encodes with the same encoder"
+                f"{lock.lock_file}: waiting for a process that encodes with the same encoder"
             )
             acquired = lock.acquire()
         with acquired:

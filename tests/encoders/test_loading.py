@@ -219,7 +219,9 @@ def test_folders_and_runs_of_any_name(folder, tmp_path, monkeypatch):
     for name in NAMES:
         Model(encoder, fitted).save(Path(name) / "model")
         assert np.array_equal(encode(SENTENCES, model=name), fitted.transform(vectors))
-        with pytest.raises(UserError, match="a model with the encoder elsewhere"):
+        with pytest.raises(
+            UserError, match="a model whose encoder is in another folder"
+        ):
             load_encoder(name)
         assert len(parse_candidates(f"raw,./{name},whitening")) == 3
         if name not in ("last", "*"):

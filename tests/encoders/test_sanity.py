@@ -144,7 +144,7 @@ def test_a_pooler_that_is_always_called_is_taken_out(tmp_path):
     assert_allclose(opened.encode(texts), mean, atol=TOLERANCE)
     assert "changed" not in opened.identity
     assert not any("pooler" in name for name in opened.state_dict())
-    message = "without which the encoder was loaded"
+    message = "the encoder was loaded without its pooler"
     refused(message, opened.variant, pooling="cls_pooler")
     pooled = SentenceEncoder(tmp_path, pooling="cls_pooler").encode(texts)
     assert_allclose(pooled, expected.pooler_output, atol=TOLERANCE)
@@ -214,7 +214,7 @@ def test_a_tokenizer_that_is_not_the_one_of_its_file(tmp_path):
     compare_tokenizer("x", tokenizer, write_tokenizer(tmp_path, cut_and_padded))
     write_tokenizer(tmp_path, without_end)
     with pytest.warns(
-        FlowbertWarning, match=r"tokenizer.json as \['\[CLS\]', '\[UNK\]'"
+        FlowbertWarning, match=r"tokenizer.json reads it as \['\[CLS\]', '\[UNK\]'"
     ):
         compare_tokenizer("x", tokenizer, tmp_path)
     with pytest.warns(
@@ -230,7 +230,7 @@ def test_a_token_that_is_asked_for_and_not_added(option, tmp_path):
     tokenizer.save_pretrained(tmp_path)
     compare_tokenizer("x", tokenizer, tmp_path)
     (tmp_path / "tokenizer_config.json").write_text(f'{{"{option}": true}}')
-    with pytest.warns(FlowbertWarning, match=f"tokenizer_config.json with {option}"):
+    with pytest.warns(FlowbertWarning, match=f"tokenizer_config.json has {option}"):
         compare_tokenizer("x", tokenizer, tmp_path)
 
 

@@ -229,4 +229,9 @@ def test_an_exported_folder_has_the_template_in_its_tokenizer(kind, tmp_path):
     reopened = Model.load(tmp_path / "to").encode(SENTENCES)
     np.testing.assert_allclose(reopened, expected, atol=TOLERANCE)
     mean = Model(encoder.variant(pooling="mean"))
-    refused("the pooling mean without the template", export, mean, tmp_path / "mean")
+    refused(
+        "the pooling mean, which leaves out the template",
+        export,
+        mean,
+        tmp_path / "mean",
+    )

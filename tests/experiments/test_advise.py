@@ -243,7 +243,7 @@ def test_mistakes(options, message, tmp_path, monkeypatch):
 def test_what_is_not_compare_names_the_way_to_the_advice(tmp_path):
     (tmp_path / "words.txt").write_text("dog 1.0 2.0\na 2.0 1.0\n")
     words = EncoderOptions(str(tmp_path / "words.txt"))
-    refused(r"words\.txt; expected one with layers", compare, words, "raw,advised")
+    refused(r"words\.txt; expected a transformer", compare, words, "raw,advised")
     refused(
         "expected the method that advise recommends", analyze, methods="raw,advised"
     )

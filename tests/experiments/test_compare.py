@@ -269,12 +269,18 @@ def test_corpora_and_subsets(encoder, tmp_path):
     assert smaller.score("whitening", "STS-B") != spearman["value"].iloc[-1]
 
 
-def test_tokens_that_are_counted_over_several_corpora_give_a_warning(tmp_path):
+def test_tokens_that_are_counted_over_several_corpora_give_a_warning(output, tmp_path):
     pairs = write_pairs(tmp_path / "pairs.tsv", 40)
     corpora = [write_corpus(tmp_path / f"{size}.txt", size) for size in (60, 90)]
     idf = EncoderOptions(pooling="idf")
-    with pytest.warns(FlowbertWarning, match="idf counts tokens over all 2 corpora"):
-        run(idf, "raw,whitening-2", tasks=pairs, corpus=corpora)
+    options: dict[str, Any] = {"tasks": pairs, "corpus": corpora, "output": output}
+    with pytest.warns(FlowbertWarning):
+        first, again = (run(idf, "raw,whitening", **options) for _ in range(2))
+    counted, *of_fits = first.record["warnings"]
+    assert counted.startswith("pooling: idf counts tokens over all 2 corpora")
+    # A record that is reused has the warnings of its fit.
+    assert any(each.startswith("whitening: ") for each in of_fits)
+    assert set(again.record["warnings"]) == {counted, *of_fits}
     # Where tokens are counted, corpus and subset have an effect without a map, too.
     scores = set()
     for corpus, size in product(corpora, (None, 9)):

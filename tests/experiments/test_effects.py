@@ -9,6 +9,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from experiments.small import WordSums, write_corpus, write_pairs
+from flowbert.data.corpus import Corpus
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning
 from flowbert.experiments import compare
@@ -33,6 +34,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"senteval": "hub", "tasks": "pairs"}, "no effect .*tasks that are read from it"),
     ({"tasks": "answers", "split": "dev"}, "no effect .*tasks of the kind sts or "),
     ({"tasks": "lexical:SAMPLE", "positive_above": 0.5}, "no effect .*the kind sts"),
+    ({"tasks": "pairs", "split": "test,tset"}, "split: received 'tset'.*'test'"),
     ({"labels": "pairs"}, "no effect .*a method that learns from labels"),
     ({"drop_overlap": True}, "no effect .*a method that learns from labels"),
     ({"seeds": 3}, "no effect .*a method that draws random numbers"),
@@ -87,6 +89,9 @@ def test_each_seed_draws_its_own_sample(pairs, tmp_path):
     options: dict[str, Any] = {"tasks": pairs[0], "corpus": corpus}
     whole = run("raw,whitening", **options, max_sentences=300)
     assert whole.frame["seed"].isna().all()  # nothing was drawn
+    equal = [Corpus.of(name, map(str, range(300))) for name in ("a", "b")]
+    of_both = run("whitening", tasks=pairs[0], corpus=equal, max_sentences=100)
+    assert set(of_both.frame["corpus"]) == {"a", "b"}
     both = run("raw,whitening", **options, max_sentences=100, seeds=[0, 1])
     scores = [
         run("whitening", **options, max_sentences=100, seeds=seed).score(

@@ -164,14 +164,22 @@ def test_flows_have_the_setting_of_the_paper():
         assert rates[row["corpus"]] in row["map"]
 
 
-def test_every_row_can_be_computed(run):
-    result = run(IDS).set_index("row")
-    assert list(result.index) == IDS
+# The seven templates are long, and take the same way.
+ONE_TEMPLATE = [row for row in IDS if not row.startswith("jiang2023")] + [IDS[-1]]
+
+
+@pytest.mark.parametrize(
+    "rows", [ONE_TEMPLATE, pytest.param(IDS, marks=pytest.mark.slow)]
+)
+def test_every_row_can_be_computed(rows, run):
+    result = run(rows).set_index("row")
+    assert list(result.index) == rows
     note = result["note"].pop(GLOVE)
     assert "expected a text file of word vectors" in note
     assert result["ours"].drop(GLOVE).between(-100, 100).all()
-    assert (result["aggregation"] == ROWS["aggregation"]).all()
-    same = ROWS.drop(
+    known = ROWS.loc[rows]
+    assert (result["aggregation"] == known["aggregation"]).all()
+    same = known.drop(
         columns=["source", "table", "encoder", "method", "path", *PUBLISHED_TASKS]
     )
     same["ours"] = result["ours"]

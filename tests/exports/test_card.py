@@ -155,7 +155,7 @@ def test_results_of_another_run_are_of_the_same_encoder(encoder):
     check_results(results, encoder)
     other = encoder.variant(layers="last", max_length=64)
     refused("results: received scores of other encoders", check_results, results, other)
-    with pytest.raises(UserError, match="results: received scores that do not say"):
+    with pytest.raises(UserError, match="results: received scores that do not name"):
         check_results(Results([], {}), encoder)
 
 
@@ -165,7 +165,7 @@ def test_a_training_is_measured_by_its_own_run(encoder):
     assert name_in(results, flow, own=True, trained=False) == "flow"
     for model, trained in ((flow, False), (Model(encoder), True)):
         refused(
-            "results: received those of another run",
+            "results: received scores of another run",
             name_in,
             results,
             model,

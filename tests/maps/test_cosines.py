@@ -74,7 +74,7 @@ def test_equal_rows_count_once(output, tmp_path):
     assert np.array_equal(loaded.before.quantiles, once.before.quantiles)
     assert loaded.after.row() == once.after.row()
     loaded.check_output(output, 5)
-    with pytest.raises(UserError, match="3 dimensions; the model has those of"):
+    with pytest.raises(UserError, match="3 dimensions, but the model has those of"):
         loaded.check_output(Output(3), 5)
 
 

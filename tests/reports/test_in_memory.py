@@ -2,6 +2,7 @@
 
 import pytest
 
+from experiments.small import write_pairs
 from flowbert.experiments import Results, compare
 from flowbert.fitting import fit
 from flowbert.reports import content_of, print_results, report, save_page
@@ -16,8 +17,9 @@ def written(page):
 
 def test_a_comparison(tmp_path, capsys, monkeypatch):
     draw_nothing(monkeypatch)
-    file = tmp_path / "mine.json"
-    results = compare(methods="raw,whitening", bootstrap=50, output=file)
+    file, pairs = tmp_path / "mine.json", write_pairs(tmp_path / "pairs.tsv")
+    given = {"tasks": pairs, "corpus": "builtin-sample", "max_sentences": 700}
+    results = compare(methods="raw,whitening", bootstrap=50, output=file, **given)
     own = written(save_page(content_of(file, results), tmp_path / "a" / "report.html"))
     assert len(own) > 20
     assert b"Nearest neighbours" in own["report.html"]

@@ -317,7 +317,7 @@ def test_another_process_is_waited_for(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "WARN_AFTER_SECONDS", 0.05)
     encoded, (message,) = check(tmp_path, 20)
     assert encoded == 0
-    assert "waits for" in message
+    assert "waiting for" in message
     assert other.results.get(timeout=30)
 
 
