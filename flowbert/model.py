@@ -323,7 +323,7 @@ class Model:
         Raises:
             UserError: If the folder holds a model of another encoder.
         """
-        folder = Path(folder)
+        folder = user_path(folder)
         content = _encoder_content(self.encoder, folder)
         identity = digest(content["identity"])
         is_model = (folder / MODEL_FILE).is_file()

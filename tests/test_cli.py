@@ -343,6 +343,20 @@ def test_a_run_is_repeated_by_its_configuration(folder, capsys):
     assert served.startswith("computed by sentence-transformers; ")
 
 
+def test_a_tilde_is_the_home_folder_in_what_is_written(folder, monkeypatch):
+    monkeypatch.setenv("HOME", str(folder / "home"))
+    write_pairs(folder / "pairs.tsv", count=40)
+    measured = ["--tasks=pairs.tsv", "--bootstrap=0"]
+    main(["fit", "--method=centering", "--run_dir=~/run", *measured])
+    main(["compare", "--methods=raw,~/run", "--output=~/all.json", *measured])
+    main(["encode", "--model=~/run", "--input=missing.txt", "--output=~/v.npy"])
+    main(["report", "~/run"])
+    assert not (folder / "~").exists()
+    names = {path.name for path in (folder / "home").iterdir()}
+    assert names == {"run", "all.json", "all.csv", "all.records", "v.npy"}
+    assert (folder / "home" / "run" / "report.html").is_file()
+
+
 @pytest.mark.usefixtures("folder")
 def test_a_full_disk_is_one_line(capsys, monkeypatch):
     def fail(*_):
