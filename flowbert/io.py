@@ -52,11 +52,11 @@ def write_atomically(path: str | Path) -> Iterator[Path]:
 
 
 def follow_link(path: str | Path) -> Path:
-    """The target of a symbolic link, which may not exist yet; any other path unchanged.
+    """The target of a symbolic link, which may not exist yet; ``~`` is the home folder.
 
     A file that is renamed to the link itself would replace it.
     """
-    path = Path(path)
+    path = Path(os.path.expanduser(path))
     return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 

@@ -26,12 +26,7 @@ from flowbert.encoders.source import (
     save_token_weights,
 )
 from flowbert.errors import UserError, choices
-from flowbert.io import (
-    digest,
-    folders_with,
-    read_json,
-    write_json,
-)
+from flowbert.io import digest, folders_with, read_json, write_json
 from flowbert.maps import (
     SAMPLED_ROWS,
     Cosines,
@@ -324,7 +319,7 @@ class Model:
             UserError: If the folder holds a model of another encoder, or the encoder is an object
                 of sentence-transformers, which is in no folder that is known.
         """
-        folder = Path(folder)
+        folder = user_path(folder)
         if not getattr(self.encoder, "lasting", True):
             raise UserError(
                 "received an object of sentence-transformers; expected its folder to save",

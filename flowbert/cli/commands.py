@@ -13,7 +13,7 @@ from flowbert.analysis import Analysis
 from flowbert.cli.line import CommandLine, program
 from flowbert.cli.options import COMMANDS, TRAINER_COMMANDS
 from flowbert.cli.parser import Parser, make_parser
-from flowbert.data.text_files import as_list
+from flowbert.data.text_files import as_list, user_path
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError
 from flowbert.experiments import Results
@@ -109,7 +109,7 @@ def _print_measurements(command: str, returned: Any, output: str | None) -> None
 
 def _page(returned: Any, output: str) -> Path:
     """Write the page of what a function returned, or of the file that it wrote."""
-    path = Path(output).resolve()
+    path = user_path(output).resolve()
     tell("writing the page")
     if isinstance(returned, Results):
         return save_page(content_of(path, returned), page_of(path))
@@ -152,12 +152,12 @@ def train(function: Callable[..., Any], line: CommandLine) -> None:
     if command == "fit":
         arguments["encoder"] = EncoderOptions(**arguments.get("encoder", {}))
         arguments["config"] = _config_text(parser, config)
-        folder = Path(config.run_dir or new_folder(line.method))
+        folder = user_path(config.run_dir or new_folder(line.method))
         if config.run_dir is None and config.ckpt_path in CHECKPOINTS and config.config:
             folder = Path(str(config.config[-1])).parent
         arguments["run_dir"] = folder
     else:
-        folder = Path(config.run_dir or Path(config.run) / command)
+        folder = user_path(config.run_dir or Path(config.run) / command)
     try:
         returned = function(**arguments)
     except KeyboardInterrupt:

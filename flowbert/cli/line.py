@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from flowbert.cli.options import option_names
-from flowbert.data.text_files import read_yaml
+from flowbert.data.text_files import read_yaml, user_path
 from flowbert.errors import UserError, choices
 
 _CONFIGS = Path(__file__).parents[1] / "configs"
@@ -134,7 +134,7 @@ def _find_config(name: str | None) -> Path:
     """Find a file, or a configuration of the package by its name."""
     if name is None:
         raise UserError("received nothing; expected a YAML file", argument="config")
-    path = Path(name).expanduser()
+    path = user_path(name)
     if path.is_file() or path.suffix:
         return path
     shipped = {file.stem: file for file in _CONFIGS.glob("*.yaml")}

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 import flowbert
+from flowbert.data.text_files import user_path
 from flowbert.errors import warn
 from flowbert.experiments.plan import Experiment
 from flowbert.io import as_json, digest_stream, load_tensors, save_tensors
@@ -76,7 +77,7 @@ def changed_entries(saved: Mapping[str, Any], here: Mapping[str, Any]) -> list[s
 
 def records_folder(results: str | Path) -> Path:
     """Folder of the records of a results file, an absolute path."""
-    return Path(results).absolute().with_suffix(".records")
+    return user_path(results).absolute().with_suffix(".records")
 
 
 def record_file(folder: Path, key: str) -> Path:

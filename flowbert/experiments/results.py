@@ -11,6 +11,7 @@ import torch
 
 from flowbert.analysis.table import in_order
 from flowbert.arrays import Floats
+from flowbert.data.text_files import user_path
 from flowbert.errors import UserError, check_choice
 from flowbert.experiments.estimates import Estimates
 from flowbert.experiments.intervals import (
@@ -282,7 +283,7 @@ class Results:
         Raises:
             UserError: If a file is missing, damaged, holds something else, or is of other results.
         """
-        path, folder = Path(path), records_folder(path)
+        path, folder = user_path(path), records_folder(path)
         schema = {"rows": list, "record": dict, "records": (dict, {})}
         content = read_json(path, schema)
         verdicts = content["record"].get("verdicts", [])

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from flowbert.data.text_files import user_path
 from flowbert.encoders import Encoder, EncoderOptions, open_encoder
 from flowbert.errors import UserError
 from flowbert.maps import KernelMap
@@ -43,7 +44,7 @@ def import_whitening(
     """
     if scale <= 0:
         raise UserError(argument="scale", received=scale, expected="a number above 0")
-    folder = Path(output) / "model"
+    folder = user_path(output) / "model"
     if folder.exists():
         raise UserError(
             f"received {output}, which holds a model; expected a new folder",

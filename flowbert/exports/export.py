@@ -91,7 +91,7 @@ def export(
             f"received {format}, which needs pip install {' '.join(missing)}",
             argument="format",
         )
-    to = Path(to)
+    to = user_path(to)
     if to.exists():
         raise UserError(
             f"received {to}, which exists; expected a new folder", argument="to"

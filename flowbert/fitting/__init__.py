@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from flowbert.data.text_files import user_path
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError, record_warnings
 from flowbert.experiments import Results
@@ -71,7 +72,7 @@ def fit(
         UserError: If an argument is wrong; nothing has been written then.
     """
     given = FitOptions(method=method, encoder=encoder, **options)
-    folder = Path(given.run_dir or new_folder(method))
+    folder = user_path(given.run_dir or new_folder(method))
     with record_warnings() as warned, prepare_run("fit", given, folder) as run:
         if run.is_first:
             with write_atomically(run.folder / RUN_CONFIG) as temporary:
@@ -153,8 +154,9 @@ def predict(
 @contextmanager
 def _opened(command: str, run: str | Path, given: RunOptions) -> Iterator[Run]:
     """A run with a checkpoint of it; what its files name is not imported."""
+    run = user_path(run)
     options = replace(read_run(run, given), run_dir=run)
-    folder = Path(given.run_dir or Path(run) / command)
+    folder = user_path(given.run_dir or run / command)
     with imports_refused(), prepare_run(command, options, folder) as opened:
         yield opened
 

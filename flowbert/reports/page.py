@@ -15,6 +15,7 @@ from flowbert.analysis import Analysis, Plot, Table
 from flowbert.analysis.drawing import save_picture
 from flowbert.analysis.measure import measure_of
 from flowbert.analysis.table import short_names
+from flowbert.data.text_files import user_path
 from flowbert.errors import UserError
 from flowbert.io import write_atomically
 from flowbert.reports.content import PageContent, attempt, join_contents, read_content
@@ -70,7 +71,7 @@ def report(
         'results.html'
     """
     given = [runs] if isinstance(runs, str | Path) else runs
-    paths = list(dict.fromkeys(Path(run).resolve() for run in given))
+    paths = list(dict.fromkeys(user_path(run).resolve() for run in given))
     if not paths:
         raise UserError(
             "received none; expected run folders or files of results", argument="runs"
@@ -83,7 +84,7 @@ def report(
         content = join_contents(
             {name: read_content(Path(path), nothing) for path, name in names.items()}
         )
-    return save_page(content, Path(output or page))
+    return save_page(content, user_path(output or page))
 
 
 def save_page(content: PageContent, page: Path) -> Path:

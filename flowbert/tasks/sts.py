@@ -228,7 +228,7 @@ class SimilarityTask(ScoredPairTask):
     def reason(self, items: Floats, metric: Metric) -> str:
         """The first subset without a correlation, and why."""
         aggregation = metric[1]
-        if aggregation == "all":
+        if aggregation == "all" or len(self.subset_names) == 1:
             return undefined_reason(items, self.gold)
         for subset, part in zip(self.subset_names, self._by_subset(items), strict=True):
             problem = undefined_reason(*part)

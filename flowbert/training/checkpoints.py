@@ -13,6 +13,7 @@ from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
+from flowbert.data.text_files import user_path
 from flowbert.encoders import check_same_encoder, differing_keys
 from flowbert.errors import UserError, first_line
 from flowbert.io import write_atomically
@@ -230,8 +231,8 @@ def find_checkpoint(name: str | Path, run: str | Path | None) -> Path:
         UserError: If there is no such run or checkpoint.
     """
     if name not in CHECKPOINTS:
-        return Path(name)
-    folder = None if run is None else Path(run) / "checkpoints"
+        return user_path(name)
+    folder = None if run is None else user_path(run) / "checkpoints"
     if folder is None or not folder.is_dir():
         raise UserError(
             f"received {name!r} without a run; expected a run folder with checkpoints, or the path "

@@ -111,12 +111,11 @@ def test_the_command_of_the_documents(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     main([*shlex.split(COMMAND)[1:], "--quiet"])
     printed = capsys.readouterr().out
-    *blocks, last = printed.strip().split("\n\n")
-    last, hint = last.rsplit("\n", 1)
+    printed, hint = printed.strip().rsplit("\n", 1)
     assert hint.startswith("nothing was written; --output")
     rows = published().query("source in ['li2020', 'su2021']").set_index("id")
     rows = rows[rows["path"] == "google-bert/bert-base-uncased"]
-    summary, *blocks = [*blocks, last]
+    summary, *blocks = printed.split("\n\n")
     assert [line.split()[0] for line in summary.splitlines()[1:]] == list(rows.index)
     for name, row in rows.iterrows():
         (note,) = (
