@@ -16,7 +16,7 @@ from scipy import stats
 
 from benchmarks.harness import Row, Setting
 from flowbert.arrays import Floats
-from flowbert.data.sts import STSData, Subset
+from flowbert.data.scored_pairs import STSData, Subset
 from flowbert.tasks import STS
 
 PAIRS = 1379  # of STS-B's test split

@@ -85,7 +85,7 @@ def bootstrap() -> Callable[[], object]:
     """Resamples of two Spearmans of STS-B's test split."""
     import numpy as np
 
-    from flowbert.data.sts import STSData, Subset
+    from flowbert.data.scored_pairs import STSData, Subset
     from flowbert.tasks import STS
 
     rng = np.random.default_rng(0)

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from benchmarks.harness import NotMeasured, Row, Setting
-from flowbert.data.sts import load_sts
+from flowbert.data.scored_pairs import load_sts
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone, bfloat16_is_fast
 from flowbert.encoders.source import in_dtype

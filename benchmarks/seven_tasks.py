@@ -19,7 +19,7 @@ import torch
 
 from benchmarks.encoding import PEER_BATCH, arithmetic, traffic
 from benchmarks.harness import NotMeasured, Row, Setting
-from flowbert.data.sts import load_sts
+from flowbert.data.scored_pairs import load_sts
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.source import in_dtype
 

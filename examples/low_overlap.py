@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flowbert.arrays import Floats, Indices
-from flowbert.data.sts import STSData, Subset
+from flowbert.data.scored_pairs import STSData, Subset
 from flowbert.data.text_files import is_word, split_words
 from flowbert.errors import UserError
 from flowbert.io import digest

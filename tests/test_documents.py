@@ -81,7 +81,7 @@ def test_python_blocks_run(path, parts, tmp_path, monkeypatch):
     """Each alone, in a new folder, with the first pairs of the sample."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", [path.name])
-    name = "flowbert.data.sts.sample_pairs"
+    name = "flowbert.data.scored_pairs.sample_pairs"
     monkeypatch.setattr(name, lambda split: sample_pairs(split)[:400])
     # A folder here goes before the model of that name on the hub.
     Path("bert-base-uncased").symlink_to(sample_encoder_path())
@@ -161,7 +161,7 @@ def test_mteb_measures_an_exported_folder_as_we_do(tmp_path):
     from mteb.abstasks.task_metadata import TaskMetadata
 
     from flowbert import Model, SentenceEncoder, Whitening, compare, export
-    from flowbert.data.sts import load_sts
+    from flowbert.data.scored_pairs import load_sts
 
     encoder = SentenceEncoder("builtin-sample", layers="first_last")
     (pairs,) = load_sts("SAMPLE").split("test")

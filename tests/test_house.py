@@ -136,7 +136,6 @@ def test_no_dead_code():
 SHARED_FILES = {
     "__init__.py": "what a room shows",
     "base.py": "the base class of a room",
-    "sts.py": "scored pairs, which data/ reads and tasks/ measures on",
     "flow.py": "the flow, which methods/ trains and which is a map in maps/",
 }
 # Private constants that have one meaning in each file: which.

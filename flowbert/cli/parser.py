@@ -93,8 +93,10 @@ class Parser(jsonargparse.ArgumentParser):
         texts: Options whose value is taken as it is, not read as YAML.
     """
 
-    never_none: set[str]
-    texts: set[str]
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.never_none: set[str] = set()
+        self.texts: set[str] = set()
 
     def read(
         self, words: Sequence[str], defaults: bool = True
@@ -151,13 +153,8 @@ class Parser(jsonargparse.ArgumentParser):
         return UserError(f"received {received}; expected {expected}", argument=name)
 
 
-def build_parser(command: str, options: Mapping[str, Parameter]) -> Parser:
-    """Make a parser.
-
-    Args:
-        command: The command that it is for.
-        options: Its options by name.
-    """
+def parser_of(command: str, options: Mapping[str, Parameter]) -> Parser:
+    """The parser of a command with these options, by name."""
     positional = POSITIONAL.get(command, "")
     parser = Parser(
         prog=f"{program()} {command}",
@@ -167,7 +164,6 @@ def build_parser(command: str, options: Mapping[str, Parameter]) -> Parser:
         add_help=False,
         allow_abbrev=False,
     )
-    parser.never_none, parser.texts = set(), set()
     groups: dict[str, Any] = {"": parser}
     for name, parameter in options.items():
         group = name.rpartition(".")[0]
@@ -205,7 +201,7 @@ def make_parser(command: str, method: str = "flow", trainer: Any = None) -> Pars
         trainer: Lightning's Trainer, whose import takes seconds; without it, its options are not
             read.
     """
-    parser = build_parser(command, list_options(command, method))
+    parser = parser_of(command, list_options(command, method))
     parser.add_argument("--config", "-c", action="config", help=CONFIG)
     parser._actions[-1].help = PRINT_CONFIG  # added with --config
     parser.add_argument("--quiet", action="store_true", help=QUIET)
@@ -234,7 +230,7 @@ def help_text(line: CommandLine) -> str:
     """The help of a command, or of the Trainer's options."""
     is_training = line.command in TRAINER_COMMANDS
     if is_training and line.topic == "trainer":
-        parser = build_parser(line.command, list_trainer_options())
+        parser = parser_of(line.command, list_trainer_options())
         return str(parser.format_help())
     parser = make_parser(line.command, line.method)
     text = SHOW_HELP

@@ -180,7 +180,7 @@ class Corpus:
     def sample(self, size: int, seed: int) -> "Corpus":
         """At most ``size`` sentences, drawn without replacement, in their order."""
         drawn = draw_indices(len(self), size, seed)
-        if size >= len(self):
+        if len(drawn) == len(self):
             return self
         return Corpus(self.name, tuple(self.sentences[index] for index in drawn))
 
@@ -188,7 +188,7 @@ class Corpus:
         return len(self.sentences)
 
 
-def draw_indices(count: int, size: int, seed: int) -> list[int]:
+def draw_indices(count: int, size: int, seed: int) -> Sequence[int]:
     """At most ``size`` of ``count`` indices, drawn without replacement, rising.
 
     Raises:
@@ -196,8 +196,9 @@ def draw_indices(count: int, size: int, seed: int) -> list[int]:
     """
     if size < 1:
         raise UserError(argument="max_sentences", received=size, expected="1 or more")
-    drawn = Stream(seed, "subset").python().sample(range(count), min(size, count))
-    return sorted(drawn)
+    if size >= count:
+        return range(count)
+    return sorted(Stream(seed, "subset").python().sample(range(count), size))
 
 
 def load_corpus(source: Any, *, nli: str = "hub", column: str | None = None) -> Corpus:

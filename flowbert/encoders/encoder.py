@@ -637,8 +637,6 @@ class SentenceEncoder(nn.Module):
         """
         described = self.describe()
         del described["path"], described["revision"]
-        if not self.skip_first:
-            del described["skip_first"]
         weights = self.token_weights
         return {
             **self.backbone.digests,

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from flowbert.data.text_files import as_list
+from flowbert.data.text_files import as_list, user_path
 from flowbert.encoders.base import Encoder
 from flowbert.encoders.encoder import SentenceEncoder
 from flowbert.encoders.layers import SIZES, LayerSpec, expand_layers
@@ -90,7 +90,7 @@ def open_encoders(
     encoders: list[Encoder] = []
     paths = as_list(options.path, "path", paths=True)
     for path in paths[1:]:  # report a missing one before the first is loaded
-        if not os.path.exists(os.path.expanduser(path)):
+        if not os.path.exists(user_path(path)):
             locate(path, options.revision)
     for path in paths:
         # The pooler is a layer: with it, the network is another one.
@@ -221,7 +221,7 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encode
     """
     path = str(path)
     given = {name: value for name, value in settings.items() if value is not None}
-    file = Path(os.path.expanduser(path))
+    file = user_path(path)
     if file.is_file() or (file.suffix in _TEXT and not file.is_dir()):
         _refuse(
             given,

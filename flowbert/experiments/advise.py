@@ -267,7 +267,7 @@ def _changed(encoder: EncoderOptions | SentenceEncoder) -> dict[str, Any]:
     return {
         name: value
         for name, value in options.items()
-        if value != plain.get(name, value) and name not in ("layers", "pooling")
+        if name in plain and name not in ("layers", "pooling") and value != plain[name]
     }
 
 

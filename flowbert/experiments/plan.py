@@ -9,7 +9,7 @@ from inspect import signature
 from typing import Any, cast
 
 from flowbert.data.corpus import Corpus
-from flowbert.data.sts import Subset
+from flowbert.data.scored_pairs import Subset
 from flowbert.data.text_files import as_list
 from flowbert.encoders import (
     Encoder,

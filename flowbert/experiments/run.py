@@ -14,7 +14,7 @@ from torch import Tensor
 
 from flowbert.arrays import Floats, Indices
 from flowbert.data.corpus import Corpus
-from flowbert.data.sts import Subset
+from flowbert.data.scored_pairs import Subset
 from flowbert.encoders import Encoder
 from flowbert.errors import UserError, record_warnings
 from flowbert.experiments.plan import Candidate, Experiment, check_unseeded

@@ -13,7 +13,7 @@ from flowbert import __version__
 from flowbert.data.sample import sample_corpus
 from flowbert.data.text_files import user_path
 from flowbert.encoders.source import TRAINED_ENCODER
-from flowbert.errors import FlowbertWarning, UserError, first_line, warn
+from flowbert.errors import FlowbertWarning, UserError, check_unused, first_line, warn
 from flowbert.experiments.results import Results
 from flowbert.exports.card import TEXTS, check_results, model_card, name_in
 from flowbert.exports.format import EXPORT_FORMATS, Format
@@ -99,11 +99,7 @@ def export(
     own = trained = False
     if isinstance(model, Model):
         opened = model
-        for option, value in {"method": method, "encoder": encoder}.items():
-            if value is not None:
-                raise UserError(
-                    argument=option, received=value, expected="none with a Model"
-                )
+        check_unused("a Model", method=method, encoder=encoder)
     else:
         opened = Model.load(model, method, encoder=encoder)
         run = user_path(model)

@@ -13,7 +13,7 @@ from torch import nn
 
 from flowbert.analysis.cls_token import warn_of_cls
 from flowbert.data.corpus import OWN_NAMES, Corpus, load_corpus
-from flowbert.data.sts import Subset
+from flowbert.data.scored_pairs import Subset
 from flowbert.encoders import SentenceEncoder, open_encoder
 from flowbert.encoders.encoder import NOT_LEARNED
 from flowbert.errors import UserError, check_unused, first_line

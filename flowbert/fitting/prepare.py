@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flowbert.data.sts import SAMPLE_TASK, Subset
+from flowbert.data.scored_pairs import SAMPLE_TASK, Subset
 from flowbert.data.text_files import as_list
 from flowbert.encoders import EncoderOptions
 from flowbert.encoders.backbone import warn_of_bfloat16

@@ -12,7 +12,7 @@ import pandas as pd
 from flowbert.analysis import Analysis
 from flowbert.analysis.measure import measure_of
 from flowbert.analysis.table import Table, make_table, short_names
-from flowbert.data.sts import SAMPLE_TASK
+from flowbert.data.scored_pairs import SAMPLE_TASK
 from flowbert.experiments.intervals import main_aggregation
 from flowbert.experiments.results import Results
 from flowbert.tasks import AGGREGATIONS

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from flowbert.arrays import Floats
 from flowbert.data.corpus import Corpus
-from flowbert.data.sts import Subset
+from flowbert.data.scored_pairs import Subset
 from flowbert.errors import UserError
 from flowbert.io import digest, sentences_digest
 from flowbert.registry import Registry

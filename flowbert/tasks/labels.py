@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flowbert.arrays import Floats
-from flowbert.data.sts import Subset, load_sts
+from flowbert.data.scored_pairs import Subset, load_sts
 from flowbert.data.text_files import as_list
 from flowbert.errors import UserError, warn
 from flowbert.tasks.base import Task

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from flowbert.data.sample import SPLITS
-from flowbert.data.sts import SAMPLE_TASK
+from flowbert.data.scored_pairs import SAMPLE_TASK
 from flowbert.data.tables import is_table
 from flowbert.data.text_files import as_list
 from flowbert.errors import UserError, check_choice

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from flowbert.arrays import Floats
 from flowbert.data.nli import BUILTIN, LABELS, NLIData, labelled_pairs, load_nli
-from flowbert.data.sts import SAMPLE_TASK, read_sick
+from flowbert.data.scored_pairs import SAMPLE_TASK, read_sick
 from flowbert.data.tables import is_table
 from flowbert.data.text_files import user_path
 from flowbert.errors import UserError, choices

@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from flowbert.arrays import Floats
-from flowbert.data.sts import PAIR_COLUMNS, STSData, Subset, load_sts, make_subset
+from flowbert.data.scored_pairs import (
+    PAIR_COLUMNS,
+    STSData,
+    Subset,
+    load_sts,
+    make_subset,
+)
 from flowbert.data.tables import rows_of
 from flowbert.data.text_files import as_list
 from flowbert.errors import UserError, choices
@@ -44,7 +50,7 @@ class Pairs:
         scores: Gold scores, N finite numbers of which two differ.
         name: Name in tables.
         score_range: Lowest and highest score that there may be; None as in
-            :attr:`flowbert.data.sts.STSData.score_range`.
+            :attr:`flowbert.data.scored_pairs.STSData.score_range`.
 
     Example:
         >>> pairs = Pairs(["a dog", "a cat"], ["the dog", "a car"], [1, 0])

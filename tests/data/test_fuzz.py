@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from flowbert.data.corpus import load_corpus
 from flowbert.data.nli import load_nli
-from flowbert.data.sts import load_sts
+from flowbert.data.scored_pairs import load_sts
 from flowbert.encoders import WordVectors
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.tasks.answers import load_answers

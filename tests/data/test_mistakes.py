@@ -7,7 +7,7 @@ import pytest
 
 from flowbert.data.corpus import load_corpus
 from flowbert.data.nli import load_nli
-from flowbert.data.sts import load_sts
+from flowbert.data.scored_pairs import load_sts
 from flowbert.data.text_files import as_list
 from flowbert.errors import UserError
 from flowbert.tasks.answers import load_answers

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowbert.data.nli import LABELS, NLIData, load_nli
-from flowbert.data.sts import load_sts
+from flowbert.data.scored_pairs import load_sts
 from flowbert.tasks.probe import load_entailment
 from helpers import refused
 

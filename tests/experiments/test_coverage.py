@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from flowbert.data.sts import STSData, Subset
+from flowbert.data.scored_pairs import STSData, Subset
 from flowbert.experiments.estimates import Estimates, concatenate
 from flowbert.tasks import STS, spearman
 

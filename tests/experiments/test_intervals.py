@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from experiments.small import WordSums
-from flowbert.data.sts import STSData, Subset
+from flowbert.data.scored_pairs import STSData, Subset
 from flowbert.experiments import compare
 from flowbert.experiments.estimates import Comparison, Estimates
 from flowbert.experiments.plan import parse_candidates, plan_experiments

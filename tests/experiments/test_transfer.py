@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flowbert.data.sample import sample_corpus
-from flowbert.data.sts import STSData, load_sts
+from flowbert.data.scored_pairs import STSData, load_sts
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning
 from flowbert.experiments.plan import Candidate

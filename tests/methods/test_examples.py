@@ -9,7 +9,7 @@ import pytest
 from flowbert.data.corpus import load_corpus
 from flowbert.data.nli import LABELS, load_nli
 from flowbert.data.sample import sample_encoder_path
-from flowbert.data.sts import STSData, Subset
+from flowbert.data.scored_pairs import STSData, Subset
 from flowbert.errors import FlowbertWarning
 from flowbert.methods.augment import WORD_EDITS, MaskedReplacement, edit_words
 from flowbert.methods.examples import Examples, make_examples

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from flowbert.data.sts import STSData, Subset
+from flowbert.data.scored_pairs import STSData, Subset
 from flowbert.errors import FlowbertWarning
 from flowbert.tasks import STS, load_tasks
 from flowbert.tasks.labels import training_labels

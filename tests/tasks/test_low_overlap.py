@@ -8,7 +8,7 @@ from examples.low_overlap import (
     LowOverlap,
     words,
 )
-from flowbert.data.sts import load_sts
+from flowbert.data.scored_pairs import load_sts
 from flowbert.tasks import load_task
 from helpers import refused
 

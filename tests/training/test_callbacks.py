@@ -12,7 +12,7 @@ from pytorch_lightning.loggers import CSVLogger
 from torch.testing import assert_close
 
 from fits import fit, make_data, make_module, make_rows
-from flowbert.data.sts import STSData, Subset
+from flowbert.data.scored_pairs import STSData, Subset
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.maps import Standardization, Whitening, make_map

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flowbert.data.sts import load_sts
+from flowbert.data.scored_pairs import load_sts
 from flowbert.errors import FlowbertWarning
 from helpers import refused
 
