@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from flowbert.cli.options import option_names
 from flowbert.data.text_files import read_yaml, user_path
-from flowbert.errors import UserError, choices
+from flowbert.errors import REMOVED, UserError, choices, nearest
 
 _CONFIGS = Path(__file__).parents[1] / "configs"
 _WITHOUT_VALUE = ("help", "print_config", "quiet")
@@ -171,7 +171,10 @@ def _check_name(name: str, names: Sequence[str], where: str) -> None:
     if name in names or (name == "trainer" and _options_of(name, names)):
         return
     parts = {option.rpartition(".")[2] for option in names}
-    similar = difflib.get_close_matches(name.rpartition(".")[2], parts, 1, cutoff=0.7)
+    last = name.rpartition(".")[2]
+    if last in REMOVED:
+        raise UserError(f"{where}: no such option{nearest(parts, last)}; see --help")
+    similar = difflib.get_close_matches(last, parts, 1, cutoff=0.7)
     named = [option for option in names if option.rpartition(".")[2] in similar]
     named.sort(key=lambda option: not option.startswith(f"{group}."))
     hint = [f" (did you mean --{x}?)" for x in [*_options_of(name, names), *named][:1]]
