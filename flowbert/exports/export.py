@@ -51,10 +51,11 @@ def export(
 ) -> Path:
     """Write a model as a folder for other programs, with a README.md for the hub.
 
-    A sentence-transformers folder has stock modules only: ``WeightedLayerPooling`` averages
-    layers, ``WordWeights`` holds token weights, an affine map is one ``Dense``, a flow with
-    additive couplings a few. It also contains the map itself, for :class:`flowbert.Model`. ONNX is
-    one graph from token ids to embeddings. Before the folder is kept, the target program
+    In a sentence-transformers folder ``WeightedLayerPooling`` averages layers, ``WordWeights``
+    holds token weights, and an affine map is one ``Dense``; any other map is a module of flowbert,
+    which must be installed where the folder is opened, with ``trust_remote_code=True``. It also
+    contains the map itself, for :class:`flowbert.Model`. ONNX is one graph from token ids to
+    embeddings, whatever the map. Before the folder is kept, the target program
     encodes 256 texts with it: the cosine of two may differ from that of the model by 1e-5 at most,
     or 1e-4 in ONNX.
 
@@ -125,7 +126,7 @@ def export(
         chosen.write(opened, folder)
         if servable:
             check_servable(folder)
-        texts = _make_texts(opened, chosen)
+        texts = _make_texts(opened)
         difference = _largest_difference(folder, opened, chosen, texts)
         if not difference <= chosen.tolerance:
             raise UserError(
@@ -156,16 +157,15 @@ def export(
     return to
 
 
-def _make_texts(model: Model, chosen: Format) -> list[str]:
-    """Texts of one word to more than the encoder reads that the format can compute."""
+def _make_texts(model: Model) -> list[str]:
+    """Texts of one word to more than the encoder reads."""
     words = [word for sentence in sample_corpus() for word in sentence.split()]
     longest = getattr(model.encoder, "max_length", 128) + 8
     counts = np.linspace(1, longest, TEXTS).astype(int)
     texts = [
         " ".join(words[start : start + count]) for start, count in enumerate(counts)
     ]
-    unusual = [text for text in _UNUSUAL if chosen.computes(model, text)]
-    texts[: len(unusual)] = unusual
+    texts[: len(_UNUSUAL)] = _UNUSUAL
     return texts
 
 

@@ -58,10 +58,6 @@ class Format(ABC):
         """Limits measured on a written folder, a sentence each; they are also warnings."""
         return []
 
-    def computes(self, model: Model, sentence: str) -> bool:
-        """Whether the vector of a sentence is that of the model, see :meth:`limits`."""
-        return True
-
     def refused(self, received: str, expected: str) -> UserError:
         """The error for an unsupported part of a model."""
         name = EXPORT_FORMATS.name_of(type(self))

@@ -1,7 +1,4 @@
-"""A folder of stock sentence-transformers modules: it opens without this package.
-
-The flow relies on a detail of ``Pooling``: it puts the feature ``cls_token_embeddings``, if there
-is one, before what it pools. The hidden layers of the couplings travel in it.
+"""A folder of sentence-transformers modules; without this package where the map is affine.
 
 References:
     https://sbert.net/docs/package_reference/sentence_transformer/models.html
@@ -20,11 +17,11 @@ from flowbert.encoders.pooling import POOLINGS, WeightedPooling
 from flowbert.encoders.source import POOLING_NAMES, POOLING_SWITCHES, quiet
 from flowbert.errors import UserError
 from flowbert.exports.card import base_name
-from flowbert.exports.compiled import Affine, CompiledMap
 from flowbert.exports.format import EXPORT_FORMATS, Format
+from flowbert.exports.map_module import MapModule
 from flowbert.exports.served import MODULES, STOCK
 from flowbert.io import read_json, write_json
-from flowbert.maps import Flow, Map
+from flowbert.maps import Map
 from flowbert.model import Model
 
 MODES = {name: mode for mode, name in POOLING_NAMES.items()}
@@ -35,7 +32,6 @@ _SPELT = (
     *("Transformer", "Pooling", "Dense", "Normalize"),
     *("WeightedLayerPooling", "WordWeights"),
 )
-_HIDDEN = "cls_token_embeddings"
 _SMALLEST = 1e-8  # for weight 0: a sentence of such tokens alone gets its plain mean
 
 
@@ -73,69 +69,32 @@ def stock_modules(encoder: SentenceEncoder, fitted: Map | None) -> list[Any]:
         modules.append(mixing)
     mode = MODES.get(pooling.name, "mean")
     token_weights = pooling.weights
-    if mode == "cls" and _flows(fitted):
-        mode, token_weights = "mean", _position_0(encoder)
     if token_weights is not None:
         values = token_weights.clamp_min(_SMALLEST).tolist()
         tokenizer = encoder.backbone.tokenizer
         tokens = tokenizer.convert_ids_to_tokens(list(range(len(values))))
         modules.append(WordWeights(tokens, dict(zip(tokens, values, strict=True))))
     modules.append(Pooling(encoder.dim, mode))
-    return modules + map_modules(fitted, encoder.dim, mode)
+    return modules + map_modules(fitted)
 
 
-def _position_0(encoder: SentenceEncoder) -> Tensor:
-    """Token weights under which the mean is position 0.
-
-    If a text contains the first token again, the mean is over all of its occurrences.
-    """
-    tokenizer = encoder.backbone.tokenizer
-    cls = tokenizer.cls_token_id
-    if cls is None or tokenizer("a")["input_ids"][0] != cls:
-        raise _refused("cls before a flow where no [CLS] is in front", "mean, or onnx")
-    weights = torch.zeros(len(tokenizer))
-    weights[cls] = 1
-    return weights
-
-
-def map_modules(fitted: Map | None, dim: int, mode: str = "mean") -> list[Any]:
-    """Modules of a map of embeddings of size ``dim``.
-
-    For each coupling the embedding is pooled again, in the given mode, and concatenated to the
-    hidden layers so far, which are positive and therefore unchanged by a relu.
-
-    Raises:
-        UserError: If a flow has affine couplings.
-    """
-    from sentence_transformers.sentence_transformer.modules import Pooling
-
+def map_modules(fitted: Map | None) -> list[Any]:
+    """One ``Dense`` of an affine map, or a :class:`MapModule` of another one."""
     if fitted is None:
         return []
-    if any(flow.flow_.config["coupling"] != "additive" for flow in _flows(fitted)):
-        raise _refused("a flow with affine couplings", "additive ones, or onnx")
-    compiled = CompiledMap(fitted, dim)
-    modules: list[Any] = []
-    for first, second in compiled.networks:
-        size = first.weight.shape[1] - dim  # of the hidden layers so far
-        modules.append(_dense(_passing(size, first.weight), first.bias, nn.ReLU()))
-        weight = _passing(size, nn.functional.pad(second.weight, (size, 0)))
-        hidden = _dense(weight, second.bias, nn.ReLU(), module_output_name=_HIDDEN)
-        modules += [hidden, Pooling(dim, ("cls", mode))]
-    return [*modules, _dense(*compiled.output, nn.Identity())]
+    try:
+        weight, bias = fitted.affine()
+    except UserError:  # it is not affine
+        return [MapModule(fitted)]
+    return [_dense(weight.T, bias)]
 
 
-def _passing(size: int, weight: Tensor) -> Tensor:
-    """The identity on the first inputs, stacked on a weight for all inputs."""
-    return torch.cat([torch.eye(size, weight.shape[1]), weight])
-
-
-def _dense(weight: Tensor, bias: Tensor, activation: nn.Module, **options: Any) -> Any:
-    """A layer; the bias of the first outputs is 0 if it is shorter than the outputs."""
+def _dense(weight: Tensor, bias: Tensor) -> Any:
+    """An affine layer of a weight ``(k, D)`` and a bias ``(k,)``."""
     from sentence_transformers.base.modules import Dense
 
     outputs, inputs = weight.shape
-    bias = nn.functional.pad(bias, (outputs - len(bias), 0))
-    layer = Dense(inputs, outputs, activation_function=activation, **options)
+    layer = Dense(inputs, outputs, activation_function=nn.Identity())
     layer.linear.weight = nn.Parameter(weight.float().contiguous())
     layer.linear.bias = nn.Parameter(bias.float())
     return layer
@@ -146,8 +105,8 @@ def _folded(modules: Sequence[Any]) -> list[Any]:
     folded: list[Any] = []
     for module in modules:
         if folded and _is_affine(folded[-1]) and _is_affine(module):
-            product = _weights(module).after(_weights(folded.pop()))
-            module = _dense(*product, nn.Identity())
+            (first, shift), (weight, bias) = map(_affine, (folded.pop(), module))
+            module = _dense(weight @ first, weight @ shift + bias)
         folded.append(module)
     return folded
 
@@ -164,16 +123,11 @@ def _is_affine(module: Any) -> bool:
     )
 
 
-def _weights(layer: Any) -> Affine:
+def _affine(layer: Any) -> tuple[Tensor, Tensor]:
     weight = layer.linear.weight.detach().cpu().double()
     bias = layer.linear.bias
     zero = torch.zeros(len(weight), dtype=torch.float64)
-    return Affine(weight, zero if bias is None else bias.detach().cpu().double())
-
-
-def _flows(fitted: Map | None) -> list[Flow]:
-    steps = [] if fitted is None else fitted.parts
-    return [step for step in steps if isinstance(step, Flow)]
+    return weight, zero if bias is None else bias.detach().cpu().double()
 
 
 def _refused(received: str, expected: str) -> UserError:
@@ -237,7 +191,10 @@ def _write_settings(folder: Path, encoder: SentenceEncoder) -> None:
 
 @EXPORT_FORMATS.register("sentence-transformers")
 class SentenceTransformers(Format):
-    """A folder of stock modules, and the map itself for :class:`flowbert.Model`."""
+    """A folder of modules, and the map itself for :class:`flowbert.Model`.
+
+    An affine map is a ``Dense``, any other a :class:`flowbert.exports.map_module.MapModule`.
+    """
 
     library: ClassVar = "sentence-transformers"
     packages: ClassVar = ["sentence_transformers"]
@@ -248,7 +205,13 @@ class SentenceTransformers(Format):
         "modules.json",
         *(
             f"[0-9]*_{kind}/*"
-            for kind in ("Dense", "Pooling", "WeightedLayerPooling", "WordWeights")
+            for kind in (
+                "Dense",
+                "MapModule",
+                "Pooling",
+                "WeightedLayerPooling",
+                "WordWeights",
+            )
         ),
     ]
 
@@ -256,7 +219,7 @@ class SentenceTransformers(Format):
         """Write modules, settings and the map.
 
         Raises:
-            UserError: If stock modules cannot compute the model; the message names the part.
+            UserError: If modules cannot compute the model; the message names the part.
         """
         from sentence_transformers import SentenceTransformer
 
@@ -277,14 +240,14 @@ class SentenceTransformers(Format):
             named.path = base_name(encoder)
             parts = model.map, model.scale, model.cosines
             Model(named, *parts).save(folder / "model")
-        elif isinstance(encoder, SentenceTransformerEncoder) and not _flows(model.map):
+        elif isinstance(encoder, SentenceTransformerEncoder):
             opened = encoder.model
             modules = list(opened.children())
             if kept := opened.truncate_dim:  # before the map
                 whole: Any = SentenceTransformer(modules=modules, device="cpu")
                 first = torch.eye(kept, whole.get_embedding_dimension())
-                modules.append(_dense(first, torch.zeros(kept), nn.Identity()))
-            modules += map_modules(model.map, encoder.dim)
+                modules.append(_dense(first, torch.zeros(kept)))
+            modules += map_modules(model.map)
             extended = SentenceTransformer(
                 modules=_folded(modules),
                 prompts=opened.prompts,
@@ -292,15 +255,19 @@ class SentenceTransformers(Format):
                 device="cpu",
             )
             extended.save(str(folder), create_model_card=False)
-            settings = folder / TRANSFORMER_SETTINGS
-            if settings.is_file():
+            transformer = folder / TRANSFORMER_SETTINGS
+            if transformer.is_file():
                 # sentence-transformers writes it under another name.
                 length = {"max_seq_length": extended.max_seq_length}
-                write_json(settings, read_json(settings) | length)
+                write_json(transformer, read_json(transformer) | length)
         else:
             received = f"{model.map_name} after {encoder.path}"
             raise self.refused(received, "another encoder")
         _spell_for_all(folder)
+        for file in folder.glob("*config.json"):
+            # Code of the checkpoint, which the flag for MapModule would run.
+            if (settings := read_json(file)).pop("auto_map", None):
+                write_json(file, settings)
 
     def encode(self, folder: Path, sentences: Sequence[str]) -> Any:
         """Vectors by sentence-transformers."""
@@ -308,36 +275,26 @@ class SentenceTransformers(Format):
 
         with quiet():
             opened = SentenceTransformer(
-                str(folder), device="cpu", trust_remote_code=False
+                # The module of a map that is not affine is flowbert's.
+                str(folder),
+                device="cpu",
+                trust_remote_code=True,
             )
         return opened.encode(list(sentences), show_progress_bar=False)
 
     def usage(self, name: str, model: Model) -> str:
         """A few lines of Python, and their requirements."""
+        flag, needed = "", "no other package and no flag"
+        if not all(map(_is_affine, map_modules(model.map))):
+            flag = ", trust_remote_code=True"
+            needed = "flowbert, whose module computes the map"
         return f"""\
 ```python
 from sentence_transformers import SentenceTransformer
 
-model = SentenceTransformer("{name}")
+model = SentenceTransformer("{name}"{flag})
 embeddings = model.encode(["A man rides.", "Nobody rides."])
 print(model.similarity(embeddings, embeddings))
 ```
 
-It needs sentence-transformers 5.4 or newer, no other package and no flag."""
-
-    def limits(self, model: Model) -> list[str]:
-        """The vector of position 0 before a flow, where [CLS] occurs again."""
-        pooling = getattr(model.encoder, "pooling", None)
-        if str(pooling) != "cls" or not _flows(model.map):
-            return []
-        return [
-            "If a text itself contains the first token of all texts, such as `[CLS]`, the mean "
-            "over all occurrences is mapped."
-        ]
-
-    def computes(self, model: Model, sentence: str) -> bool:
-        """False if the sentence contains a [CLS], see :meth:`limits`."""
-        encoder: Any = model.encoder
-        if not self.limits(model):
-            return True
-        return encoder.backbone.tokenizer.cls_token not in sentence
+It needs sentence-transformers 5.4 or newer, {needed}."""

@@ -16,7 +16,6 @@ from exports.models import (
     TEXTS,
     fit_map,
     largest_difference,
-    small_encoder,
 )
 from flowbert.encoders import SentenceEncoder, WordVectors, load_encoder, open_encoder
 from flowbert.errors import FlowbertWarning, UserError
@@ -75,7 +74,7 @@ SETTINGS = [
 def test_maps_after_layers_and_poolings(pooling, layers, bert, maps, transformer):
     encoder = bert.variant(layers=layers, pooling=pooling, count_over=TEXTS)
     plain = (pooling, layers) == ("mean", "first_last")
-    for name in maps if plain else ("none", "whitening", CHAINS[-1]):
+    for name in maps if plain else ("none", "whitening"):
         modules = [transformer, *stock_modules(encoder, maps[name])]
         opened = sentence_transformers.SentenceTransformer(modules=modules)
         vectors = Model(encoder, maps[name]).encode(SENTENCES)
@@ -101,8 +100,11 @@ def exported(model, tmp_path_factory):
 
 
 def test_it_has_no_code_and_names_nothing_of_this_machine(exported):
-    for module in json.loads((exported / "modules.json").read_text()):
-        assert module["type"].startswith("sentence_transformers.")
+    kinds = [
+        each["type"] for each in json.loads((exported / "modules.json").read_text())
+    ]
+    assert kinds.pop() == "flowbert.exports.map_module.MapModule"
+    assert all(kind.startswith("sentence_transformers.") for kind in kinds)
     for path in exported.rglob("*"):
         assert path.suffix != ".py"
         assert path.is_dir() or b"secret-place" not in path.read_bytes(), path
@@ -145,40 +147,30 @@ def test_settings_of_others_are_kept_in_front_of_a_map(folder, tmp_path):
     settings.write_text(json.dumps({"truncate_dim": 8}))
     encoder = load_encoder(other)
     rows = encoder.encode(TEXTS)
-    for name in (None, "whitening-4"):
+    for name in (None, "whitening-4", FLOW):
         model = Model(encoder, None if name is None else fit_map(name, rows))
-        vectors = load_encoder(export(model, tmp_path / f"{name}")).encode(TEXTS)
+        to = export(model, tmp_path / f"{name}")
+        vectors = SentenceTransformers().encode(to, TEXTS)
         assert vectors.shape == model.encode(TEXTS).shape
         assert largest_difference(vectors, model.encode(TEXTS)) <= TOLERANCE
-    with pytest.raises(UserError, match=r"^format: .* flow"):
-        export(Model(encoder, fit_map(FLOW, rows)), tmp_path / "flow")
 
 
-def test_a_flow_after_cls(bert, tmp_path):
-    """The format cannot compute a text that holds [CLS] itself, and is not asked for it."""
+@pytest.mark.parametrize("name", [f"{FLOW}:coupling=affine", CHAINS[-1]])
+def test_code_of_the_checkpoint_is_not_kept(name, bert, tmp_path):
+    """A flow after [CLS] needs trust_remote_code, which must not run other code."""
     encoder = bert.variant(pooling="cls")
-    model = Model(encoder, fit_map(FLOW, encoder.encode(TEXTS)))
+    encoder.backbone.network.config.auto_map = {"AutoModel": "modeling.Other"}
+    model = Model(encoder, fit_map(name, encoder.encode(TEXTS)))
     to = export(model, tmp_path / "to")
-    vectors = SentenceTransformers().encode(to, TEXTS)
-    assert largest_difference(vectors, model.encode(TEXTS)) <= TOLERANCE
-    assert "itself contains the first token" in (to / "README.md").read_text()
+    del encoder.backbone.network.config.auto_map
+    assert "auto_map" not in (to / "config.json").read_text()
+    assert "flowbert, whose module computes the map" in (to / "README.md").read_text()
     texts = ["[CLS] cat", *SENTENCES]
     vectors = SentenceTransformers().encode(to, texts)
-    assert largest_difference(vectors, model.encode(texts)) > TOLERANCE
+    assert largest_difference(vectors, model.encode(texts)) <= TOLERANCE
 
 
 # ---------------------------------------------------------------------------- mistakes
-
-
-def affine_flow(encoder):
-    return Model(encoder, fit_map(f"{FLOW}:coupling=affine", encoder.encode(TEXTS)))
-
-
-def first_word_before_a_flow(encoder):
-    decoder = small_encoder("gpt2", bos_token_id=3, eos_token_id=3)
-    decoder.backbone.tokenizer.cls_token = None
-    fitted = fit_map(FLOW, encoder.encode(TEXTS))
-    return Model(decoder.variant(pooling="cls"), fitted)
 
 
 def word_vectors(encoder):
@@ -192,8 +184,6 @@ def with_options(**options):
 
 
 MISTAKES = [
-    (affine_flow, {}, "format: .*affine couplings"),
-    (first_word_before_a_flow, {}, "format: .*cls"),
     (word_vectors, {}, r"format: .*words\.txt"),
     (with_options(pooling="cls_pooler"), {}, "format: .*cls_pooler.*mean"),
     (with_options(pooling="mean:unit=true"), {}, "format: .*mean:unit=true"),

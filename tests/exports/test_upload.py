@@ -3,12 +3,11 @@
 from unittest.mock import MagicMock
 
 import huggingface_hub
-import numpy as np
 import pytest
 from huggingface_hub.errors import OfflineModeIsEnabled
 from huggingface_hub.utils import filter_repo_objects  # type: ignore[attr-defined]
 
-from exports.models import FLOW, TEXTS, fit_map
+from exports.models import TEXTS, fit_map
 from flowbert.encoders import SentenceEncoder
 from flowbert.exports import export
 from flowbert.model import Model
@@ -65,8 +64,14 @@ def test_without_access_nothing_is_written(error, hub, model, tmp_path):
 
 
 def test_no_repository_without_an_export(hub, model, tmp_path):
-    unfit = Model(model.encoder, fit_map(f"{FLOW}:coupling=affine", np.ones((9, 128))))
-    refused(r"^format: .*affine", export, unfit, tmp_path / "to", push_to="owner/name")
+    unfit = Model(model.encoder.variant(pooling="mean:unit=true"))
+    refused(
+        r"^format: .*mean:unit=true",
+        export,
+        unfit,
+        tmp_path / "to",
+        push_to="owner/name",
+    )
     refused(
         r"^push_to: received 'a/b/c'", export, model, tmp_path / "to", push_to="a/b/c"
     )
