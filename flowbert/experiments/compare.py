@@ -96,7 +96,7 @@ def compare(
         bootstrap: Resamples of the confidence intervals; 0 for none.
         bootstrap_seed: Seed of the resamples.
         output: ``results.json`` to write. Each finished experiment is a file in ``results.records``
-            and reused with the same code, versions, device and number of threads.
+            and reused with the same settings and versions of flowbert and torch.
         cache: Folder of the embedding cache; in Python also an ``EmbeddingCache``. None for
             ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
         device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.

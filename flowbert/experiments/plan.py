@@ -8,6 +8,9 @@ from functools import cached_property
 from inspect import signature
 from typing import Any, cast
 
+import torch
+
+from flowbert import __version__
 from flowbert.data.corpus import Corpus
 from flowbert.data.scored_pairs import Subset
 from flowbert.data.text_files import as_list
@@ -33,6 +36,9 @@ from flowbert.tasks import Task
 
 # Parameters that a fit sets, and the arguments that say how.
 _SET_BY_FIT = {"random_state": "seeds", "accelerator": "device"}
+
+VERSIONS = {"flowbert": __version__, "torch": torch.__version__}
+"""Versions that scores depend on."""
 
 ADVISED = "advised"
 """Name of the candidate that follows the advice."""
@@ -248,11 +254,11 @@ class Experiment:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """All settings in words: with equal ones, a finished record is reused."""
+        """All settings and versions: with equal ones, a finished record is reused."""
         task = self.task.settings()
         if is_custom(self.task):
             task["object"] = secrets.token_hex(16)
-        return {**self.fit_settings, "task": as_json(task)}
+        return {**self.fit_settings, "versions": VERSIONS, "task": as_json(task)}
 
 
 def draw_samples(

@@ -1,6 +1,7 @@
 """Running experiments: the one place from which commands fit maps and measure them."""
 
 import datetime
+import platform
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,9 +18,13 @@ from flowbert.data.corpus import Corpus
 from flowbert.data.scored_pairs import Subset
 from flowbert.encoders import Encoder
 from flowbert.errors import UserError, record_warnings
-from flowbert.experiments.plan import Candidate, Experiment, check_unseeded
+from flowbert.experiments.plan import (
+    VERSIONS,
+    Candidate,
+    Experiment,
+    check_unseeded,
+)
 from flowbert.experiments.records import (
-    environment,
     read_finished,
     records_folder,
     write_record,
@@ -53,7 +58,7 @@ def run_experiments(
         experiments: What :func:`flowbert.experiments.plan.plan_experiments` returned.
         cache: The embedding cache, or its folder.
         output: Results file whose folder of records gets each record when it is finished. Those
-            of the same settings, code, versions, device and threads are reused.
+            of the same settings and versions of flowbert and torch are reused.
         device: Device on which flows are fitted.
         sample: Whether one record of each candidate has vectors, those of 1000 sentences of the
             first task of scored pairs.
@@ -64,14 +69,13 @@ def run_experiments(
     if not isinstance(cache, EmbeddingCache):
         cache = EmbeddingCache(cache)
     folder = None if output is None else records_folder(output)
-    here = environment(device)
     samples = _first_samples(experiments) if sample else {}
     records: dict[str, Record] = {}
     if folder is not None:
-        records = read_finished(folder, experiments, here, samples)
+        records = read_finished(folder, experiments, samples)
 
     def keep(record: Record) -> None:
-        records[record.key] = record = replace(record, environment=here)
+        records[record.key] = record
         if folder is not None:
             write_record(folder, record)
 
@@ -100,7 +104,10 @@ def run_experiments(
     keys = [*(x.key for x in experiments), *(x.key for x in references)]
     now = datetime.datetime.now(datetime.UTC)
     about = {
-        **here,
+        "versions": VERSIONS,
+        "device": torch.cuda.get_device_name(device)
+        if torch.device(device).type == "cuda"
+        else platform.machine(),
         "time": now.isoformat(timespec="seconds"),
         "encoders": [
             each.describe() for each in dict.fromkeys(x.encoder for x in experiments)

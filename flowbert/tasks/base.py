@@ -46,7 +46,6 @@ class Record:
         key: Digest of what determines the scores.
         columns: Encoder, method, task and so on, as in a table of results.
         settings: All settings in words.
-        environment: Versions, source, device and threads.
         invalid_reason: Why all scores are undefined; None if they are not.
         warnings: Warnings of the fit.
         task: What scores the items: a task, or a state of :meth:`Task.state`.
@@ -60,7 +59,6 @@ class Record:
     key: str = ""
     columns: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
-    environment: Mapping[str, Any] = field(default_factory=dict)
     invalid_reason: str | None = None
     warnings: Sequence[str] = ()
     task: Any = None
