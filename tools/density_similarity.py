@@ -19,7 +19,7 @@ import pandas as pd
 import torch
 from pytorch_lightning import Callback, Trainer
 
-from flowbert.analysis.gaussianity import gaussian_bits
+from flowbert.analysis.bits import gaussian_bits
 from flowbert.arrays import Floats
 from flowbert.encoders import EncoderOptions, open_encoder
 from flowbert.errors import UserError

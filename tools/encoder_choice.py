@@ -18,19 +18,15 @@ from sklearn.covariance import LedoitWolf
 from sklearn.decomposition import PCA
 
 from flowbert import compare
-from flowbert.analysis.cls_token import (
-    discriminability,
-    make_views,
-    sentences_with_views,
-)
 from flowbert.arrays import Floats
 from flowbert.data.corpus import Corpus
 from flowbert.data.text_files import as_list
 from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoder
 from flowbert.maps import Flow
+from flowbert.methods.augment import edit_words
 from flowbert.seeding import Stream
 from flowbert.tasks import Task, load_tasks
-from flowbert.tasks.measures import uniformity
+from flowbert.tasks.measures import Array, uniformity, unit_rows
 from flowbert.vectors import EmbeddingCache
 
 TASKS = "STS12,STS13,STS14,STS15,STS16,STSB,SICKR"
@@ -46,6 +42,41 @@ COMPONENTS = 32
 
 HELD_OUT = 0.2
 """Share of the sentences whose likelihood counts."""
+
+DELETED_SHARE = 0.4
+"""Share of the words that a view lacks."""
+
+MIN_WORDS = 4
+"""Words that a sentence needs to have views."""
+
+
+def make_views(sentences: Sequence[str], seed: int = 0) -> list[str]:
+    """Each sentence without 40% of its words."""
+    indices = range(len(sentences))
+    rngs = [Stream(seed, "views", batch=index).python() for index in indices]
+    return edit_words("word_deletion", DELETED_SHARE, sentences, rngs)
+
+
+def discriminability(sentences: Array, views: Array) -> float:
+    r"""Distance d' of the cosines with the own view and those with the views of others.
+
+    :math:`d' = (\mu_o - \mu) / \sqrt{(\sigma_o^2 + \sigma^2) / 2}`, as in signal detection; the
+    variance of the others is that of each sentence, averaged. There is no matrix of all cosines.
+
+    References:
+        Signal Detection Theory and Psychophysics (Green and Swets, 1966).
+
+    Args:
+        sentences: Vectors of N sentences, ``(N, D)``.
+        views: Vectors of their views, ``(N, D)``.
+    """
+    left, right = unit_rows(sentences), unit_rows(views)
+    others = len(left) - 1
+    own = (left * right).sum(dim=1)
+    mean = (left @ right.sum(dim=0) - own) / others
+    square = ((left @ (right.T @ right) * left).sum(dim=1) - own**2) / others
+    variance = own.var(correction=0) + (square - mean**2).mean()
+    return float((own - mean).mean() / (variance / 2).sqrt())
 
 
 def measure(
@@ -136,7 +167,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     names = as_list(options.tasks, "tasks", paths=True)
     tasks = load_tasks(names, options.senteval)
     texts = [text for task in tasks for text in task.corpus("target").sentences]
-    drawn = Corpus("", sentences_with_views(texts)).sample(options.sentences, seed=0)
+    long = [text for text in dict.fromkeys(texts) if len(text.split()) >= MIN_WORDS]
+    drawn = Corpus("", tuple(long)).sample(options.sentences, seed=0)
     encoders = as_list(options.encoders, "encoders", paths=True)
     frame = measure(encoders, tasks, drawn.sentences)
     frame.to_csv(options.output)

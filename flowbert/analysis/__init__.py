@@ -1,12 +1,11 @@
-"""Measures of word and sentence spaces: frequency, isotropy, neighbours, Gaussianity."""
+"""Measures of word and sentence spaces: frequency, isotropy, neighbours, density."""
 
 # isort: skip_file
 # Measures register where they stand: this is their order on the page.
 from flowbert.analysis.bands import BandCosines, Bands
 from flowbert.analysis.isotropy import Isotropy, RandomPairCosines, Spectra
-from flowbert.analysis.sentences import Norms, Sentences
-from flowbert.analysis.gaussianity import LatentMoments, LatentNorms, Latents
-from flowbert.analysis.gaussianity import Bits
+from flowbert.analysis.sentences import Sentences
+from flowbert.analysis.bits import Bits
 from flowbert.analysis.word_space import Buckets, LayerAnisotropy, Words
 from flowbert.analysis.neighbours import Neighbours
 from flowbert.analysis.measure import Analysis, analyze_sample
@@ -23,13 +22,9 @@ __all__ = [
     "Bits",
     "Buckets",
     "Isotropy",
-    "LatentMoments",
-    "LatentNorms",
-    "Latents",
     "LayerAnisotropy",
     "Measure",
     "Neighbours",
-    "Norms",
     "Plot",
     "RandomPairCosines",
     "Sample",

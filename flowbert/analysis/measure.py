@@ -107,8 +107,7 @@ class Analysis:
 
     Args:
         setting: JSON values: encoder, layers, pooling and corpus as in a row of results, ``fitted``
-            (sentences that the maps were fitted on), ``sentences`` (those measured), ``map``
-            (``pca`` or ``umap``).
+            (sentences that the maps were fitted on), ``sentences`` (those measured).
         frames: Frames by the names of their measures, see :class:`Measure`.
 
     Attributes:
@@ -216,7 +215,7 @@ def analyze_sample(
         measures: See :func:`make_measures`.
 
     Raises:
-        UserError: If there is no such measure, or UMAP is not installed.
+        UserError: If there is no such measure.
 
     Example:
         >>> import torch
@@ -226,11 +225,7 @@ def analyze_sample(
         >>> len(analysis.frames["spectra"]), len(analysis.frames["neighbours"])
         (4, 25)
     """
-    setting = {
-        **setting,
-        "sentences": len(sample.sentences),
-        "map": sample.projection,
-    }
+    setting = {**setting, "sentences": len(sample.sentences)}
     if measures != ALL:
         setting["measures"] = as_list(measures, "measures")
     frames = {

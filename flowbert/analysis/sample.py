@@ -1,6 +1,5 @@
 """Sentences with their vectors under every method, the input of measures."""
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -45,31 +44,6 @@ def tokens_of(
         )["input_ids"]
 
 
-def sentence_lengths(
-    sentences: Iterable[Sequence[Any]], counts: Mapping[Any, int], unit: str
-) -> pd.DataFrame:
-    """Length of sentences, and mean log10 frequency of their words or tokens.
-
-    Args:
-        sentences: N sentences, as words or as tokens.
-        counts: Occurrences of each word or token in a corpus; a missing one counts as 1.
-        unit: ``words`` or ``tokens``.
-
-    Returns:
-        Columns ``length``, ``frequency``, ``unit``, N rows; an empty sentence has 0 and 0.
-
-    Example:
-        >>> counts = {"a": 100, "dog": 10}
-        >>> sentence_lengths([["a", "dog"], ["dog"]], counts, "words")["frequency"].tolist()
-        [1.5, 1.0]
-    """
-    records = []
-    for pieces in sentences:
-        logs = [math.log10(counts.get(piece, 1)) for piece in pieces]
-        records.append((len(logs), sum(logs) / max(len(logs), 1), unit))
-    return pd.DataFrame(records, columns=["length", "frequency", "unit"])
-
-
 RAW = "raw"
 """Method of the embeddings as they are."""
 
@@ -89,9 +63,8 @@ class Sample:
         flows: Fitted flows by method, whose densities are measured.
         fitting: Vectors that the flows were fitted on, ``(F, D)``.
         held_out: Other vectors, ``(H, D)``.
-        projection: Map in two dimensions: ``pca`` or ``umap``.
         tokens: Number of tokens to draw in sentences.
-        seed: Seed of what is drawn, and of UMAP.
+        seed: Seed of what is drawn.
 
     Raises:
         ValueError: If the numbers of sentences and vectors differ.
@@ -107,7 +80,6 @@ class Sample:
     flows: "Mapping[str, Glow]" = field(default_factory=dict)
     fitting: Tensor | None = None
     held_out: Tensor | None = None
-    projection: str = "pca"
     tokens: int = 2000
     seed: int = 0
 
@@ -117,11 +89,6 @@ class Sample:
                 raise ValueError(
                     f"{method}: received {len(rows)} vectors; expected {len(self.sentences)}"
                 )
-
-    @property
-    def latents(self) -> dict[str, Tensor]:
-        """The vectors of all methods but ``raw``: those that may be standard normal."""
-        return {name: rows for name, rows in self.vectors.items() if name != RAW}
 
     def _pieces(self, texts: Sequence[str]) -> Iterable[Sequence[Any]]:
         """Each text as tokens of the transformer, or else as words."""
@@ -138,9 +105,10 @@ class Sample:
 
     @cached_property
     def lengths(self) -> pd.DataFrame:
-        """Columns length, frequency and unit of each sentence: in tokens, or else in words."""
+        """Columns length and unit of each sentence: in tokens, or else in words."""
+        lengths = [len(pieces) for pieces in self._pieces(self.sentences)]
         unit = "words" if self.encoder is None else "tokens"
-        return sentence_lengths(self._pieces(self.sentences), self.counts, unit)
+        return pd.DataFrame({"length": lengths, "unit": unit})
 
     @property
     def input_embeddings(self) -> Tensor | None:

@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from flowbert.analysis.cls_token import cls_is_informative
-from flowbert.data.corpus import NAMED, load_corpus
+from flowbert.data.corpus import NAMED
 from flowbert.data.hub import hub_name
 from flowbert.encoders import Encoder, EncoderOptions, SentenceEncoder, open_encoder
 from flowbert.encoders.layers import name_layers, resolve_layers
@@ -20,11 +19,9 @@ from flowbert.encoders.template import TEMPLATES, name_template
 from flowbert.errors import UserError
 from flowbert.experiments.plan import RECIPE_METHOD, Candidate
 from flowbert.maps import make_map
-from flowbert.vectors import EmbeddingCache
 
 RECIPE_LAYERS = "embedding_last"
-RECIPE_POOLINGS = {True: "zipf:cls=16", False: "zipf"}
-"""Pooling of the recipe, by whether [CLS] is informative."""
+RECIPE_POOLING = "zipf"
 
 DECODER_TEMPLATE = "prompteol"
 DECODER_METHOD = "whitening:shrinkage=0.8"
@@ -99,36 +96,32 @@ def advise(
     *,
     nli: str = "hub",
     column: str | None = None,
-    cache: str | EmbeddingCache | None = None,
     device: str | torch.device = "auto",
 ) -> Advice:
     """Choose layers, pooling and map for an encoder, without labels.
 
     A sentence-transformers folder keeps its layers and pooling, without a map. An encoder with
     learned token weights keeps them, too, and gets the map of the recipe. Any other encoder gets
-    the recommended recipe, whose pooling includes [CLS] if it is informative on the sentences. A
-    decoder gets a template, the last token and a whitening.
+    the recommended recipe. A decoder gets a template, the last token and a whitening.
     docs/choosing-a-method.md shows how good the advice is, and where it fails.
 
     Args:
-        corpus: The sentences: files, ``hub:NAME``, ``nli``, or ``builtin-sample``.
+        corpus: The corpus of the next commands: files, ``hub:NAME``, ``nli``, or
+            ``builtin-sample``; it is not read.
         encoder: The encoder, its path, or its options without layers and pooling; those of an
             opened encoder are ignored.
         nli: NLI pairs of the corpus ``nli``: ``hub``, ``builtin-sample``, or files.
         column: Column of the sentences in table files.
-        cache: Folder of the embedding cache; in Python also an ``EmbeddingCache``. None for
-            ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
         device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
 
     Raises:
-        UserError: If an argument is wrong; nothing has been encoded then.
+        UserError: If an argument is wrong.
 
     Example:
         >>> advice = advise()
         >>> advice.layers, advice.pooling, advice.method
         ('embedding_last', 'zipf', 'whitening:shrinkage=0.3')
     """
-    sentences = load_corpus(corpus, nli=nli, column=column).sentences
     if isinstance(encoder, str):
         encoder = EncoderOptions(encoder)
     if isinstance(encoder, EncoderOptions):
@@ -138,10 +131,8 @@ def advise(
                     f"received {value!r}, but advise chooses it",
                     argument=f"encoder.{name}",
                 )
-    if not isinstance(cache, EmbeddingCache):
-        cache = EmbeddingCache(cache)
     opened = open_encoder(encoder, device=device)
-    advice = advise_encoder(opened, sentences, cache)
+    advice = advise_encoder(opened)
     chosen = plain = _changed(encoder)
     if isinstance(opened, SentenceEncoder):
         chosen = plain | {"layers": advice.layers, "pooling": advice.pooling}
@@ -159,15 +150,8 @@ def advise(
     return replace(advice, text=advice.text + commands)
 
 
-def advise_encoder(
-    encoder: Encoder, sentences: Sequence[str], cache: EmbeddingCache
-) -> Advice:
+def advise_encoder(encoder: Encoder) -> Advice:
     """The advice for an opened encoder, whose own layers and pooling play no role.
-
-    Args:
-        encoder: The encoder.
-        sentences: Sentences of its use; at most 1,000 are encoded, to examine [CLS].
-        cache: The embedding cache.
 
     Raises:
         UserError: If it is neither an encoder with layers nor a sentence-transformers folder.
@@ -189,15 +173,7 @@ def advise_encoder(
     if is_causal(encoder.backbone):
         template = name_template(encoder.template or TEMPLATES[DECODER_TEMPLATE])
         return _use(_OF_DECODERS, "last", "last_token", DECODER_METHOD, template)
-    informative = cls_is_informative(encoder, sentences, cache)
-    found = {
-        True: "is informative",
-        False: "is not informative",
-        None: "was not examined, because fewer than 50 sentences have four words",
-    }
-    reason = f"{_BY_OTHERS} [CLS] {found[informative]}."
-    pooling = RECIPE_POOLINGS[informative is True]
-    return _use(reason, RECIPE_LAYERS, pooling, RECIPE_METHOD)
+    return _use(_BY_OTHERS, RECIPE_LAYERS, RECIPE_POOLING, RECIPE_METHOD)
 
 
 def _use(
@@ -214,18 +190,13 @@ def _use(
 
 
 def follow_advice(
-    candidates: Sequence[Candidate],
-    encoders: Sequence[Encoder],
-    sentences: Sequence[str],
-    cache: EmbeddingCache,
+    candidates: Sequence[Candidate], encoders: Sequence[Encoder]
 ) -> list[Candidate]:
     """Candidates, of which the advised ones have got their map, and a variant of each encoder.
 
     Args:
         candidates: The candidates.
         encoders: Opened encoders; those of one backbone have one advice.
-        sentences: Sentences of the corpora.
-        cache: The embedding cache.
 
     Raises:
         UserError: If there is no advice for an encoder.
@@ -239,7 +210,7 @@ def follow_advice(
             followed.append(candidate)
             continue
         for own in backbones.values():
-            advice = advise_encoder(own, sentences, cache)
+            advice = advise_encoder(own)
             if isinstance(own, SentenceEncoder):
                 own = own.variant(
                     layers=advice.layers,

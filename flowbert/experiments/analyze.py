@@ -12,7 +12,6 @@ from torch import Tensor
 
 from flowbert.analysis import Analysis, Sample, analyze_sample
 from flowbert.analysis.measure import ALL, make_measures
-from flowbert.analysis.sentences import check_projection
 from flowbert.arrays import Floats
 from flowbert.data.corpus import load_corpus
 from flowbert.encoders import (
@@ -56,7 +55,6 @@ def analyze(
     split: str | Sequence[str] = "test",
     columns: str | Sequence[str] | None = None,
     measures: str | Sequence[str] = ALL,
-    map: str = "pca",
     seed: int = 0,
     output: str | Path | None = None,
     cache: str | EmbeddingCache | None = None,
@@ -82,8 +80,7 @@ def analyze(
         columns: Columns of your pair files: two sentences and the score.
         measures: Measures by name, or by import path (``mypackage.measures.MyMeasure``), with
             their options; a list, or comma-separated. ``all`` selects the built-in ones.
-        map: Map of the corpus in two dimensions: ``pca``, or ``umap``.
-        seed: Seed of the sample, the flow and UMAP.
+        seed: Seed of the sample and the flow.
         output: File to write, ending in ``.analysis.json``; :func:`flowbert.report` draws it.
         cache: Folder of the embedding cache; in Python also an ``EmbeddingCache``. None for
             ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
@@ -97,7 +94,6 @@ def analyze(
         >>> analysis = analyze("bert-base-uncased", corpus="own.txt")  # doctest: +SKIP
         >>> analysis.frames["isotropy"][["method", "isoscore"]]  # doctest: +SKIP
     """
-    check_projection(map)
     make_measures(measures)
     if output is not None and not str(output).endswith(_SUFFIX):
         raise UserError(
@@ -164,7 +160,6 @@ def analyze(
         flows=flows,
         fitting=x,
         held_out=y,
-        projection=map,
         seed=seed,
     )
     setting = opened.columns() | {"corpus": loaded.name, "fitted": len(fitting)}

@@ -145,7 +145,7 @@ def compare(
         _warn_of_counts(encoders, len(distinct))
         if not isinstance(cache, EmbeddingCache):
             cache = EmbeddingCache(cache)
-        candidates = follow_advice(candidates, encoders, count_over, cache)
+        candidates = follow_advice(candidates, encoders)
         experiments = plan_experiments(
             encoders, candidates, corpora, learned, seeds, samples
         )

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from flowbert.analysis.cls_token import warn_of_cls
 from flowbert.data.corpus import OWN_NAMES, Corpus, load_corpus
 from flowbert.data.scored_pairs import Subset
 from flowbert.encoders import SentenceEncoder, open_encoder
@@ -144,8 +143,6 @@ def load_rows(run: Run, saved: Mapping[str, Any] | None) -> None:
             texts += [*subset.sentences1, *subset.sentences2]
         run.cache.fill([run.encoder], [*run.sentences, *texts])
         run.rows = run.cache.rows(run.encoder, run.sentences)
-        if saved is None and run.is_first:
-            warn_of_cls(run.encoder, run.sentences, run.cache, options.seed)
     if run.module is not None:
         named = {"name": run.corpus, "digest": run.digest, "seed": options.seed}
         run.data = _make(RowsDataModule, "data", options.data, rows=run.rows, **named)

@@ -251,7 +251,6 @@ def _setting(setting: Mapping[str, Any]) -> str:
     texts = {
         "fitted": "maps fitted on {} other sentences",
         "sentences": "{} sentences measured",
-        "map": "drawn in two dimensions by {}",
     }
     lists = {
         name: value if isinstance(value, list) else [value]
@@ -260,8 +259,6 @@ def _setting(setting: Mapping[str, Any]) -> str:
     if "encoder" in lists:
         lists["encoder"] = list(short_names(lists["encoder"]).values())
     shown = {name: ", ".join(map(str, values)) for name, values in lists.items()}
-    if "map" in shown:
-        shown["map"] = shown["map"].upper()
     return ", ".join(
         texts.get(name, f"{name} {{}}").format(value) for name, value in shown.items()
     )

@@ -12,7 +12,7 @@ from analysis.samples import METHODS, N, make_analysis, texts, vectors
 from flowbert.analysis import Analysis, Sample, analyze_sample
 from flowbert.analysis.measure import make_measures
 from flowbert.analysis.sentences import DRAWN_SENTENCES, project
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import FlowbertWarning
 from helpers import refused
 
 
@@ -34,22 +34,20 @@ def test_what_was_not_measured_is_left_out():
     assert not analyze_sample(Sample(), {"encoder": "bert"}).frames
 
 
-def test_raw_is_no_latent(whole):
+def test_every_method_is_measured(whole):
     frames = whole.frames
-    for name in ("isotropy", "spectra", "norms", "sentences", "bands"):
+    for name in ("isotropy", "spectra", "sentences", "bands"):
         assert set(frames[name]["method"]) == {*METHODS}
-    for name in ("latents", "latent_norms", "latent_moments"):
-        assert set(frames[name]["method"]) == {"whitening", "flow"}
     assert frames["spectra"]["share"].sum() == pytest.approx(3)
 
 
 def test_each_measure_alone_is_that_of_all(whole):
     x = vectors()
-    for name in ("isotropy", "sentences", "neighbours", "latent_moments"):
+    for name in ("isotropy", "sentences", "neighbours"):
         alone = analyze_sample(Sample(texts(), x), {}, name)
         assert list(alone.frames) == [name]
         assert alone.setting["measures"] == [name]
-    alone = analyze_sample(Sample(texts(), x), {}, ["spectra", "norms"])
+    alone = analyze_sample(Sample(texts(), x), {}, ["spectra", "isotropy"])
     assert_frame_equal(alone.frames["spectra"], whole.frames["spectra"])
 
 
@@ -59,7 +57,6 @@ def test_drawn_sentences_are_bounded_and_the_map_is_of_all():
     analysis = analyze_sample(Sample(texts(count), {"raw": x}), {}, "sentences")
     drawn = analysis.frames["sentences"]
     assert drawn["sentence"].tolist() == texts(DRAWN_SENTENCES)
-    assert drawn["norm"][7] == pytest.approx(float(x[7].norm()))
     np.testing.assert_array_equal(drawn[["x", "y"]], project(x)[:DRAWN_SENTENCES])
     assert analysis.setting["sentences"] == count
 
@@ -69,8 +66,6 @@ def test_wrong_calls():
         ValueError, match=f"raw: received {N - 1} vectors; expected {N}"
     ):
         Sample(texts(), {"raw": vectors()["raw"][1:]})
-    with pytest.raises(UserError, match="map: received 'tsne'"):
-        analyze_sample(Sample(texts(), vectors(), projection="tsne"), {})
     refused(
         r"spectrum.*did you mean 'spectra'", Analysis, {}, {"spectrum": pd.DataFrame()}
     )

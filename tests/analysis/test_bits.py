@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from flowbert.analysis import gaussianity as bits_module
-from flowbert.analysis.gaussianity import density_bits
+from flowbert.analysis import bits as bits_module
+from flowbert.analysis.bits import density_bits
 from flowbert.flows import Glow
 from helpers import normal
 

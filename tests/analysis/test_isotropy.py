@@ -1,8 +1,6 @@
 """Measures of a set of vectors: closed forms, invariances, parity with slow computations."""
 
 import math
-import sys
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -19,7 +17,6 @@ from flowbert.analysis.isotropy import (
     spectrum,
 )
 from flowbert.analysis.sentences import project
-from flowbert.errors import UserError
 from helpers import normal
 
 OF_EIGENVALUES = (effective_rank, participation_ratio, isoscore)
@@ -88,33 +85,3 @@ def test_pca_projects_on_the_directions_of_the_largest_variance():
     u, s, v = np.linalg.svd((x - x.mean(dim=0)).numpy(), full_matrices=False)
     signs = np.sign(v[:2][np.arange(2), np.abs(v[:2]).argmax(axis=1)])
     np.testing.assert_allclose(places, u[:, :2] * s[:2] * signs, atol=1e-9)
-
-
-def test_umap_gets_its_options_and_seed(monkeypatch):
-    received = []
-
-    class Recorder:
-        def __init__(self, **options):
-            received.append(options)
-
-        def fit_transform(self, rows):
-            return rows[:, :2]
-
-    module = ModuleType("umap")
-    module.UMAP = Recorder  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "umap", module)
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: module)
-    for seed in (1, 1, 2):
-        assert project(normal(9, 3), "umap", seed).shape == (9, 2)
-    assert received[0]["metric"] == "cosine"
-    assert received[0] == received[1] != received[2]
-
-
-@pytest.mark.parametrize(
-    ("kind", "message"),
-    [("pcs", "map: received 'pcs'.*'pca'"), ("umap", "map: received 'umap'.*pip")],
-)
-def test_maps_that_cannot_be_drawn(kind, message, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(UserError, match=message):
-        project(normal(9, 3), kind)

@@ -1,17 +1,14 @@
 """Word space, lengths and frequencies whose values are known."""
 
-import math
 from collections import Counter
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
 
 from flowbert.analysis import Buckets, LayerAnisotropy, Sample, Words
-from flowbert.analysis.sample import sentence_lengths, tokens_of
-from flowbert.analysis.sentences import norm_correlations
+from flowbert.analysis.sample import tokens_of
 from flowbert.analysis.word_space import cosine_by_layer, word_buckets, word_points
 from flowbert.encoders import SentenceEncoder
 from flowbert.tasks.measures import mean_cosine
@@ -59,20 +56,9 @@ def test_points_are_evenly_spaced_ranks_of_each_bucket():
 
 
 def test_words_are_counted_in_the_corpus():
-    corpus = ["a dog", "A bird", "a fish", "x a"] * 25
-    frame = Sample(["A dog.", "a cat"], corpus=corpus).lengths
-    assert frame["length"].tolist() == [3, 2]  # the full stop is a word
-    assert frame["frequency"].tolist() == pytest.approx([(2 + math.log10(25)) / 3, 1])
-    assert sentence_lengths([[]], {}, "tokens").values.tolist() == [[0, 0.0, "tokens"]]
-
-
-def test_norms_against_length_and_frequency():
-    x = np.array([[3.0, 4.0], [6.0, 8.0], [0.0, 15.0]])
-    frame = pd.DataFrame({"length": [1, 2, 3], "frequency": [0.0, 0.0, 0.0]})
-    correlations = norm_correlations(x, frame)
-    assert correlations["mean_norm"] == 10
-    assert correlations["length_correlation"] == pytest.approx(1)
-    assert math.isnan(correlations["frequency_correlation"])
+    sample = Sample(["A dog.", "a cat", ""], corpus=["a dog", "A bird"])
+    assert sample.lengths["length"].tolist() == [3, 2, 0]  # the full stop is a word
+    assert sample.counts == {"a": 2, "dog": 1, "bird": 1}
 
 
 def test_tokens_are_those_of_the_encoder_without_special_ones(encoder):

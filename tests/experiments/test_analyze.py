@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from flowbert.analysis import MEASURES, Analysis
+from flowbert.analysis.sentences import project
 from flowbert.data.sample import sample_corpus
 from flowbert.encoders import EncoderOptions, WordVectors
 from flowbert.experiments.analyze import analyze
@@ -46,15 +47,11 @@ def test_maps_are_fitted_on_the_other_sentences(corpus, words):
     assert (len(held_out), len(others)) == (200, 300)
     encoder = WordVectors(words)
     whitening = Whitening().fit(encoder.encode(others))
-    norms = np.linalg.norm(
-        whitening.transform(encoder.encode(list(measured["sentence"]))), axis=1
-    )
+    places = project(whitening.transform(encoder.encode(list(measured["sentence"]))))
     # Vectors and their sums are in float32: some units of rounding.
-    np.testing.assert_allclose(measured["norm"], norms, rtol=1e-5)
+    np.testing.assert_allclose(measured[["x", "y"]], places, atol=1e-4)
     assert set(measured["unit"]) == {"words"}
     assert not {"buckets", "words", "layers"} & set(analysis.frames)
-    # A mean over more words is shorter.
-    assert analysis.frames["norms"]["length_correlation"][0] < -0.3
 
 
 def test_cosines_are_those_of_the_task(corpus, words):
@@ -102,7 +99,6 @@ def test_fitted_maps_and_models_are_used_as_they_are(corpus, words):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"map": "tsne"}, "map: received 'tsne'"),
         ({"measures": "spectre"}, "measures: received 'spectre'.*spectra"),
         ({"methods": "learned-removal"}, "methods: received learned-removal"),
         ({"limit": 19}, "limit: received 19"),
