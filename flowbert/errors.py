@@ -88,6 +88,7 @@ def record_warnings() -> Iterator[list[str]]:
 
 
 REMOVED = {
+    "distillation": "examples/distill.py",
     "import_whitening": "examples/import_bert_whitening.py",
     "onnx-int8": "onnx, then onnxruntime.quantization.quantize_dynamic",
     "servable": "an affine map of the last layer, see docs/using-a-model.md",

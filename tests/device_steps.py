@@ -20,7 +20,6 @@ from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.pooling import POOLINGS
 from flowbert.maps import MAPS, make_map
 from flowbert.methods import (
-    DistillationModule,
     MLMModule,
     SBERTModule,
     SimCSEModule,
@@ -102,9 +101,6 @@ def make(method):
             SBERTModule(make_encoder("learned_weights"), dropout=0.0),
             np.arange(5) % 3,
         )
-    elif method == "distillation":
-        module = DistillationModule(make_encoder(), "listwise", dropout=0.0)
-        columns, targets = columns[:1], np.eye(5, module.encoder.dim, dtype="float32")
     else:
         module, columns = MLMModule(make_encoder(), dropout=0.0), columns[:1]
     examples = Examples("x", columns, targets)
@@ -117,7 +113,6 @@ METHODS = (
     "simcse",
     "simcse, whitening:shrinkage=0.3",
     "sbert",
-    "distillation",
     "mlm",
 )
 
@@ -162,8 +157,7 @@ def test_steps(method, precision, tmp_path):
     assert {x.device.type for x in batches.tensors} == {NAME}
     # Not rounded to the precision of the Trainer, which is not that of a flow.
     floats = {x.dtype for x in batches.tensors if x.is_floating_point()}
-    has_floats = method in ("flow", "distillation")
-    assert floats == ({torch.float32} if has_floats else set())
+    assert floats == ({torch.float32} if method == "flow" else set())
     expected, data = make(method)
     plugins = PRECISIONS[precision]("cpu")
     logged = fit(tmp_path, expected, data, accelerator="cpu", plugins=plugins)

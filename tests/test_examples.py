@@ -1,10 +1,13 @@
 """The scripts of examples/ on a few sentences."""
 
 import importlib
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-from flowbert.data.sample import sample_corpus
+from flowbert import Model, SentenceEncoder, Whitening
+from flowbert.data.sample import sample_corpus, sample_encoder_path
 
 PLANTED = ("Whales sing under the northern ice.", "Whales sing below the northern ice.")
 
@@ -36,3 +39,30 @@ def test_clusters(file):
     shown = run("clusters", "--input", file, "--clusters", "40")
     assert len(shown) == 40
     assert any(set(PLANTED) <= set(sentences) for sentences in shown)
+
+
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true")
+def test_distill(file, tmp_path):
+    pytest.importorskip("accelerate")
+    from sentence_transformers import SentenceTransformer
+
+    sentences = Path(file).read_text(encoding="utf-8").splitlines()
+    encoder = SentenceEncoder(layers=0)
+    whitening = Whitening(shrinkage=0.3).fit(encoder.encode(sentences))
+    teacher = Model(encoder, whitening)
+    teacher.save(tmp_path / "teacher")
+    student = str(sample_encoder_path())
+
+    def differences(model):
+        """Mean squared difference of the cosines from those of the teacher."""
+        units = [
+            each.encode(sentences, normalize_embeddings=True)
+            for each in (model, teacher)
+        ]
+        cosines = [vectors @ vectors.T for vectors in units]
+        return np.square(cosines[0] - cosines[1]).mean()
+
+    words = ["--teacher", f"{tmp_path}/teacher", "--student", student, "--input", file]
+    run("distill", *words, "--output", f"{tmp_path}/out")
+    before, after = map(SentenceTransformer, (student, f"{tmp_path}/out"))
+    assert differences(after) < 0.5 * differences(before)

@@ -118,7 +118,6 @@ ONE_READING = {
     "encoder.views": '![{"layers":1}]',
     "encoder.max_words": "!40",
 }
-LISTWISE = "--model.objective listwise"
 # None: a configuration holds it for another command.
 PREDICT = dict.fromkeys(OF_TRAINER) | {
     "trainer.accelerator": "!tpu",
@@ -174,15 +173,6 @@ OTHERS: dict[str, dict[str, Any]] = {
         "model.whole_words": ("true", "--corpus ../given/rare.txt", "alone"),
         "model.cosreg_weight": "1",
         "model.head_only": "true",
-    },
-    "distillation": {
-        **TRAINED_ENCODER,
-        "method": "!mlm",
-        "model.objective": "listwise",
-        "model.student_temperature": ("0.5", LISTWISE),
-        "model.teacher_temperature": ("0.5", LISTWISE),
-        "model.queue_size": ("3", LISTWISE),
-        "data.teacher": "builtin-sample",
     },
     # Own files have no development split.
     "validate": {
@@ -270,7 +260,6 @@ LINES = {
     "simcse": f"fit --method simcse {EPOCH} {DATA}",
     "mlm": f"fit --method mlm {EPOCH} {DATA}",
     "sbert": f"fit --method sbert {EPOCH} {TASK} --nli ../given/few.jsonl",
-    "distillation": f"fit --method distillation {EPOCH} {DATA} --data.teacher ../given/flow",
     "validate": "validate ../given/flow --run_dir run",
     "test": "test ../given/flow --run_dir run",
     "predict": "predict ../given/flow --run_dir run",
@@ -423,7 +412,7 @@ def tried(case):
 OF_DEFAULT = ("trainer.max_steps", "trainer.precision", "trainer.logger")
 """Options of Lightning's Trainer in the default run: all take the same way."""
 
-TRAININGS = ("simcse", "mlm", "sbert", "distillation", "export")
+TRAININGS = ("simcse", "mlm", "sbert", "export")
 """They train an encoder or check a folder: effects of their options are left to the slow run."""
 
 

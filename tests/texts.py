@@ -9,7 +9,6 @@ from flowbert.data.corpus import Corpus
 from flowbert.data.sample import sample_corpus
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
-from flowbert.methods.distillation import DistillationModule, teach
 from flowbert.methods.examples import EXAMPLES, make_examples
 from flowbert.methods.mlm import MLMModule
 from flowbert.methods.sbert import SBERTModule
@@ -23,7 +22,6 @@ METHODS = {
     "simcse": SimCSEModule,
     "sbert": SBERTModule,
     "mlm": MLMModule,
-    "distillation": DistillationModule,
 }
 
 
@@ -47,12 +45,7 @@ def examples(method="simcse", size=32, positive="dropout", objective="softmax"):
     corpus = CORPUS if "corpus" in reads else None
     nli = "builtin-sample" if "nli" in reads else None
     tasks = load_tasks("SAMPLE") if "tasks" in reads else ()
-    made = make_examples(text, corpus, nli=nli, tasks=tasks).sample(size, 0)
-    if method != "distillation":
-        return made
-    teacher, student = trainable(layers="first_last"), trainable()
-    sentences = made.columns[0]
-    return teach(made, teacher.encode(sentences), student.encode(sentences))
+    return make_examples(text, corpus, nli=nli, tasks=tasks).sample(size, 0)
 
 
 def text_data(encoder, of, **options):

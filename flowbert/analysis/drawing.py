@@ -28,7 +28,7 @@ _FAMILIES = {
     "raw": "7f7f7f",
     "whitening": "0072b2",
     "zca": "56b4e9",
-    **dict.fromkeys(("flow", "simcse", "sbert", "mlm", "distillation"), _TRAINED),
+    **dict.fromkeys(("flow", "simcse", "sbert", "mlm"), _TRAINED),
     "standardization": "009e73",
     "truncation": "e69f00",
     "nulling": "cc79a7",

@@ -45,7 +45,6 @@ _METHODS = {
             ("simcse", "SimCSEModule"),
             ("sbert", "SBERTModule"),
             ("mlm", "MLMModule"),
-            ("distillation", "DistillationModule"),
         )
     },
 }

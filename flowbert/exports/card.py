@@ -16,7 +16,7 @@ from flowbert.model import Model
 from flowbert.tasks import AVERAGE
 
 TEMPLATE = "card.md.jinja"
-TRAINING = ("simcse", "sbert", "mlm", "distillation")
+TRAINING = ("simcse", "sbert", "mlm")
 """Methods that train the encoder."""
 
 TEXTS = 256

@@ -57,8 +57,8 @@ def fit(
     """Train a method, compare it with its baselines on the test split, save everything.
 
     Args:
-        method: ``flow``, ``simcse``, ``sbert``, ``mlm``, ``distillation``, or a map that is
-            fitted in closed form.
+        method: ``flow``, ``simcse``, ``sbert``, ``mlm``, or a map that is fitted in
+            closed form.
         encoder: The encoder, or its path.
         **options: Further arguments, see :class:`FitOptions`.
 

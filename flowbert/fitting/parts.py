@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import nn
 
 from flowbert.data.corpus import OWN_NAMES, Corpus, load_corpus
 from flowbert.data.scored_pairs import Subset
@@ -19,9 +18,7 @@ from flowbert.errors import UserError, check_unused, first_line
 from flowbert.fitting.run_options import FitOptions
 from flowbert.maps import LabelledPairs, Map
 from flowbert.methods import METHODS, FlowModule, TextDataModule, make_examples
-from flowbert.methods.distillation import compared_rows, teach
 from flowbert.methods.examples import EXAMPLES, EXAMPLES_OF, Examples
-from flowbert.model import Model
 from flowbert.tasks import Task
 from flowbert.tasks.labels import embed_labels
 from flowbert.training import (
@@ -175,8 +172,6 @@ def load_examples(run: Run, saved: Mapping[str, Any] | None) -> None:
     run.data = _make(TextDataModule, "data", data, **given, examples=examples)
     run.module = _make(kind, "model", options.model, **given)
     run.module.fitted_on = _fitted_on(run)
-    if options.method == "distillation":
-        _teach(run, str((options.data or {})["teacher"]))
     run.module.check_examples(run.data.examples)
 
 
@@ -205,20 +200,6 @@ def _make_examples(run: Run) -> tuple[Examples, dict[str, Any]]:
         corpus = None if corpus == "nli" else corpus  # another word for the same
     made = make_examples(text, corpus, nli=nli, tasks=run.tasks, argument=argument)
     return made, data
-
-
-def _teach(run: Run, name: str) -> None:
-    """Give the examples the vectors of a teacher, from a sample of the student's."""
-    try:
-        teacher = Model.load(name)
-    except UserError as error:
-        raise UserError(str(error), argument="teacher") from error
-    if isinstance(teacher.encoder, nn.Module):
-        teacher.encoder.to(run.device)
-    rows = run.cache.rows(teacher.encoder, run.sentences)
-    vectors = np.concatenate([teacher.transform(block) for block in rows.blocks()])
-    start = run.embed(run.sentences[compared_rows(len(rows))])
-    run.data.examples = teach(run.data.examples, vectors, start)
 
 
 def _load_corpus(options: FitOptions, tasks: Sequence[Task]) -> Corpus:

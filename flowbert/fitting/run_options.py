@@ -35,8 +35,8 @@ class FitOptions:
     """The arguments of :func:`flowbert.fit`.
 
     Args:
-        method: ``flow``, ``simcse``, ``sbert``, ``mlm``, ``distillation``, or a map that is
-            fitted in closed form, such as ``whitening:shrinkage=0.3``.
+        method: ``flow``, ``simcse``, ``sbert``, ``mlm``, or a map that is fitted in
+            closed form, such as ``whitening:shrinkage=0.3``.
         encoder: The encoder, or its path.
         corpus: Sentences to fit on: ``target`` (the default: all sentences of the first task,
             without labels), ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``; in

@@ -1,7 +1,6 @@
 """Methods that a Trainer trains: their LightningModules, heads, losses and examples."""
 
 from flowbert.maps.flow_module import FlowModule
-from flowbert.methods.distillation import DistillationModule, teach
 from flowbert.methods.examples import make_examples
 from flowbert.methods.mlm import MLMModule
 from flowbert.methods.sbert import SBERTModule
@@ -14,18 +13,15 @@ METHODS: dict[str, type[TrainingModule]] = {
     "simcse": SimCSEModule,
     "sbert": SBERTModule,
     "mlm": MLMModule,
-    "distillation": DistillationModule,
 }
 """Methods that a Trainer trains; every other one is a map that is fitted in closed form."""
 
 __all__ = [
     "METHODS",
-    "DistillationModule",
     "FlowModule",
     "MLMModule",
     "SBERTModule",
     "SimCSEModule",
     "TextDataModule",
     "make_examples",
-    "teach",
 ]

@@ -32,8 +32,7 @@ class Examples:
         name: Name for messages and checkpoints.
         columns: One, two or three tuples of N sentences: the sentences; their positives, or second
             sentences of pairs; their hard negatives.
-        targets: Class (int64) or cosine to reach (float32) of each pair, ``(N,)``; or the vector
-            to reach (float32) of each sentence, ``(N, D)``, which is not part of the digest.
+        targets: Class (int64) or cosine to reach (float32) of each pair, ``(N,)``.
         edit: Changes the positives anew in each epoch.
     """
 
@@ -48,9 +47,7 @@ class Examples:
     @cached_property
     def digest(self) -> str:
         """Digest of sentences and targets."""
-        targets = self.targets
-        # Vectors follow from the sentences and a teacher, up to rounding.
-        values = [] if targets is None or targets.ndim > 1 else targets.tolist()
+        values = [] if self.targets is None else self.targets.tolist()
         return digest([sentences_digest(column) for column in self.columns], values)
 
     @property
@@ -81,8 +78,8 @@ def make_examples(
     """Examples for a method that trains an encoder.
 
     Args:
-        text: What the examples are, with options. ``sentences`` for masked language modelling and
-            distillation. Pairs for SimCSE, see :func:`simcse_examples`. For Sentence-BERT:
+        text: What the examples are, with options. ``sentences`` for masked language
+            modelling. Pairs for SimCSE, see :func:`simcse_examples`. For Sentence-BERT:
             ``softmax`` (NLI pairs with labels), ``triplet`` (NLI triples) or ``cosine`` (the
             labelled pairs of the first task, with scores scaled to 0 to 1).
         corpus: A :class:`flowbert.data.corpus.Corpus`, where the examples are made of one.
@@ -142,29 +139,10 @@ def mlm_examples() -> str:
     return "sentences"
 
 
-def distillation_examples(teacher: str | None = None) -> str:
-    """The examples of distillation, before they have a teacher's vectors.
-
-    Args:
-        teacher: The folder of an encoder, a run or a model with its map. Its vectors are the
-            targets, see :func:`flowbert.methods.teach`.
-
-    Raises:
-        UserError: If the teacher is missing.
-    """
-    if teacher is None:
-        raise UserError(
-            "received nothing; expected the folder of an encoder, a run or a model to learn from",
-            argument="teacher",
-        )
-    return "sentences"
-
-
 EXAMPLES_OF: dict[str, Callable[..., str]] = {
     "simcse": simcse_examples,
     "sbert": sbert_examples,
     "mlm": mlm_examples,
-    "distillation": distillation_examples,
 }
 """The examples of each method; their parameters are options of its data."""
 

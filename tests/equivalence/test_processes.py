@@ -50,7 +50,7 @@ def test_a_flow(lab):
 # Lightning's all_gather with gradients, of which it is no parameter.
 @pytest.mark.filterwarnings("ignore:.*all_gather is deprecated:FutureWarning")
 @pytest.mark.slow  # the default run has test_a_flow, and gradients in methods/test_trained.py
-@pytest.mark.parametrize("method", ["simcse", "sbert", "mlm", "distillation"])
+@pytest.mark.parametrize("method", ["simcse", "sbert", "mlm"])
 def test_an_encoder(method, lab):
     trainings = Trainings(lab)
     run = trainings.run(method, trainer=TWO)

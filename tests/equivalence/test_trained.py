@@ -22,7 +22,7 @@ from flowbert.encoding import encode
 from flowbert.experiments import Results, compare
 from flowbert.exports import SentenceTransformers, export
 from flowbert.fitting.prepare import TRAINER_DEFAULTS
-from flowbert.methods import METHODS, TextDataModule, make_examples, teach
+from flowbert.methods import METHODS, TextDataModule, make_examples
 from flowbert.model import Model
 from flowbert.training.trainer import quiet_lightning
 from flowbert.vectors import EmbeddingCache
@@ -35,10 +35,6 @@ SOURCES: dict[str, dict[str, Any]] = {
     "simcse": {"corpus": "target"},
     "sbert": {"nli": "builtin-sample"},
     "mlm": {"corpus": "target"},
-    "distillation": {
-        "corpus": "target",
-        "data": {"batch_size": 8, "teacher": "builtin-sample"},
-    },
 }
 # One epoch: the last weights are the best ones.
 ONE_EPOCH = TRAINER | {"max_epochs": 1, "limit_val_batches": 0}
@@ -116,15 +112,8 @@ def python(of, method):
     lab = of.lab
     corpus = lab.task.corpus("target") if "corpus" in SOURCES[method] else None
     nli = SOURCES[method].get("nli")
-    teacher = SOURCES[method].get("data", {}).get("teacher")
     text = {"simcse": "dropout", "sbert": "softmax"}.get(method, "sentences")
     examples = make_examples(text, corpus, nli=nli, tasks=[lab.task]).sample(48, 0)
-    if teacher is not None:
-        vectors = [
-            EmbeddingCache().rows(each, examples.columns[0])[:]
-            for each in (SentenceEncoder(), SentenceEncoder(layers=lab.options.layers))
-        ]
-        examples = teach(examples, *vectors)
     encoder = SentenceEncoder(layers=lab.options.layers, frozen=False)
     kind: Any = METHODS[method]
     module = kind(encoder)

@@ -19,7 +19,6 @@ from fits import differences, fit
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
 from flowbert.errors import UserError
-from flowbert.methods.distillation import DistillationModule
 from flowbert.methods.mlm import MLMModule
 from flowbert.methods.sbert import SBERTModule
 from flowbert.methods.simcse import SimCSEModule
@@ -46,12 +45,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:Be aware that when using `ckpt_p
 def train(method, folder, *callbacks, seed=0, pooling="mean", **options):
     """Three batches of 8 in each of two epochs, with all that is random."""
     encoder = trainable(pooling=pooling)
-    given: dict[str, dict[str, Any]] = {
-        "simcse": {"mlm_weight": 0.1, "chunk_size": 5},
-        "distillation": {"objective": "listwise", "queue_size": 10},
-    }
-    options_of = {"learning_rate": 1e-3, "seed": seed} | given.get(method, {})
-    module = METHODS[method](encoder, **options_of)
+    given: dict[str, Any] = {"learning_rate": 1e-3, "seed": seed}
+    if method == "simcse":
+        given |= {"mlm_weight": 0.1, "chunk_size": 5}
+    module = METHODS[method](encoder, **given)
     positive = {"positive": "crop"} if method == "simcse" else {}
     data = text_data(encoder, examples(method, 24, **positive), pool=2)
     return fit(folder, *callbacks, module=module, data=data, **options)
@@ -63,7 +60,6 @@ def train(method, folder, *callbacks, seed=0, pooling="mean", **options):
         pytest.param("simcse", "mean", marks=pytest.mark.slow),
         pytest.param("sbert", "mean", marks=pytest.mark.slow),
         ("mlm", "mean"),
-        ("distillation", "mean"),
         ("simcse", "learned_weights"),
     ],
 )
@@ -97,7 +93,7 @@ def test_token_weights_are_trained_where_the_loss_pools(method, tmp_path):
         assert groups[2]["weight_decay"] == 0
 
 
-@pytest.mark.parametrize("kind", [SimCSEModule, SBERTModule, DistillationModule])
+@pytest.mark.parametrize("kind", [SimCSEModule, SBERTModule])
 def test_layers_that_nothing_reads_are_not_computed(kind, tmp_path):
     module = kind(trainable(layers=0))
     computed = []
@@ -119,7 +115,7 @@ class Gradients(Callback):
         self.tensors["loss"] = outputs["loss"].clone()
 
 
-JOINT = ("simcse", "simcse, whitening:shrinkage=0.3", "sbert", "distillation")
+JOINT = ("simcse", "simcse, whitening:shrinkage=0.3", "sbert")
 """Methods, with a head."""
 
 
@@ -181,7 +177,7 @@ def test_two_processes_have_the_gradients_of_one(tmp_path):
                 assert_close(result[name], gradient, rtol=1e-4, atol=1e-5 * scale)
 
 
-@pytest.mark.parametrize("method", ["simcse", "sbert", "distillation"])
+@pytest.mark.parametrize("method", ["simcse", "sbert"])
 def test_cached_gradients_are_those_of_the_batch(method):
     results = []
     for chunk_size in (None, 5):
@@ -339,8 +335,6 @@ def test_weights_stay_in_full_precision(tmp_path):
 
 
 OPTIONS: dict[Any, dict[str, Any]] = {
-    DistillationModule: {"objective": "l1", "queue_size": 0}
-    | {"student_temperature": 0.0, "teacher_temperature": -0.1},
     MLMModule: {"cosreg_weight": -1.0, "dropout": 1.0, "mask_fraction": 0.0},
     SBERTModule: {"margin": 0.0, "objective": "sofmax", "schedule": "liner"},
     SimCSEModule: {"chunk_size": 0, "mlm_weight": -1.0},
