@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from flowbert.experiments.compare import compare
     from flowbert.experiments.reproduce import reproduce
     from flowbert.experiments.results import Results
-    from flowbert.exports.bert_whitening import import_whitening
     from flowbert.exports.export import export
     from flowbert.fitting import fit
     from flowbert.flows import Glow
@@ -52,7 +51,6 @@ _HOMES = {
     "encode": "encoding",
     "export": "exports",
     "fit": "fitting",
-    "import_whitening": "exports",
     "load_corpus": "data.corpus",
     "load_task": "tasks",
     "make_map": "maps",
@@ -80,7 +78,6 @@ __all__ = [
     "encode",
     "export",
     "fit",
-    "import_whitening",
     "load_corpus",
     "load_task",
     "make_map",
@@ -92,5 +89,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import a name when it is first used: ``import flowbert`` does not wait for torch."""
     if name not in _HOMES:
-        raise AttributeError(f"module 'flowbert' has no attribute {name!r}")
+        from flowbert.errors import nearest
+
+        hint = nearest(_HOMES, name)
+        raise AttributeError(f"module 'flowbert' has no attribute {name!r}{hint}")
     return getattr(import_module(f"flowbert.{_HOMES[name]}"), name)

@@ -24,6 +24,23 @@ def run(name, *words):
     return importlib.import_module(f"examples.{name}").main([*words])
 
 
+def test_import_bert_whitening(tmp_path):
+    encoder = SentenceEncoder(layers="first_last", pooling="mean")
+    rows = 2 * encoder.encode(sample_corpus()[:300]).astype(np.float64)
+    u, s, _ = np.linalg.svd(
+        np.cov(rows.T)
+    )  # as the official code, of a sum of two layers
+    kernel, bias = u[:, :16] / np.sqrt(s[:16]), -rows.mean(axis=0, keepdims=True)
+    np.savez(tmp_path / "w.npz", kernel=kernel, bias=bias)
+    words = [str(tmp_path / "w.npz"), str(tmp_path / "run"), "--scale=2"]
+    run("import_bert_whitening", *words, "--layers=first_last", "--pooling=mean")
+    expected = (2 * encoder.encode(PLANTED) + bias) @ kernel
+    vectors = Model.load(tmp_path / "run").encode(PLANTED)
+    # Vectors are float32, u = 6e-8.
+    bound = 1e-6 * float(np.abs(expected).max())
+    np.testing.assert_allclose(vectors, expected, rtol=0, atol=bound)
+
+
 def test_search(file):
     pytest.importorskip("faiss")
     found = run("search", PLANTED[0], "--input", file, "--count", "2")

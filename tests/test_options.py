@@ -212,13 +212,11 @@ OTHERS: dict[str, dict[str, Any]] = {
     "export": {
         "to": "other",
         "format": "!pickle",
-        "servable": "!true",  # of a flow
         "method": "raw",
         "encoder": "!../given/words.txt",
         "results": "!../given/other.json",
         "license": "mit",
     },
-    "import_whitening": {**ONE_READING, "output": "other", "scale": "2"},
     "reproduce": {
         "rows": "mteb",
         "encoder": "!../given/words.txt",
@@ -250,8 +248,6 @@ LINES = {
     "advise": "advise --corpus ../given/corpus.txt",
     "analyze": "analyze --methods raw --corpus ../given/corpus.txt --limit 60 --tasks STS-B "
     "--senteval ../given --output a.analysis.json",
-    "import_whitening": "import_whitening ../given/kernel.npz --encoder.layers last "
-    "--encoder.pooling mean --output out",
     "export": "export ../given/flow --to out",
     "reproduce": f"reproduce --rows {ROWS} --encoder builtin-sample --senteval ../given "
     "--tasks STSB --bootstrap 0 --output r.json",
@@ -294,7 +290,6 @@ def given(tmp_path_factory):
     lines = [" ".join([word, *map(str, rng.normal(size=8).round(3))]) for word in words]
     (folder / "words.txt").write_text("\n".join(lines))
     np.save(folder / "rows.npy", rng.normal(size=(50, 8)).astype(np.float32))
-    np.savez(folder / "kernel.npz", kernel=rng.normal(size=(128, 8)), bias=np.ones(128))
     for place in (folder, folder / "other"):
         bench = place / "STS" / "STSBenchmark"
         bench.mkdir(parents=True)

@@ -76,13 +76,8 @@ def _call(command: str, function: Any, options: dict[str, Any]) -> None:
     if command == "encode":
         rows, dim = returned
         print(f"{rows} vectors of size {dim} written to {output}")
-    elif command in ("report", "import_whitening"):
-        print(f"written: {output if command == 'import_whitening' else returned}")
-    elif command == "export":
-        from flowbert.exports import served_by
-
+    elif command in ("report", "export"):
         print(f"written: {returned}")
-        print(f"computed by {served_by(returned)}")
     else:
         _print_measurements(command, returned, output)
 

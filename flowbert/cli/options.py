@@ -16,7 +16,6 @@ COMMANDS = {
     "report": "flowbert.reports.page.report",
     "encode": "flowbert.encoding.encode",
     "export": "flowbert.exports.export.export",
-    "import_whitening": "flowbert.exports.bert_whitening.import_whitening",
 }
 """Function of each command."""
 
@@ -24,7 +23,6 @@ POSITIONAL = {
     **dict.fromkeys(("validate", "test", "predict"), "run"),
     "report": "runs",
     "export": "model",
-    "import_whitening": "source",
 }
 """Arguments without a name."""
 
@@ -62,9 +60,6 @@ _SET_BY_RUN = {
 
 _WITHOUT_GROUPS = ("validate", "test", "predict", "reproduce", "report", "export")
 """Commands whose encoder is a path, or that have none."""
-
-_WITHOUT_THREADS = ("report", "import_whitening")
-"""Commands that compute nothing."""
 
 _EXPLAIN = Parameter(
     "explain",
@@ -145,7 +140,7 @@ def list_options(command: str, method: str = "flow") -> dict[str, Parameter]:
     if command == "fit":
         options["resume"] = _RESUME
     options["import"] = _IMPORT
-    if command not in _WITHOUT_THREADS:
+    if command != "report":
         options["threads"] = _THREADS
     return options
 

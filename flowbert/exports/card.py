@@ -1,6 +1,5 @@
 """README.md of an exported model: metadata for the hub, settings, scores, limits."""
 
-from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -30,10 +29,8 @@ def model_card(
     format: Format,
     method: str,
     difference: float,
-    served: str,
     results: Results | None = None,
     license: str | None = None,
-    limits: Sequence[str] = (),
 ) -> str:
     """Text of the README.
 
@@ -43,10 +40,8 @@ def model_card(
         format: Format of the export.
         method: Name of the method, as in the results.
         difference: Largest difference of a cosine between the export and the model.
-        served: Programs that compute its vectors, see :func:`flowbert.exports.served.served_by`.
         results: Results with scores of the method and of the raw embeddings.
         license: License, as the hub names it.
-        limits: Measured limits of the export, a sentence each.
     """
     from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
@@ -60,7 +55,7 @@ def model_card(
             metric_value=round(row["value"], 4),
         )
         for row in scores
-        if not format.has_loss and row["method"] == method and row["task"] != AVERAGE
+        if row["method"] == method and row["task"] != AVERAGE
     ]
     base = base_name(model.encoder)
     data = ModelCardData(
@@ -85,11 +80,8 @@ def model_card(
         name=name,
         settings=settings,
         usage=format.usage(name, model),
-        limits=[*format.limits(model), *limits],
-        has_loss=format.has_loss,
         scores=scores,
         difference=difference,
-        served=served,
         cosines=_cosines(model),
         percentiles=PERCENTILES,
         texts=TEXTS,

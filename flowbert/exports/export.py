@@ -13,11 +13,10 @@ from flowbert import __version__
 from flowbert.data.sample import sample_corpus
 from flowbert.data.text_files import user_path
 from flowbert.encoders.source import TRAINED_ENCODER
-from flowbert.errors import FlowbertWarning, UserError, check_unused, first_line, warn
+from flowbert.errors import FlowbertWarning, UserError, check_unused, first_line
 from flowbert.experiments.results import Results
 from flowbert.exports.card import TEXTS, check_results, model_card, name_in
 from flowbert.exports.format import EXPORT_FORMATS, Format
-from flowbert.exports.served import check_servable, served_by
 from flowbert.io import write_new_folder
 from flowbert.model import Model
 
@@ -41,7 +40,6 @@ def export(
     to: str | Path,
     *,
     format: str = "sentence-transformers",
-    servable: bool = False,
     method: str | None = None,
     encoder: str | None = None,
     results: str | Path | None = None,
@@ -62,10 +60,7 @@ def export(
     Args:
         model: A model, a run folder, or an encoder.
         to: New folder to write.
-        format: ``sentence-transformers``, ``onnx``, ``onnx-int8`` (the encoder's weights in 8 bits;
-            the README.md states the loss), or the import path of a format.
-        servable: Raise an error if text-embeddings-inference or vLLM would compute other vectors:
-            they support the last layer, mean or cls, one affine map, and no prompt.
+        format: ``sentence-transformers``, ``onnx``, or the import path of a format.
         method: Map of the run, ``raw`` for none; None for the flow, or the only map.
         encoder: Folder of the encoder, if it was moved.
         results: A results.json whose scores the README.md shows; None for that of the run.
@@ -78,8 +73,8 @@ def export(
         The folder.
 
     Raises:
-        UserError: If the format cannot express the model, the model is not servable, the vectors
-            differ, or the hub denies access.
+        UserError: If the format cannot express the model, the vectors differ, or the hub denies
+            access.
 
     Example:
         >>> export("runs/first", "my-model", method="whitening")  # doctest: +SKIP
@@ -124,8 +119,6 @@ def export(
         check_access(push_to)
     with write_new_folder(to) as folder:
         chosen.write(opened, folder)
-        if servable:
-            check_servable(folder)
         texts = _make_texts(opened)
         difference = _largest_difference(folder, opened, chosen, texts)
         if not difference <= chosen.tolerance:
@@ -134,21 +127,16 @@ def export(
                 f"the model; expected at most {chosen.tolerance:.0e}",
                 argument="to",
             )
-        limits = chosen.measured_limits(folder, texts)
         card = model_card(
             opened,
             name=push_to or to.name,
             format=chosen,
             method=name,
             difference=difference,
-            served=served_by(folder),
             results=measured,
             license=license,
-            limits=limits,
         )
         (folder / "README.md").write_text(card, encoding="utf-8")
-    for limit in limits:
-        warn(f"format: {format}: {limit}")
     if push_to is not None:
         replaced = {
             name for each in EXPORT_FORMATS for name in EXPORT_FORMATS.find(each).files

@@ -19,14 +19,12 @@ class Format(ABC):
         library: Library that the hub shows for a model of this format.
         packages: Required packages, by their names for pip.
         tolerance: Largest difference of a cosine from that of the model.
-        has_loss: Whether vectors differ from those of the model; the README.md states the loss.
         files: Patterns of files of an earlier export that an upload deletes.
     """
 
     library: ClassVar[str] = "flowbert"
     packages: ClassVar[Sequence[str]] = ()
     tolerance: ClassVar[float] = 1e-5
-    has_loss: ClassVar[bool] = False
     files: ClassVar[Sequence[str]] = ()
 
     @abstractmethod
@@ -49,14 +47,6 @@ class Format(ABC):
             name: Folder or name on the hub that the model is loaded from.
             model: The exported model.
         """
-
-    def limits(self, model: Model) -> list[str]:
-        """Limits of this format in the README.md, a sentence each."""
-        return []
-
-    def measured_limits(self, folder: Path, sentences: Sequence[str]) -> list[str]:
-        """Limits measured on a written folder, a sentence each; they are also warnings."""
-        return []
 
     def refused(self, received: str, expected: str) -> UserError:
         """The error for an unsupported part of a model."""

@@ -1,4 +1,4 @@
-"""A model as one ONNX graph, also with 8-bit weights: token ids in, embeddings out."""
+"""A model as one ONNX graph: token ids in, embeddings out."""
 
 import copy
 import logging
@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.metrics.pairwise import paired_cosine_distances
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
@@ -203,51 +202,3 @@ tokens = tokenizer.encode_batch(["A man rides.", "Nobody rides."])
 ids, masks = [t.ids for t in tokens], [t.attention_mask for t in tokens]
 (embeddings,) = session.run(None, {{"input_ids": ids, "attention_mask": masks}})
 ```"""
-
-
-@EXPORT_FORMATS.register("onnx-int8")
-class ONNXInt8(ONNX):
-    """The encoder's weights in 8 bits; the map stays in float32."""
-
-    tolerance: ClassVar = 2.0
-    has_loss: ClassVar = True
-
-    def write(self, model: Model, folder: Path) -> None:
-        """Write the graph, and quantize the encoder in it.
-
-        Raises:
-            UserError: As of :meth:`ONNX.write`.
-        """
-        import onnx
-        from onnxruntime.quantization import QuantType, quantize_dynamic
-
-        super().write(model, folder)
-        path = folder / GRAPH
-        nodes = list(onnx.load(path).graph.node)
-        of_encoder = [
-            index
-            for index, node in enumerate(nodes)
-            if any(name.startswith("encoder.") for name in node.input)
-        ]
-        # Not the map: whitening amplifies small directions, which 8 bits do not resolve.
-        others = [node.name for node in nodes[of_encoder[-1] + 1 :]]
-        smaller = folder / "int8.onnx"
-        with quiet_exporter():
-            quantize_dynamic(
-                path,
-                smaller,
-                per_channel=True,
-                weight_type=QuantType.QInt8,
-                nodes_to_exclude=others,
-            )
-        smaller.replace(path)
-
-    def measured_limits(self, folder: Path, sentences: Sequence[str]) -> list[str]:
-        """The effect of a batch, whose activations share one scale in 8 bits."""
-        together, alone = (self.encode(folder, sentences, size) for size in (32, 1))
-        cosine = 1 - paired_cosine_distances(together, alone).max()
-        return [
-            "A vector depends on the other sentences of its batch: the cosine of a sentence "
-            f"alone and the same one in a batch of 32 is {cosine:.3f} or more for "
-            f"{len(sentences)} texts. Encode sentences one by one where that matters."
-        ]

@@ -14,12 +14,11 @@ from torch import Tensor, nn
 
 from flowbert.encoders import SentenceEncoder, SentenceTransformerEncoder
 from flowbert.encoders.pooling import POOLINGS, WeightedPooling
-from flowbert.encoders.source import POOLING_NAMES, POOLING_SWITCHES, quiet
+from flowbert.encoders.source import POOLING_NAMES, quiet
 from flowbert.errors import UserError
 from flowbert.exports.card import base_name
 from flowbert.exports.format import EXPORT_FORMATS, Format
 from flowbert.exports.map_module import MapModule
-from flowbert.exports.served import MODULES, STOCK
 from flowbert.io import read_json, write_json
 from flowbert.maps import Map
 from flowbert.model import Model
@@ -27,11 +26,20 @@ from flowbert.model import Model
 MODES = {name: mode for mode, name in POOLING_NAMES.items()}
 """Poolings without token weights, and their names in sentence-transformers."""
 
+MODULES = "modules.json"
 TRANSFORMER_SETTINGS = "sentence_bert_config.json"
 _SPELT = (
     *("Transformer", "Pooling", "Dense", "Normalize"),
     *("WeightedLayerPooling", "WordWeights"),
 )
+_SWITCHES = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
 _SMALLEST = 1e-8  # for weight 0: a sentence of such tokens alone gets its plain mean
 
 
@@ -160,7 +168,7 @@ def _spell_for_all(folder: Path) -> None:
     for record in records:
         kind = record["type"].rpartition(".")[2]
         if kind in _SPELT:
-            record["type"] = f"{STOCK}{kind}"
+            record["type"] = f"sentence_transformers.models.{kind}"
     write_json(folder / MODULES, records)
     for file in folder.glob("*_Pooling/config.json"):
         config = read_json(file)
@@ -169,7 +177,7 @@ def _spell_for_all(folder: Path) -> None:
             modes = [named] if isinstance(named, str) else named
             spelt = {"word_embedding_dimension": config.pop("embedding_dimension")}
             # vLLM takes the first that is true.
-            spelt |= {name: mode in modes for name, mode in POOLING_SWITCHES.items()}
+            spelt |= {name: mode in modes for name, mode in _SWITCHES.items()}
             write_json(file, spelt | config)
 
 

@@ -16,7 +16,6 @@ from flowbert.maps.removal import LearnedRemoval, RemoveDirections
 from flowbert.maps.saving import load_map, read_map_file, save_map
 from flowbert.maps.simple import (
     Centering,
-    KernelMap,
     MeanRemoval,
     Raw,
     Standardization,
@@ -38,7 +37,6 @@ __all__ = [
     "Chain",
     "Cosines",
     "Flow",
-    "KernelMap",
     "LabelledPairs",
     "LearnedRemoval",
     "Map",

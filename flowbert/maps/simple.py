@@ -1,15 +1,11 @@
-"""Simple maps: raw, centering, mean removal, standardization, truncation, imported kernels."""
+"""Simple maps: raw, centering, mean removal, standardization, truncation."""
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from flowbert.errors import UserError, warn
+from flowbert.errors import warn
 from flowbert.maps.base import MAPS, AffineMap
 from flowbert.vectors.moments import Moments
 
@@ -82,76 +78,6 @@ class Truncation(AffineMap):
             :, : self.output_dim(moments.dim)
         ]
         return torch.zeros(moments.dim, dtype=torch.float64), columns, columns.T
-
-
-class KernelMap(AffineMap):
-    r"""The map :math:`y = (x + b) K` of a kernel and a bias that BERT-whitening's code fitted.
-
-    It is read from a file, never fitted.
-
-    References:
-        https://github.com/bojone/BERT-whitening,
-        https://github.com/autoliuweijie/BERT-whitening-pytorch
-    """
-
-    @property
-    def name(self) -> str:
-        """``kernel``; no map can be made from this name."""
-        return "kernel"
-
-    def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
-        """Raise a UserError: a kernel map cannot be fitted."""
-        raise UserError(
-            "kernel: received rows to fit on; expected KernelMap.read or KernelMap.of"
-        )
-
-    @classmethod
-    def of(cls, kernel: NDArray[Any], bias: NDArray[Any]) -> Self:
-        """The map of a kernel ``(D, k)`` and a bias ``(D,)``."""
-        weight = np.asarray(kernel, dtype=np.float64)
-        shift = np.asarray(bias, dtype=np.float64).reshape(-1)
-        if weight.ndim != 2 or not weight.size or len(shift) != len(weight):
-            raise ValueError(
-                f"received the shapes {weight.shape}, {shift.shape}; expected (D, k), (D,)"
-            )
-        if not (np.isfinite(weight).all() and np.isfinite(shift).all()):
-            raise ValueError("received NaN or infinity; expected finite numbers")
-        arrays = {
-            "center_": -shift,
-            "weight_": weight,
-            "inverse_": np.linalg.pinv(weight),
-        }
-        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        return cls().set_state({**tensors, "n_features_in_": len(shift)})
-
-    @classmethod
-    def read(cls, path: str | Path, scale: float = 1.0) -> Self:
-        """Read ``kernel`` and ``bias`` from an .npz file, or kernel.npy and bias.npy in a folder.
-
-        Args:
-            path: The file or folder; pickled files are refused.
-            scale: Factor of the rows that the kernel was fitted on: 2 for the sum of two layers.
-
-        Raises:
-            UserError: If the arrays are missing, pickled or of other shapes.
-        """
-        path = Path(path)
-        try:
-            if path.is_dir():
-                kernel, bias = (
-                    np.load(path / f"{name}.npy", allow_pickle=False)
-                    for name in ("kernel", "bias")
-                )
-            else:
-                with np.load(path, allow_pickle=False) as content:
-                    kernel, bias = content["kernel"], content["bias"]
-            return cls.of(kernel * scale, bias / scale)
-        # numpy, zipfile and zlib raise a dozen unrelated types for a file that they cannot read.
-        except Exception as error:
-            raise UserError(
-                f"{path}: {error}; expected an .npz file with kernel and bias, or a folder with "
-                "kernel.npy and bias.npy (nothing pickled)"
-            ) from error
 
 
 @MAPS.register("centering")

@@ -13,7 +13,7 @@ from flowbert.errors import UserError
 from flowbert.experiments import compare
 from flowbert.experiments.intervals import RESULT_COLUMNS
 from flowbert.experiments.results import Results
-from flowbert.exports import ONNXInt8, SentenceTransformers, export
+from flowbert.exports import SentenceTransformers, export
 from flowbert.exports.card import check_results, model_card, name_in
 from flowbert.model import Model
 from flowbert.tasks import AVERAGE, Pairs
@@ -29,7 +29,6 @@ SETTINGS: dict[str, Any] = {
     "format": SentenceTransformers(),
     "method": MAP,
     "difference": 3e-7,
-    "served": "sentence-transformers",
 }
 
 
@@ -76,19 +75,6 @@ def test_settings_scores_and_cosines(model, encoder):
     assert "| STSB | test | raw | target | 50.00 [37.5, 62.5] |" in text
     assert "zca" not in text
     assert "87.5" not in text
-
-
-def test_scores_of_a_format_with_a_loss_are_of_the_model(encoder):
-    measured = Model(encoder, fit_map(MAP, encoder.encode(TEXTS)))
-    measured.estimate_cosines(TEXTS)
-    settings = SETTINGS | {"results": results_of(encoder), "limits": ["It is so."]}
-    notes = ["These are cosines of the model", "These are scores of the model"]
-    text = model_card(measured, **settings | {"format": ONNXInt8()})
-    assert all(text.count(note) == 1 for note in [*notes, "- It is so."])
-    data: Any = ModelCard(text).data
-    assert data.eval_results is None  # the hub would show them as those of the export
-    exact = model_card(measured, **settings)
-    assert not any(note in exact for note in notes)
 
 
 def test_its_snippet_runs(model, tmp_path, monkeypatch):

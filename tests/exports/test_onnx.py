@@ -73,24 +73,17 @@ def test_networks_poolings_and_couplings(kind, pooling, name, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("format", "bound"), [("onnx", 1e-4), ("onnx-int8", 0.1)])
-def test_the_snippet_of_its_page(format, bound, tmp_path):
+def test_the_snippet_of_its_page(tmp_path):
     encoder = SentenceEncoder("builtin-sample", layers="first_last", max_length=16)
     fitted = fit_map("whitening-32:shrinkage=0.1", encoder.encode(TEXTS))
     model = Model(encoder, fitted)
-    folder = export(model, tmp_path / "name", format=format)
+    folder = export(model, tmp_path / "name", format="onnx")
     page = (folder / "README.md").read_text()
     code = page.split("```python\n")[1].split("```")[0]
     names: dict[str, Any] = {}
     exec(code.replace('"name"', repr(str(folder))), names)
     expected = model.encode(["A man rides.", "Nobody rides."])
-    assert largest_difference(names["embeddings"], expected) < bound
-    # 8 bits of 32 for the weights of the encoder.
-    weights = sum(p.nbytes for p in encoder.backbone.network.parameters())
-    size = (folder / "model.onnx").stat().st_size
-    assert (size < 0.5 * weights) == (format == "onnx-int8")
-    told = "depends on the other sentences of its batch" in page
-    assert told == (format == "onnx-int8")
+    assert largest_difference(names["embeddings"], expected) < 1e-4
 
 
 def test_what_no_graph_computes_is_refused(tmp_path):

@@ -13,7 +13,6 @@ from flowbert.maps import (
     MAPS,
     AffineMap,
     Chain,
-    KernelMap,
     SklearnTransformer,
     Standardization,
     Whitening,
@@ -107,15 +106,6 @@ def test_a_loaded_map_is_the_fitted_one(text, size, tmp_path):
                 part.fit_pairs(*pairs_of(rows(size, 6)))
     save_map(again, tmp_path / "again.safetensors")
     assert (tmp_path / "again.safetensors").read_bytes() == path.read_bytes()
-
-
-def test_a_kernel_is_loaded_and_not_fitted(tmp_path):
-    kernel = KernelMap.of(rows(6, 3), rows(1, 6))
-    save_map(kernel, tmp_path / "map.safetensors")
-    loaded = load_map(tmp_path / "map.safetensors")
-    assert loaded.name == "kernel"
-    assert np.array_equal(loaded.transform(rows(9, 6)), kernel.transform(rows(9, 6)))
-    refused("kernel: received rows", loaded.fit, rows(9, 6))
 
 
 def test_a_flow_in_double_precision_is_saved_in_it(tmp_path):
