@@ -4,6 +4,13 @@ The source folder is that of the repository, so that links between documents lea
 files on the site as on GitHub.
 """
 
+import importlib
+import inspect
+import re
+
+from docutils.nodes import SkipNode
+from docutils.utils.math.latex2mathml import tex2mathml
+
 import flowbert
 
 project = "flowbert"
@@ -15,10 +22,12 @@ include_patterns = ["*.md", "docs/**"]
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
-    "sphinx.ext.mathjax",
+    "sphinx_copybutton",
 ]
 highlight_language = "none"
+myst_enable_extensions = ["colon_fence", "html_image"]
 myst_heading_anchors = 3  # named as on GitHub
 napoleon_custom_sections = ["Shapes"]
 napoleon_use_rtype = False
@@ -31,6 +40,8 @@ autodoc_default_options = {
 autodoc_member_order = "bysource"
 autodoc_inherit_docstrings = False  # Lightning and torch describe their own methods
 autodoc_typehints_format = "short"
+autosummary_generate = False
+maximum_signature_line_length = 60
 python_use_unqualified_type_names = True
 add_module_names = False
 
@@ -44,3 +55,59 @@ nitpick_ignore_regex = [("py:.*", r"(?!flowbert).*"), ("py:(class|obj)", _INTERN
 html_theme = "furo"
 html_title = "flowbert"
 html_show_sourcelink = False
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_math_renderer = "mathml"
+copybutton_exclude = ".linenos, .gp, .go"
+
+
+def show_both_themes(_app, _docname, source):
+    """Markdown's <picture> becomes two pictures, one of which furo hides."""
+    pattern = r'<picture>\s*<source [^>]*srcset="([^"]*)">\s*<img src="([^"]*)"(.*?)>\s*</picture>'
+    pictures = (
+        r'<img src="\2" class="only-light"\3>\n\n<img src="\1" class="only-dark"\3>'
+    )
+    source[0] = re.sub(pattern, pictures, source[0], flags=re.DOTALL)
+
+
+def summarize(_app, docname, source):
+    """Insert a table of what a page of the reference documents, below its title."""
+    if not docname.startswith("docs/reference/") or docname.endswith("index"):
+        return
+    names = []
+    for kind, name in re.findall(r"^\.\. auto(\w+):: (\S+)", source[0], re.MULTILINE):
+        names += public_names(name) if kind == "module" else [name]
+    table = ["", "", ".. autosummary::", "   :nosignatures:", ""]
+    table += [f"   ~{name}" for name in names]
+    title, underline, rest = source[0].split("\n", 2)
+    source[0] = "\n".join([title, underline, *table, "", rest])
+
+
+def public_names(name):
+    """Classes and functions that autodoc documents of a module: of __all__, or its own."""
+    module = importlib.import_module(name)
+    names = getattr(module, "__all__", None) or [
+        member
+        for member, value in vars(module).items()
+        if getattr(value, "__module__", None) == name and member[0] != "_"
+    ]
+    members = {member: getattr(module, member) for member in names}
+    return [
+        f"{name}.{member}"
+        for member, value in members.items()
+        if inspect.isclass(value) or inspect.isfunction(value)
+    ]
+
+
+def write_formula(writer, node):
+    """Formulas as MathML, which browsers show without a script."""
+    display = node.tagname == "math_block"
+    writer.body.append(tex2mathml(node.astext(), as_block=display))
+    raise SkipNode
+
+
+def setup(app):
+    """Register the functions above."""
+    app.connect("source-read", show_both_themes)
+    app.connect("source-read", summarize)
+    app.add_html_math_renderer("mathml", (write_formula, None), (write_formula, None))

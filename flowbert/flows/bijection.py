@@ -41,7 +41,7 @@ class Bijection(FullPrecision, ABC):
 
 
 class Composition(Bijection):
-    r"""Composition of named bijections: :math:`z = f_n(\dots f_1(x))`, log-dets added.
+    r"""Composition of named bijections: :math:`z = f_n(\ldots f_1(x))`, log-dets added.
 
     Args:
         bijections: The bijections in order, by the name they have in the state.

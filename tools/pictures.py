@@ -1,0 +1,53 @@
+"""Light and dark SVG files of the documents' pictures."""
+
+import re
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+INK = {"light": "#1f2328", "dark": "#e6edf3"}
+_MUTED = {"light": "#59636e", "dark": "#9198a1"}
+_GRID = {"light": "#d1d9e0", "dark": "#3d444d"}
+_FONTS = "system-ui, 'Segoe UI', Helvetica, Arial, sans-serif"
+
+
+def save_pictures(draw: "Callable[[], Figure]", path: Path) -> None:
+    """Write PATH-light.svg and PATH-dark.svg, without a ground.
+
+    Args:
+        draw: Draws the figure; called once per theme, with that theme's colours as defaults.
+        path: Path of the files without their ending.
+    """
+    from matplotlib import rc_context
+
+    for theme in INK:
+        ink, muted = INK[theme], _MUTED[theme]
+        style: Any = {
+            "axes.edgecolor": muted,
+            "axes.grid": True,
+            "axes.labelcolor": muted,
+            "axes.spines.right": False,
+            "axes.spines.top": False,
+            "axes.titleweight": "bold",
+            "font.size": 10,
+            "grid.color": _GRID[theme],
+            "legend.frameon": False,
+            "lines.color": ink,
+            "svg.fonttype": "none",  # text stays text
+            "svg.hashsalt": "flowbert",  # equal frames, equal files
+            "text.color": ink,
+            "xtick.color": muted,
+            "ytick.color": muted,
+            "ytick.labelcolor": ink,
+        }
+        svg = StringIO()
+        with rc_context(style):
+            metadata = {"Date": None}
+            draw().savefig(svg, format="svg", transparent=True, metadata=metadata)
+        # DejaVu, which matplotlib measures with, is wider than these.
+        text = re.sub(r"'DejaVu Sans'[^;\"]*", _FONTS, svg.getvalue())
+        path.with_name(f"{path.name}-{theme}.svg").write_text(text, encoding="utf-8")
