@@ -48,7 +48,7 @@ def draw(cosines: pd.DataFrame, titles: dict[str, str], scores: pd.Series) -> "F
                 baseline=place,
                 fill=True,
                 color=colours[method],
-                alpha=0.85,
+                alpha=0.75,
             )
             median = band["median"].iloc[0]
             ax.plot(
