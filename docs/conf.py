@@ -70,6 +70,16 @@ def show_both_themes(_app, _docname, source):
     source[0] = re.sub(pattern, pictures, source[0], flags=re.DOTALL)
 
 
+def keep_intervals_whole(_app, _docname, source):
+    """An interval in a table is not broken at its comma."""
+    source[0] = re.sub(
+        r"^\|.*\|$",
+        lambda row: re.sub(r"(?<=\d), (?=-?\d[\d.]*\])", ",\u00a0", row[0]),
+        source[0],
+        flags=re.MULTILINE,
+    )
+
+
 def summarize(_app, docname, source):
     """Insert a table of what a page of the reference documents, below its title."""
     if not docname.startswith("docs/reference/") or docname.endswith("index"):
@@ -109,5 +119,6 @@ def write_formula(writer, node):
 def setup(app):
     """Register the functions above."""
     app.connect("source-read", show_both_themes)
+    app.connect("source-read", keep_intervals_whole)
     app.connect("source-read", summarize)
     app.add_html_math_renderer("mathml", (write_formula, None), (write_formula, None))

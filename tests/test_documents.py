@@ -120,6 +120,14 @@ def parser_of(command, method):
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
+def test_commands_fit_their_blocks(path):
+    """A line of a site's block has 84 columns; only a single option may be longer."""
+    lines = "\n".join(blocks(path, "bash")).splitlines()
+    long = [line for line in lines if len(line) > 84 and " --" in line.strip(" -")]
+    assert long == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
 def test_links_and_files_exist(path):
     text = path.read_text("utf-8")
     links = re.findall(r"\]\(([^):#]*)#?([^):]*)\)", text)
