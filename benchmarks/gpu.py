@@ -1,11 +1,13 @@
 """On a GPU: the flow's step, encoding and the SimCSE step, each beside its peer; no download.
 
-The encoders have random weights: BERT-base, and a LLaMA of 16 blocks and 2,048 dimensions. Times of
+The encoders have random weights: BERT-base, a BERT of 6 layers and 384 dimensions (the size of
+all-MiniLM-L6-v2), and a LLaMA of 16 blocks and 2,048 dimensions. Times of
 an encoding include the tokenizer.
 """
 
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -20,6 +22,15 @@ from flowbert.encoders.backbone import Backbone
 
 COUNT, OF_DECODER = 10_000, 4_000
 PRECISIONS = ("float32", "bfloat16")
+NETWORKS: dict[str, dict[str, int]] = {
+    "BERT-base": {},
+    "6 layers, D = 384": {
+        "hidden_size": 384,
+        "num_hidden_layers": 6,
+        "num_attention_heads": 12,
+        "intermediate_size": 1536,
+    },
+}
 
 
 def rows(setting: Setting) -> Iterator[Row]:
@@ -30,14 +41,24 @@ def rows(setting: Setting) -> Iterator[Row]:
     tokenizer: Any = SentenceEncoder("builtin-sample").backbone.tokenizer
     sentences = joined(setting.times(COUNT, 200))
     torch.manual_seed(0)
-    with tempfile.TemporaryDirectory() as folder:
-        BertModel(BertConfig(vocab_size=len(tokenizer))).save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        for dtype in PRECISIONS:
-            yield beside_peer(setting, folder, sentences, dtype, "cuda")
-        for dtype in PRECISIONS:
-            yield simcse.step_row(setting, folder, sentences, dtype, "cuda")
+    for name, sizes in NETWORKS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            config = BertConfig(vocab_size=len(tokenizer), **sizes)
+            BertModel(config).save_pretrained(folder)
+            tokenizer.save_pretrained(folder)
+            for row in of_an_encoder(setting, folder, sentences):
+                yield replace(row, setting=f"{name}, {row.setting}")
     yield from of_a_decoder(setting, tokenizer, sentences)
+
+
+def of_an_encoder(
+    setting: Setting, folder: str, sentences: Sequence[str]
+) -> Iterator[Row]:
+    """Encoding and training, in each precision."""
+    for dtype in PRECISIONS:
+        yield beside_peer(setting, folder, sentences, dtype, "cuda")
+    for dtype in PRECISIONS:
+        yield simcse.step_row(setting, folder, sentences, dtype, "cuda")
 
 
 def joined(count: int) -> list[str]:

@@ -3,9 +3,10 @@
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 import torch
@@ -117,7 +118,7 @@ def _set_threads(count: int, outer: int, given: bool) -> Iterator[None]:
 @contextmanager
 def in_threads(
     function: Callable[[Item], Result],
-    items: Sequence[Item],
+    items: Iterable[Item],
     max_workers: int = MAX_WORKERS,
 ) -> Iterator[Iterator[Result]]:
     """Apply a function to all items with as many workers as torch may have threads.
@@ -140,7 +141,10 @@ def in_threads(
     """
     function = torch.no_grad()(function)
     before, threads = torch.get_num_threads(), choose_threads()
-    workers = min(threads, len(items), max_workers)
+    items = iter(items)
+    first = list(islice(items, max_workers))
+    items = chain(first, items)
+    workers = min(threads, len(first))
     if workers < 2:
         torch.set_num_threads(min(before, threads))
         try:

@@ -1,7 +1,7 @@
 """Batches of sentences: which share one, and how they go through a network."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from flowbert.arrays import is_pinned_for
 from flowbert.encoders.settings import changes_positions
 from flowbert.threads import MAX_WORKERS
+
+Item = TypeVar("Item")
 
 # Kinds whose modules write nothing while they compute, so that threads may share them.
 SHAREABLE = (
@@ -99,9 +101,27 @@ def to_device(
     }
 
 
-def with_next_begun(items: Iterable[Tensor]) -> Iterator[Tensor]:
+def begin_copy(values: Tensor) -> Callable[[], Tensor]:
+    """Begin to copy values to the host; the function that is returned waits for them.
+
+    A plain copy of CUDA waits for all that was begun before it, the next batch too.
+    """
+    if not values.is_cuda:
+        return values.cpu
+    copy = values.to("cpu", non_blocking=True)
+    copied = torch.cuda.Event()
+    copied.record()
+
+    def wait() -> Tensor:
+        copied.synchronize()
+        return copy
+
+    return wait
+
+
+def with_next_begun(items: Iterable[Item]) -> Iterator[Item]:
     """Each item once the next is being computed, so that a GPU has work while one is copied."""
-    waiting: list[Tensor] = []
+    waiting: list[Item] = []
     for item in items:
         yield from waiting
         waiting = [item]

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from flowbert.arrays import Floats
 from flowbert.encoders.backbone import Backbone, warn_of_bfloat16
 from flowbert.encoders.base import BLOCK_SENTENCES, check_list
 from flowbert.encoders.batches import (
+    begin_copy,
     plan_batches,
     to_device,
     with_next_begun,
@@ -62,9 +63,19 @@ BATCH_TOKENS_ACCELERATOR = 16384
 PREFIX_SENTENCES = 16
 """Sentences from which the tokens before them are computed once; with fewer, it is slower."""
 
+TOKENIZED_SENTENCES = 1024
+"""Sentences that are tokenized at once, while the network computes those before them."""
+
 NOT_LEARNED = (
     "has no learned token weights; learned_weights is the same as mean until a training"
 )
+
+
+class _Batch(NamedTuple):
+    """Sentences of a pass: their numbers, and the token features of each."""
+
+    indices: list[int]
+    rows: list[dict[str, list[int]]]
 
 
 class SentenceEncoder(nn.Module):
@@ -539,26 +550,38 @@ class SentenceEncoder(nn.Module):
             return results
         ends = np.cumsum([variant.dim for variant in variants])[:-1]
 
-        def embed(batch: Sequence[int]) -> Tensor:
-            features = backbone.pad([rows[i] for i in batch])
-            return _compute(variants, to_device(features, device), prefix)
+        def plan(prefix: Prefix | None, equal_lengths: bool) -> Iterator[_Batch]:
+            order = sorted(
+                range(len(sentences)),
+                key=lambda i: (len(sentences[i]), sentences[i]),
+                reverse=True,
+            )
+            for start in range(0, len(order), TOKENIZED_SENTENCES):
+                block = order[start : start + TOKENIZED_SENTENCES]
+                texts = [sentences[i] for i in block]
+                rows = list(self.tokens(texts))
+                lengths = [len(row["input_ids"]) for row in rows]
+                self._warn_of_cut(texts, lengths)
+                if prefix is not None:
+                    lengths = [length - prefix.length for length in lengths]
+                for batch in plan_batches(lengths, texts, batch_tokens, equal_lengths):
+                    yield _Batch([block[k] for k in batch], [rows[k] for k in batch])
+
+        def embed(batch: _Batch) -> tuple[list[int], Callable[[], Tensor]]:
+            features = to_device(backbone.pad(batch.rows), device)
+            return batch.indices, begin_copy(_compute(variants, features, prefix))
 
         with backbone.evaluating():
             equal_lengths = self._check_network(variants)
             prefix = self._prefix(variants, len(sentences))
-            rows = list(self.tokens(sentences))
-            lengths = [len(row["input_ids"]) for row in rows]
-            self._warn_of_cut(sentences, lengths)
-            if prefix is not None:
-                lengths = [length - prefix.length for length in lengths]
-            plan = plan_batches(lengths, sentences, batch_tokens, equal_lengths)
-            with in_threads(embed, plan, workers(backbone.network)) as batches:
-                for batch, vectors in zip(plan, with_next_begun(batches), strict=True):
-                    columns = np.split(vectors.cpu().numpy(), ends, axis=1)
+            batches = plan(prefix, equal_lengths)
+            with in_threads(embed, batches, workers(backbone.network)) as computed:
+                for indices, vectors in with_next_begun(computed):
+                    columns = np.split(vectors().numpy(), ends, axis=1)
                     for result, rows_of_batch in zip(results, columns, strict=True):
-                        result[batch] = rows_of_batch
+                        result[indices] = rows_of_batch
                     if on_batch is not None:
-                        on_batch(len(batch))
+                        on_batch(len(indices))
         for result in results:
             finite = np.isfinite(result).all(axis=1)
             if not finite.all():
