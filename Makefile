@@ -20,7 +20,7 @@ test-oldest test-newest: test-%: $(VENV)/%/installed
 
 $(VENV)/%/installed: constraints-%.txt pyproject.toml
 	$(PYTHON) -m venv --clear $(VENV)/$*
-	PIP_CONSTRAINT=constraints-$*.txt $(VENV)/$*/bin/python -m pip install --quiet --no-compile --editable '.[export,onnx,faiss,mteb,test]'
+	PIP_CONSTRAINT=constraints-$*.txt $(VENV)/$*/bin/python -m pip install --quiet --no-compile --editable '.[onnx,faiss,mteb,test]'
 	touch $@
 
 # Two processes as different processors, and the numeric tests as other processors run them: instruction

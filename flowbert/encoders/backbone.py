@@ -41,7 +41,8 @@ DTYPES = ("float32", "float16", "bfloat16")
 NO_LIMIT = 4096
 """Tokens of a sentence for a network without a limit."""
 
-_MOST_TOKENS = 2**20  # tokens that can be asked for without a limit
+MOST_TOKENS = 2**20
+"""Tokens that can be asked for without a limit."""
 
 
 class Backbone(nn.Module):
@@ -99,7 +100,7 @@ class Backbone(nn.Module):
 
     @classmethod
     def load(
-        cls, path: str, files: EncoderFiles, dtype: str, pooler: bool, lowercase: bool
+        cls, path: str, files: EncoderFiles, dtype: str, pooler: bool
     ) -> "Backbone":
         """Load a network and its tokenizer; code that comes with a checkpoint is never run.
 
@@ -108,7 +109,6 @@ class Backbone(nn.Module):
             files: Its files.
             dtype: ``float32``, ``float16`` or ``bfloat16``, whatever the checkpoint is stored in.
             pooler: Keep the network's pooler; an unused one would enter digests and gradients.
-            lowercase: Convert text to lower case even if the tokenizer does not.
 
         Raises:
             UserError: If it cannot be loaded, or weights or the vocabulary are missing.
@@ -137,16 +137,41 @@ class Backbone(nn.Module):
                 **in_dtype(getattr(torch, dtype)),
             )
         check_digests(files.folder)
-        _check_weights(path, network, set(report["missing_keys"]), pooler)
+        missing = set(report["missing_keys"])
+        return cls.checked(path, network, tokenizer, files.revision, missing, pooler)
+
+    @classmethod
+    def checked(
+        cls,
+        path: str,
+        network: Any,
+        tokenizer: Any,
+        revision: str | None,
+        missing: set[str],
+        pooler: bool,
+    ) -> "Backbone":
+        """A loaded network and its tokenizer.
+
+        Args:
+            path: The encoder as the user names it.
+            network: The network.
+            tokenizer: Its tokenizer.
+            revision: Commit on the hub.
+            missing: Names of weights that were not found.
+            pooler: Keep the network's pooler; an unused one would enter digests and gradients.
+
+        Raises:
+            UserError: If it is no text encoder, or weights or the vocabulary are missing.
+        """
+        _check_config(path, network.config)
+        _check_weights(path, network, missing, pooler)
         if not pooler:
             _take_pooler_out(network)
-        if lowercase:
-            _lowercase(tokenizer)
         if tokenizer.pad_token_id is None:
             # Decoders have none. Padding is masked, so that any token will do.
             tokenizer.pad_token = tokenizer.eos_token
-        _check_vocabulary(path, tokenizer, config.vocab_size)
-        backbone = cls(network.eval(), tokenizer, path, files.revision)
+        _check_vocabulary(path, tokenizer, network.config.vocab_size)
+        backbone = cls(network.eval(), tokenizer, path, revision)
         backbone.set_loaded()
         return backbone
 
@@ -182,7 +207,7 @@ class Backbone(nn.Module):
             config.save_pretrained(folder)
             dtype = str(self.dtype).removeprefix("torch.")
             files = EncoderFiles(folder, name)
-            return Backbone.load(self.path, files, dtype, self.has_pooler, False)
+            return Backbone.load(self.path, files, dtype, self.has_pooler)
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything, the weights too: the folder may be on another machine."""
@@ -234,7 +259,7 @@ class Backbone(nn.Module):
             given = min(usual, self.longest or usual)
         length = given or self.longest or NO_LIMIT
         least = self.tokenizer.num_special_tokens_to_add() + 1
-        most = self.longest or _MOST_TOKENS
+        most = self.longest or MOST_TOKENS
         if not least <= length <= most:
             raise UserError(
                 argument="max_length", received=length, expected=f"{least} to {most}"
@@ -427,15 +452,6 @@ def _take_pooler_out(network: Any) -> None:
         network.pooler = None
     elif hasattr(network, "pooler"):  # called even where it is None
         network.pooler = nn.Identity()
-
-
-def _lowercase(tokenizer: Any) -> None:
-    from tokenizers import normalizers
-
-    normalizer = tokenizer.backend_tokenizer.normalizer
-    if normalizer is None or normalizer.normalize_str("A") != "a":
-        steps = [normalizers.Lowercase(), *([] if normalizer is None else [normalizer])]
-        tokenizer.backend_tokenizer.normalizer = normalizers.Sequence(steps)
 
 
 def _check_vocabulary(path: str, tokenizer: Any, size: int) -> None:

@@ -35,7 +35,9 @@ from flowbert.encoders.pooling import (
 )
 from flowbert.encoders.prefix import Prefix
 from flowbert.encoders.sanity import find, first_is_sink, warn_of_findings
+from flowbert.encoders.sentence_transformer import load_network, read_modules
 from flowbert.encoders.source import (
+    MODULES_FILE,
     FolderSettings,
     locate,
     quiet,
@@ -160,15 +162,25 @@ class SentenceEncoder(nn.Module):
             self.backbone = path
         else:
             files = locate(str(path), revision)
-            settings = read_settings(files.folder)
-            settings.check_supported(str(path))
-            files = files.below(settings.subfolder)
+            settings, library = read_settings(files.folder), None
+            if not settings.trained and (files.folder / MODULES_FILE).is_file():
+                changed = not frozen or layers is not None or pooling is not None
+                library = load_network(str(path), files, dtype, changed)
+                settings = read_modules(library.model)
             pooler = isinstance(
                 make_pooling(pooling or usual or settings.pooling), NetworkPooling
             )
-            self.backbone = Backbone.load(
-                str(path), files, dtype, pooler, settings.lowercase
-            )
+            if library is None:
+                self.backbone = Backbone.load(str(path), files, dtype, pooler)
+            else:
+                self.backbone = Backbone.checked(
+                    str(path),
+                    library.model[0].auto_model,
+                    library.model[0].tokenizer,
+                    files.revision,
+                    library.missing,
+                    pooler,
+                )
             self.backbone.settings = settings
         self.path = self.backbone.path
         self.num_layers = self.backbone.num_layers
@@ -211,7 +223,6 @@ class SentenceEncoder(nn.Module):
                 warnings.warn(
                     f"encoder: {self.path} {NOT_LEARNED}", FlowbertWarning, stacklevel=2
                 )
-        saved.check_template(self.path, self.template)
         settings.check_use(self.path, self.describe(), frozen)
         if max(self.layers) < self.num_layers:
             self.backbone.add_exits()

@@ -17,10 +17,11 @@ from flowbert.encoders.encoder import SentenceEncoder
 from flowbert.encoders.layers import SIZES, LayerSpec, expand_layers
 from flowbert.encoders.pooling import NetworkPooling, make_pooling
 from flowbert.encoders.sentence_transformer import (
+    LibraryNeededError,
     SentenceTransformerEncoder,
     is_sentence_transformer,
 )
-from flowbert.encoders.source import locate, read_settings
+from flowbert.encoders.source import locate
 from flowbert.encoders.views import ViewsEncoder
 from flowbert.encoders.words import WordVectors
 from flowbert.errors import FlowbertWarning, UserError, first_line
@@ -179,8 +180,7 @@ def _open(
 
 def _warn_of_map(encoder: SentenceEncoder) -> None:
     """Warn if the folder is an exported model, whose map an encoder does not have."""
-    files = locate(encoder.path, encoder.backbone.revision)
-    if read_settings(files.folder).has_map:
+    if encoder.backbone.settings.has_map:
         warnings.warn(
             f"encoder: {encoder.path} is a model, of which the encoder is used without the map; "
             "encode --model and compare --methods take the whole model",
@@ -243,17 +243,18 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encode
         return ViewsEncoder(
             path, **{name: x for name, x in given.items() if name in _OF_VIEWS}
         )
-    if given.get("frozen", True) and not {"layers", "pooling"} & given.keys():
-        files = locate(path, given.get("revision"))
-        folder = read_settings(files.folder)
-        if folder.left_out or folder.unsupported:
-            _refuse(
-                given,
-                "a folder of sentence-transformers",
-                *("max_length", "template", "dtype"),
-            )
-            return SentenceTransformerEncoder(path, revision=given.get("revision"))
-    return SentenceEncoder(path, **given)
+    try:
+        return SentenceEncoder(path, **given)
+    except LibraryNeededError as error:
+        if {"layers", "pooling"} & given.keys() or not given.get("frozen", True):
+            raise
+        library = error.library
+    _refuse(
+        given, "a folder of sentence-transformers", "max_length", "template", "dtype"
+    )
+    return SentenceTransformerEncoder(
+        path, revision=given.get("revision"), library=library
+    )
 
 
 def _refuse(given: dict[str, Any], kind: str, *settings: str) -> None:

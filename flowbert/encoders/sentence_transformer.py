@@ -2,27 +2,82 @@
 
 import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
+from unittest.mock import patch
 
 import numpy as np
 import torch
 from torch import nn
 
 from flowbert.arrays import Floats
-from flowbert.encoders.backbone import tokenizer_digest
+from flowbert.encoders.backbone import MOST_TOKENS, tokenizer_digest
 from flowbert.encoders.base import check_list
 from flowbert.encoders.settings import (
     module_state,
     note_captures,
     remove_captures,
 )
-from flowbert.encoders.source import loading, locate
+from flowbert.encoders.source import (
+    EncoderFiles,
+    FolderSettings,
+    in_dtype,
+    loading,
+    locate,
+)
+from flowbert.encoders.template import SLOT
 from flowbert.errors import UserError
-from flowbert.io import digest, digest_file, digest_tensors
+from flowbert.io import digest, digest_file, digest_tensors, read_json
 
+POOLING_NAMES = {
+    "cls": "cls",
+    "max": "max",
+    "mean": "mean",
+    "weightedmean": "position_mean",
+    "lasttoken": "last_token",
+}
+"""Poolings of sentence-transformers without token weights, and their names here."""
+
+_HIDDEN_STATES = {
+    "text": {"method": "forward", "method_output_name": "last_hidden_state"}
+}
+# Models of pairs, of sparse vectors and of tokens.
+_OTHER_KINDS = ("cross_encoder", "sparse_encoder", "multi_vector_encoder")
 _MODEL_FILES = (".json", ".txt", ".model", ".safetensors", ".bin")
+
+
+class Library(NamedTuple):
+    """A folder as sentence-transformers loads it.
+
+    Args:
+        model: The SentenceTransformer.
+        missing: Weights of its network that the folder lacks.
+        files: Digest of its files.
+    """
+
+    model: Any
+    missing: set[str]
+    files: str
+
+
+class LibraryNeededError(UserError):
+    """The error for a folder whose vectors only sentence-transformers computes.
+
+    Args:
+        path: The encoder as the user names it.
+        library: The loaded folder.
+        parts: What is not computed here.
+    """
+
+    def __init__(self, path: str, library: Library, parts: Sequence[str]) -> None:
+        super().__init__(
+            f"received {path} with {', '.join(parts)}, which only sentence-transformers "
+            "computes; expected load_encoder without layers and pooling, and no training",
+            argument="encoder",
+        )
+        self.library = library
 
 
 class SentenceTransformerEncoder(nn.Module):
@@ -34,21 +89,27 @@ class SentenceTransformerEncoder(nn.Module):
     Args:
         model: Folder or hub name, or a SentenceTransformer.
         revision: Commit, branch or tag on the hub.
+        library: The folder, if it is loaded already.
 
     Attributes:
         lasting: Whether the identity is valid beyond this process.
 
     Raises:
-        UserError: If sentence-transformers is not installed or cannot open the folder.
+        UserError: If sentence-transformers cannot open the folder.
     """
 
-    def __init__(self, model: Any, *, revision: str | None = None) -> None:
+    def __init__(
+        self, model: Any, *, revision: str | None = None, library: Library | None = None
+    ) -> None:
         super().__init__()
         self.lasting = not is_sentence_transformer(model)
         self.revision = revision
         if self.lasting:
             self.path = str(model)
-            model, self.revision, self._source = _load(self.path, revision)
+            files = locate(self.path, revision)
+            library = library or load_library(self.path, files)
+            model, self.revision = library.model, files.revision
+            self._source = library.files
         else:
             network = getattr(model[0], "auto_model", None)
             self.path = getattr(network, "name_or_path", "") or "SentenceTransformer"
@@ -120,27 +181,143 @@ def is_sentence_transformer(value: Any) -> bool:
     return library is not None and isinstance(value, library.SentenceTransformer)
 
 
-def _load(path: str, revision: str | None) -> tuple[Any, str | None, str]:
-    """Model, revision and digest of the files of a folder."""
-    try:
+def load_library(
+    path: str, files: EncoderFiles, dtype: torch.dtype | None = None
+) -> Library:
+    """Load a folder with ``modules.json``; code that comes with it is never run.
+
+    Args:
+        path: The encoder as the user names it.
+        files: Its files.
+        dtype: Precision of the network; None for what the folder says.
+
+    Raises:
+        UserError: If it cannot be loaded, or gives a sentence no vector of its own.
+    """
+    settings = files.folder / "config_sentence_transformers.json"
+    if settings.is_file():
+        kind = read_json(settings, {"model_type": (str, "")})["model_type"]
+        if kind not in ("", "SentenceTransformer"):
+            _refuse_kind(path, kind)
+    with loading(path), _missing_weights() as missing:
         from sentence_transformers import SentenceTransformer
-    except ImportError:
-        raise UserError(
-            f"received {path!r}, whose modules need sentence-transformers: "
-            "pip install sentence-transformers",
-            argument="encoder",
-        ) from None
-    files = locate(path, revision)
-    with loading(path):
+
         model = SentenceTransformer(
             files.source,
             revision=files.revision,
+            local_files_only=files.revision is None,
             trust_remote_code=False,
             device="cpu",
+            model_kwargs=None if dtype is None else in_dtype(dtype),
         )
+    for module in model:
+        part = type(module).__module__.removeprefix("sentence_transformers.")
+        if part.startswith(_OTHER_KINDS):
+            _refuse_kind(path, type(module).__name__)
     digests = {
         file.relative_to(files.folder).as_posix(): digest_file(file)
         for file in sorted(files.folder.rglob("*"))
         if file.suffix in _MODEL_FILES
     }
-    return model, files.revision, digest(digests)
+    return Library(model, missing, digest(digests))
+
+
+def load_network(path: str, files: EncoderFiles, dtype: str, changed: bool) -> Library:
+    """Load a folder whose network is computed here.
+
+    Args:
+        path: The encoder as the user names it.
+        files: Its files.
+        dtype: Precision of the network.
+        changed: Whether modules and settings that are not computed here may be left out.
+
+    Raises:
+        UserError: If it cannot be loaded.
+        LibraryNeededError: If only sentence-transformers computes the vectors.
+    """
+    library = load_library(path, files)
+    with loading(path):
+        settings = read_modules(library.model)
+    if settings.left_out and not (changed and settings.modules[0] == "Transformer"):
+        raise LibraryNeededError(path, library, settings.left_out)
+    wanted = getattr(torch, dtype)
+    if library.model[0].auto_model.dtype != wanted:
+        library = load_library(path, files, wanted)
+    return library
+
+
+def read_modules(model: Any) -> FolderSettings:
+    """How a SentenceTransformer reads its network, and what of it is not computed here.
+
+    References:
+        https://sbert.net/docs/package_reference/base/modules.html
+    """
+    from sentence_transformers.sentence_transformer.modules import (
+        Normalize,
+        Pooling,
+        Transformer,
+    )
+
+    first, *others = model
+    modules = tuple(type(module).__name__ for module in model)
+    if type(first) is not Transformer:
+        return FolderSettings(modules=modules, left_out=modules)
+    prompt = model.prompts.get(model.default_prompt_name) or ""
+    left_out = {
+        "truncate_dim": model.truncate_dim is not None,
+        "default prompt": any(
+            token in prompt for token in (SLOT, *first.tokenizer.all_special_tokens)
+        ),
+        "processing_kwargs": first.processing_kwargs,
+        "modality_config": first.modality_config != _HIDDEN_STATES,
+        "module_output_name": first.module_output_name != "token_embeddings",
+    }
+    pooling = "mean"
+    if others and type(others[0]) is Pooling:
+        mode = others.pop(0)
+        left_out["include_prompt"] = not mode.include_prompt
+        left_out["pooling_mode"] = mode.pooling_mode not in POOLING_NAMES
+        pooling = POOLING_NAMES.get(mode.pooling_mode, pooling)
+    else:
+        left_out["missing Pooling"] = True
+    if others and type(others[-1]) is Normalize:
+        names = {others[-1].module_input_name, others[-1].module_output_name}
+        if names == {"sentence_embedding"}:
+            others.pop()
+    limit = model.max_seq_length
+    return FolderSettings(
+        pooling=pooling,
+        max_length=limit if limit <= MOST_TOKENS else None,
+        template=f"{prompt}{SLOT}" if prompt and not left_out["default prompt"] else "",
+        modules=modules,
+        left_out=(
+            *(type(module).__name__ for module in others),
+            *(name for name, found in left_out.items() if found),
+        ),
+    )
+
+
+def _refuse_kind(path: str, kind: str) -> NoReturn:
+    raise UserError(
+        f"received {path}, with {kind} of sentence-transformers; expected a "
+        "SentenceTransformer, which gives a sentence one vector of its own",
+        argument="encoder",
+    )
+
+
+@contextmanager
+def _missing_weights() -> Iterator[set[str]]:
+    """Names of weights that ``AutoModel`` does not find inside of the block."""
+    from transformers import AutoModel
+
+    missing: set[str] = set()
+    load = AutoModel.from_pretrained
+
+    def load_and_note(*arguments: Any, **options: Any) -> Any:
+        network, report = load(*arguments, output_loading_info=True, **options)
+        missing.update(report["missing_keys"])
+        return network
+
+    # sentence-transformers does not return the report.
+    with patch.object(AutoModel, "from_pretrained", load_and_note):
+        yield missing

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,7 +13,6 @@ from flowbert.data.sample import sample_encoder_path
 from flowbert.data.text_files import user_path
 from flowbert.encoders.layers import LayerSpec
 from flowbert.encoders.pooling import POOLINGS
-from flowbert.encoders.template import SLOT, prompt_of
 from flowbert.errors import UserError, first_line, warn
 from flowbert.io import (
     digest,
@@ -28,7 +27,9 @@ from flowbert.registry import imports_refused
 
 SAMPLE = "builtin-sample"
 SETTINGS_FILE = "flowbert.json"
-MODEL_SETTINGS = "config_sentence_transformers.json"
+MODULES_FILE = "modules.json"
+"""File of a sentence-transformers folder that lists its modules."""
+
 MODEL_FILE = "encoder.json"
 """File that tells a folder of maps, the ``model`` of a run or an export."""
 
@@ -56,60 +57,6 @@ _SETTINGS_SCHEMA: dict[str, Any] = {
     "files": (dict, {}),
     "digest": (str, None),
 }
-POOLING_NAMES = {
-    "cls": "cls",
-    "max": "max",
-    "mean": "mean",
-    "weightedmean": "position_mean",
-    "lasttoken": "last_token",
-}
-"""Poolings of sentence-transformers without token weights, and their names here."""
-
-POOLING_SWITCHES = {
-    "pooling_mode_cls_token": "cls",
-    "pooling_mode_max_tokens": "max",
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
-    "pooling_mode_weightedmean_tokens": "weightedmean",
-    "pooling_mode_lasttoken": "lasttoken",
-}
-"""A switch for each pooling of sentence-transformers, which before 5.4 wrote no name of one."""
-
-# Modules whose vectors have the directions of ours, in their order.
-_ORDERED = ("Transformer", "Pooling", "Normalize")
-# Dropout does nothing in evaluation.
-_PLAIN = (*_ORDERED, "Dropout")
-
-_LIBRARY = "sentence_transformers"
-# Its models of pairs, of sparse vectors and of tokens.
-_OTHER_LIBRARY_PARTS = ("cross_encoder.", "sparse_encoder.", "multi_vector_encoder.")
-
-# Keys of sentence-transformers 6.2 that flowbert reads, or that change no vector.
-_READ = {
-    *("idx", "name", "path", "type"),  # of modules.json
-    *("__version__", "requirements", "model_type"),
-    *("prompts", "default_prompt_name", "similarity_fn_name"),
-    *("max_seq_length", "do_lower_case", "unpad_inputs"),
-    *("query_length", "document_length", "query_expansion"),  # of encode_query
-    *("word_embedding_dimension", "embedding_dimension"),
-    *("pooling_mode", "include_prompt", *POOLING_SWITCHES),
-    "dropout",
-}
-# Others, with the values that flowbert computes.
-_COMPUTED: dict[str, tuple[Any, ...]] = {
-    "transformer_task": ("feature-extraction",),
-    "modality_config": (
-        {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
-    ),
-    "module_input_name": ("sentence_embedding",),  # of Normalize
-    "module_output_name": ("token_embeddings", "sentence_embedding"),
-}
-_NOTHING: tuple[Any, ...] = (None, {}, [])
-# Arguments of from_pretrained that change no vector beyond rounding.
-_SAME_VECTORS = (
-    *("add_pooling_layer", "attn_implementation", "dtype", "torch_dtype"),
-    *("output_hidden_states", "trust_remote_code"),
-)
 
 
 class EncoderFiles(NamedTuple):
@@ -144,11 +91,8 @@ class FolderSettings(NamedTuple):
         skip_first: Whether poolings over tokens leave out the first token; None if not known.
         token_weights: Saved weights of the pooling.
         trained: Whether the encoder was trained with flowbert.
-        lowercase: Whether text is converted to lower case.
-        pools_prompt: Whether tokens of the prompt are pooled.
-        modules: Modules of a sentence-transformers folder, in order.
-        unsupported: Settings of such a folder that only sentence-transformers computes.
-        subfolder: Folder of the transformer in such a folder.
+        modules: Classes of the modules of a sentence-transformers folder.
+        left_out: Modules and settings of such a folder that only sentence-transformers computes.
         has_map: Whether the folder is an exported model, with a map.
     """
 
@@ -159,39 +103,9 @@ class FolderSettings(NamedTuple):
     skip_first: bool | None = None
     token_weights: Tensor | None = None
     trained: bool = False
-    lowercase: bool = False
-    pools_prompt: bool = True
     modules: tuple[str, ...] = ()
-    unsupported: tuple[str, ...] = ()
-    subfolder: str = ""
+    left_out: tuple[str, ...] = ()
     has_map: bool = False
-
-    @property
-    def left_out(self) -> list[str]:
-        """Modules that only sentence-transformers computes."""
-        return [kind for kind in self.modules if kind not in _PLAIN]
-
-    def check_supported(self, path: str) -> None:
-        """Raise a UserError if the folder has settings that only sentence-transformers computes."""
-        if self.unsupported:
-            raise UserError(
-                f"received {path} with {', '.join(self.unsupported)}, which only "
-                "sentence-transformers computes; expected its own layers and pooling, and no "
-                "training",
-                argument="encoder",
-            )
-
-    def check_template(self, path: str, template: str) -> None:
-        """Raise a UserError for a prompt whose tokens the folder leaves out of its pooling."""
-        expected = ""
-        try:
-            template.encode()
-        except UnicodeEncodeError:
-            expected = "valid text"
-        if prompt_of(template) and not self.pools_prompt:
-            expected = f"no prompt, because {path} leaves prompts out of its pooling"
-        if expected:
-            raise UserError(argument="template", received=template, expected=expected)
 
     def check_use(self, path: str, used: dict[str, Any], frozen: bool) -> None:
         """Warn if an encoder is used in another way than its folder says.
@@ -209,7 +123,7 @@ class FolderSettings(NamedTuple):
                     f"was trained with {name} {value!r} and is used with {used[name]!r}"
                 )
         if self.left_out:
-            reasons.append(f"is used without its modules {', '.join(self.left_out)}")
+            reasons.append(f"is used without its {', '.join(self.left_out)}")
         elif frozen and self.modules[-1:] == ("Normalize",):
             reasons.append(
                 "ends in Normalize, which is dropped: cosines are unchanged, but a map is fitted "
@@ -262,24 +176,13 @@ def locate(
 
 
 def read_settings(folder: Path) -> FolderSettings:
-    """Settings of a folder: of ``flowbert.json``, else of sentence-transformers, else none.
+    """Settings of ``flowbert.json`` in a folder, or the defaults.
 
     Raises:
-        UserError: If a file is damaged, or asks for something that is not supported.
-
-    References:
-        https://sbert.net/docs/package_reference/base/modules.html
+        UserError: If the file is damaged, or the network alone is not what its folder is for.
     """
     if (folder / SETTINGS_FILE).is_file():
         return _trained_settings(folder)
-    is_published = (folder / "modules.json").is_file()
-    settings = _published_settings(folder) if is_published else FolderSettings()
-    _check_network(folder / settings.subfolder, is_published)
-    return settings
-
-
-def _check_network(folder: Path, is_published: bool) -> None:
-    """Raise a UserError if the network alone is not what its folder is for."""
     if (folder / "adapter_config.json").is_file():
         raise UserError(
             f"received {folder} with adapter_config.json, an adapter of another encoder; "
@@ -287,8 +190,8 @@ def _check_network(folder: Path, is_published: bool) -> None:
             argument="encoder",
         )
     config = folder / "config.json"
-    if is_published or not config.is_file():
-        return
+    if (folder / MODULES_FILE).is_file() or not config.is_file():
+        return FolderSettings()
     architectures = read_json(config, {"architectures": (list, None)})["architectures"]
     for name in architectures or ():
         if str(name).endswith("ForSequenceClassification"):
@@ -297,6 +200,13 @@ def _check_network(folder: Path, is_published: bool) -> None:
                 "encoder, such as its base that AutoModel loads and saves",
                 argument="encoder",
             )
+    return FolderSettings()
+
+
+def transformer_folder(folder: Path) -> str:
+    """Name of the folder with the network in one of sentence-transformers; mostly empty."""
+    file = folder / MODULES_FILE
+    return read_json(file, list)[0].get("path", "") if file.is_file() else ""
 
 
 def _trained_settings(folder: Path) -> FolderSettings:
@@ -322,114 +232,6 @@ def map_files(folder: Path) -> list[Path]:
     files = sorted(folder.glob("*.safetensors"))
     others = (WEIGHTS_FILE, "raw.safetensors")  # the output of an encoder without a map
     return [file for file in files if file.name not in others]
-
-
-def _published_settings(folder: Path) -> FolderSettings:
-    """Settings of a sentence-transformers folder."""
-    unsupported: list[str] = []
-
-    def read(name: str, schema: Any) -> dict[str, Any]:
-        content: dict[str, Any] = read_json(folder / name, schema)
-        unsupported.extend(_unsupported(content, name))
-        return content
-
-    kinds: list[str] = []
-    subfolder, pooling, pools_prompt = "", "mean", True
-    for entry in read_json(folder / "modules.json", list):
-        if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):
-            raise UserError(
-                f"{folder / 'modules.json'}: expected a list of modules with a type"
-            )
-        unsupported += _unsupported(entry, "modules.json")
-        kind = _kind(folder, entry["type"])
-        kinds.append(kind)
-        path = str(entry.get("path") or "")
-        file = f"{path}/config.json".lstrip("/")
-        if path:
-            inside(folder, path)
-        if kind == "Transformer":
-            subfolder = path
-        elif kind == "Pooling":
-            content = read(file, {"include_prompt": (bool, True)})
-            pools_prompt = content["include_prompt"]
-            mode = _pooling_mode(content)
-            pooling = POOLING_NAMES.get(mode, "mean")
-            if mode not in POOLING_NAMES:
-                unsupported.append(f"pooling_mode {mode} in {file}")
-        elif kind in _PLAIN and (folder / file).is_file():
-            read(file, {})
-    ordered = [kind for kind in kinds if kind in _ORDERED]
-    if ordered != [kind for kind in _ORDERED if kind in kinds]:
-        unsupported.append("this order of modules in modules.json")
-    transformer: dict[str, Any] = {}
-    for found in sorted((folder / subfolder).glob("sentence_*_config.json"))[:1]:
-        schema = {"max_seq_length": (int, None), "do_lower_case": (bool, False)}
-        name = found.relative_to(folder).as_posix()
-        transformer = read(name, schema)
-    if (folder / MODEL_SETTINGS).is_file():
-        model = read(MODEL_SETTINGS, {"model_type": (str, "")})
-        if model["model_type"] not in ("", "SentenceTransformer"):
-            _refuse_model(folder, model["model_type"])
-    prompt = default_prompt(folder / MODEL_SETTINGS)
-    return FolderSettings(
-        pooling=pooling,
-        max_length=transformer.get("max_seq_length"),
-        template=f"{prompt}{SLOT}" if prompt else "",
-        lowercase=transformer.get("do_lower_case", False),
-        pools_prompt=pools_prompt,
-        modules=tuple(kinds),
-        unsupported=tuple(unsupported),
-        subfolder=subfolder,
-    )
-
-
-def _kind(folder: Path, class_name: str) -> str:
-    """Kind of a module; a class that sentence-transformers does not define keeps its whole name."""
-    library, _, name = class_name.partition(".")
-    if library != _LIBRARY:
-        return class_name
-    kind = name.rpartition(".")[2]
-    if name.startswith(_OTHER_LIBRARY_PARTS):
-        _refuse_model(folder, kind)
-    return kind
-
-
-def _unsupported(content: dict[str, Any], name: str) -> Iterator[str]:
-    """Keys of a file whose values flowbert does not compute."""
-    for key, value in content.items():
-        if isinstance(value, dict):
-            value = {k: x for k, x in value.items() if k not in _SAME_VECTORS}
-        computed = key in _READ or value in _COMPUTED.get(key, ())
-        if not computed and value not in _NOTHING:
-            yield f"{key} in {name}"
-
-
-def _refuse_model(folder: Path, kind: str) -> NoReturn:
-    raise UserError(
-        f"received {folder}, with {kind} of sentence-transformers; expected a "
-        "SentenceTransformer, which gives a sentence one vector of its own",
-        argument="encoder",
-    )
-
-
-def _pooling_mode(content: dict[str, Any]) -> str:
-    """Name of a pooling of sentence-transformers, or of several that are concatenated."""
-    switched = [
-        mode for switch, mode in POOLING_SWITCHES.items() if content.get(switch)
-    ]
-    modes = content.get("pooling_mode", switched or ["mean"])
-    mode = modes[0] if isinstance(modes, list) and len(modes) == 1 else modes
-    return mode if isinstance(mode, str) else repr(mode)
-
-
-def default_prompt(file: Path) -> str:
-    """The prompt that ``config_sentence_transformers.json`` puts before every sentence."""
-    if not file.is_file():
-        return ""
-    schema = {"prompts": (dict, None), "default_prompt_name": (str, None)}
-    content = read_json(file, schema)
-    prompt = (content["prompts"] or {}).get(content["default_prompt_name"])
-    return prompt if isinstance(prompt, str) else ""
 
 
 def write_settings(folder: Path, described: dict[str, Any]) -> None:

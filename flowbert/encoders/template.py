@@ -47,7 +47,8 @@ def resolve_template(text: str) -> str:
         'This sentence : "{}" means in one word:"'
     """
     found = TEMPLATES.get(text, text)
-    if found and not 1 <= found.count(SLOT) <= 2:
+    is_text = not any("\ud800" <= character <= "\udfff" for character in found)
+    if found and not (is_text and 1 <= found.count(SLOT) <= 2):
         raise UserError(
             argument="template",
             received=text,

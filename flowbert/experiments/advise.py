@@ -14,7 +14,6 @@ from flowbert.encoders.layers import name_layers, resolve_layers
 from flowbert.encoders.pooling import POOLINGS, LearnedWeightsPooling
 from flowbert.encoders.sanity import is_causal
 from flowbert.encoders.sentence_transformer import SentenceTransformerEncoder
-from flowbert.encoders.source import locate, read_settings
 from flowbert.encoders.template import TEMPLATES, name_template
 from flowbert.errors import UserError
 from flowbert.experiments.plan import RECIPE_METHOD, Candidate
@@ -163,7 +162,7 @@ def advise_encoder(encoder: Encoder) -> Advice:
         raise UserError(
             f"received {encoder.path}; expected a transformer", argument="encoder"
         )
-    settings = read_settings(locate(encoder.path, encoder.backbone.revision).folder)
+    settings = encoder.backbone.settings
     depth = encoder.num_layers
     layers = name_layers(resolve_layers(settings.layers, depth), depth)
     if settings.modules:

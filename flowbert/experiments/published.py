@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from flowbert.data.text_files import as_list, user_path
-from flowbert.encoders.source import locate, read_settings
+from flowbert.encoders.source import SETTINGS_FILE, locate
 from flowbert.errors import UserError, nearest
 from flowbert.io import read_json
 
@@ -138,7 +138,7 @@ def relation_to_published(encoder: str, published: str) -> str:
     if not same_name:
         return OTHER_NAME
     location = locate(encoder).folder
-    if read_settings(location).trained:
+    if (location / SETTINGS_FILE).is_file():
         return f"{OTHER_NAME}, though named like it: it was trained here"
     wanted = published_sizes()[published]
     config = read_json(location / "config.json")

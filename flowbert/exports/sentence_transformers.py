@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from flowbert.encoders import SentenceEncoder, SentenceTransformerEncoder
 from flowbert.encoders.pooling import POOLINGS, WeightedPooling
-from flowbert.encoders.source import POOLING_NAMES, quiet
+from flowbert.encoders.sentence_transformer import POOLING_NAMES
+from flowbert.encoders.source import MODULES_FILE, quiet
 from flowbert.errors import UserError
 from flowbert.exports.card import base_name
 from flowbert.exports.format import EXPORT_FORMATS, Format
@@ -26,7 +27,6 @@ from flowbert.model import Model
 MODES = {name: mode for mode, name in POOLING_NAMES.items()}
 """Poolings without token weights, and their names in sentence-transformers."""
 
-MODULES = "modules.json"
 TRANSFORMER_SETTINGS = "sentence_bert_config.json"
 _SPELT = (
     *("Transformer", "Pooling", "Dense", "Normalize"),
@@ -155,7 +155,7 @@ def _write_modules(folder: Path, modules: Sequence[Any]) -> None:
     for number, (path, kind) in enumerate(kinds.items()):
         name = f"{kind.__module__}.{kind.__name__}"
         records.append({"idx": number, "name": str(number), "path": path, "type": name})
-    write_json(folder / MODULES, records)
+    write_json(folder / MODULES_FILE, records)
 
 
 def _spell_for_all(folder: Path) -> None:
@@ -164,12 +164,12 @@ def _spell_for_all(folder: Path) -> None:
     text-embeddings-inference leaves out the ``Dense`` of a ``modules.json`` with other names, and
     vLLM has taken other poolings for that of the network (issues 45995 and 54533 of vLLM).
     """
-    records = read_json(folder / MODULES, list)
+    records = read_json(folder / MODULES_FILE, list)
     for record in records:
         kind = record["type"].rpartition(".")[2]
         if kind in _SPELT:
             record["type"] = f"sentence_transformers.models.{kind}"
-    write_json(folder / MODULES, records)
+    write_json(folder / MODULES_FILE, records)
     for file in folder.glob("*_Pooling/config.json"):
         config = read_json(file)
         if "pooling_mode" in config:

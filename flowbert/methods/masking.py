@@ -9,7 +9,12 @@ from torch.nn import functional
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.pooling import TokenFeatures
-from flowbert.encoders.source import in_dtype, locate, quiet, read_settings
+from flowbert.encoders.source import (
+    in_dtype,
+    locate,
+    quiet,
+    transformer_folder,
+)
 from flowbert.errors import UserError
 from flowbert.seeding import Stream
 
@@ -93,7 +98,7 @@ def predictor_above(encoder: SentenceEncoder, seed: int) -> tuple[Any, bool]:
         try:
             if encoder.path:
                 files = locate(encoder.path, backbone.revision)
-                files = files.below(read_settings(files.folder).subfolder)
+                files = files.below(transformer_folder(files.folder))
                 model, report = AutoModelForMaskedLM.from_pretrained(
                     files.source,
                     revision=files.revision,

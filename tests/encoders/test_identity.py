@@ -259,7 +259,6 @@ def default_prompt(encoder):
     "change", [dense_in_place, other_dense_activation, default_prompt]
 )
 def test_a_changed_folder_of_sentence_transformers(change, folder, tmp_path):
-    pytest.importorskip("sentence_transformers")
     pooling = ("Pooling", {"pooling_mode_mean_tokens": True})
     dense = ("Dense", {"in_features": 16, "out_features": 6, "bias": False})
     add_modules(folder, pooling, dense)
@@ -276,7 +275,6 @@ def test_a_changed_folder_of_sentence_transformers(change, folder, tmp_path):
 
 
 def test_files_that_change_after_loading_are_not_those_of_the_model(folder):
-    pytest.importorskip("sentence_transformers")
     dense = ("Dense", {"in_features": 16, "out_features": 6, "bias": False})
     add_modules(folder, ("Pooling", {}), dense)
     encoder = load_encoder(folder)

@@ -6,7 +6,6 @@ import re
 import shutil
 from collections.abc import Callable
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 from safetensors.torch import load_file, save_file
+from sentence_transformers import SentenceTransformer
 from transformers import (
     AutoConfig,
     AutoModel,
@@ -55,7 +55,6 @@ MEAN = ("Pooling", {"pooling_mode_mean_tokens": True})
 CLS = ("Pooling", {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False})
 NORMALIZE: tuple[str, dict[str, Any]] = ("Normalize", {})
 DENSE = ("Dense", {"in_features": 16, "out_features": 6, "bias": False})
-FORWARD = {"method": "forward", "method_output_name": "last_hidden_state"}
 SPARSE = [
     {"idx": 0, "name": "0", "path": "", "type": f"{SPARSE_MODULES}.MLMTransformer"},
     {"idx": 1, "name": "1", "path": "1", "type": f"{SPARSE_MODULES}.SpladePooling"},
@@ -279,107 +278,50 @@ def test_a_changed_file_of_a_trained_encoder_is_damage(file, folder, tmp_path):
 
 # --------------------------------------------------------- folders of sentence-transformers
 
-FOLDERS: dict[str, tuple[list[tuple[str, dict[str, Any]]], dict[str, Any]]] = {
-    "mean": ([MEAN], {"max_seq_length": 7, "do_lower_case": False}),
-    "cls": ([CLS], {}),
-    "max, new spelling": ([("Pooling", {"pooling_mode": "max"})], {}),
-    "weighted": ([("Pooling", {"pooling_mode": ["weightedmean"]})], {}),
-    "last token": ([("Pooling", {"pooling_mode": "lasttoken"})], {}),
-    "lower case": ([("Pooling", {})], {"max_seq_length": 30, "do_lower_case": True}),
-    "dropout": ([MEAN, ("Dropout", {"dropout": 0.5})], {"max_seq_length": None}),
-    "defaults": (
-        [MEAN],
-        {
-            "transformer_task": "feature-extraction",
-            "modality_config": {"text": FORWARD},
-            "module_output_name": "token_embeddings",
-            "query_length": 4,
-            "model_args": {"torch_dtype": "float32", "add_pooling_layer": False},
-        },
-    ),
-}
-BY_LIBRARY: dict[str, tuple[list[tuple[str, dict[str, Any]]], dict[str, Any]]] = {
-    "Dense": ([MEAN, DENSE], {}),
-    "modality_config in sentence_bert_config.json": (
-        [MEAN],
-        {
-            "modality_config": {
-                "text": FORWARD | {"method_output_name": ["hidden_states", -2]}
-            },
-            "module_output_name": "token_embeddings",
-        },
-    ),
-    "processing_kwargs in": (
-        [MEAN],
-        {"processing_kwargs": {"text": {"max_length": 4}}},
-    ),
-    "config_args in": ([MEAN], {"config_args": {"hidden_act": "relu"}}),
-    "tokenizer_args in": (
-        [MEAN],
-        {"tokenizer_args": {"truncation_side": "left"}, "max_seq_length": 5},
-    ),
-    "pooling_mode ['max', 'mean'] in 1_Pooling/config.json": (
-        [("Pooling", {"pooling_mode": ["max", "mean"]})],
-        {},
-    ),
-    "pooling_mode mean_sqrt_len_tokens in": (
-        [("Pooling", {"pooling_mode": "mean_sqrt_len_tokens"})],
-        {},
-    ),
-    "module_input_name in 2_Normalize/config.json": (
-        [MEAN, ("Normalize", {"module_input_name": "token_embeddings"})],
-        {},
-    ),
-    "this order of modules in modules.json": ([MEAN, CLS], {}),
-}
-FOLDERS |= BY_LIBRARY
 
-
-@pytest.mark.parametrize(("number", "name"), [*enumerate(FOLDERS)])
-def test_a_folder_says_how_it_is_used(number, name, folder):
-    sentence_transformers = pytest.importorskip("sentence_transformers")
-    modules, transformer = FOLDERS[name]
-    if version("sentence-transformers") < "5.5":  # knows no query_length
-        transformer = {k: x for k, x in transformer.items() if k != "query_length"}
-    add_modules(folder, *modules, **transformer)
-    prompts = {
-        "prompts": {"query": "the big ", "other": "a "},
-        "default_prompt_name": "query",
-    }
-    if number % 2:
-        (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
-    texts = [*SENTENCES, "The CAT", "mat " * 40]
-    peer = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
-    encoder = load_encoder(folder)
-    assert_allclose(encoder.encode(texts), peer.encode(texts), atol=TOLERANCE)
-    assert isinstance(encoder, SentenceTransformerEncoder) == (name in BY_LIBRARY)
-    assert encoder.dim == peer.get_embedding_dimension()
-    again = load_encoder(**encoder.describe())
-    assert again.identity == encoder.identity
-
-
-def test_settings_that_only_the_library_computes_are_named_where_it_cannot(folder):
-    sentence_transformers = pytest.importorskip("sentence_transformers")
-    add_modules(folder, MEAN)
+def test_what_only_the_library_computes_is_left_out_with_a_warning(folder):
+    add_modules(folder, MEAN, DENSE, NORMALIZE)
     settings = folder / "config_sentence_transformers.json"
-    settings.write_text(json.dumps({"truncate_dim": 8, "similarity_fn_name": "dot"}))
-    peer = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
-    vectors = load_encoder(folder).encode(SENTENCES)
-    assert_allclose(vectors, peer.encode(SENTENCES), atol=TOLERANCE)
-    part = "truncate_dim in config_sentence_transformers.json"
-    for options in ({"layers": "last"}, {"pooling": "cls"}, {"frozen": False}):
-        refused(folder, part, **options)
-    for part in [*BY_LIBRARY][1:]:
-        modules, transformer = BY_LIBRARY[part]
-        refused(add_modules(folder, *modules, **transformer), part, layers="last")
+    settings.write_text(json.dumps({"truncate_dim": 4, "similarity_fn_name": "dot"}))
+    encoder = load_encoder(folder)
+    assert isinstance(encoder, SentenceTransformerEncoder)
+    assert encoder.encode(SENTENCES).shape == (len(SENTENCES), 4)
+    assert load_encoder(**encoder.describe()).identity == encoder.identity
+    refused(folder, "max_length: received 9", max_length=9)
+    with pytest.raises(UserError, match="with Dense, truncate_dim, which only sent"):
+        SentenceEncoder(folder)
+    for options in ({"layers": "first_last"}, {"pooling": "cls"}, {"frozen": False}):
+        plain = {"layers": "last", "pooling": "mean", "frozen": True} | options
+        with pytest.warns(FlowbertWarning, match="without its Dense, truncate_dim"):
+            changed: Any = load_encoder(folder, **options)
+        assert (changed.dim, changed.frozen) == (16, plain["frozen"])
+        assert str(changed.pooling) == plain["pooling"]
+
+
+def test_the_precision_is_the_one_asked_for(folder):
+    add_modules(folder, MEAN)
+    full = SentenceEncoder(folder).encode(SENTENCES)
+    AutoModel.from_pretrained(folder).half().save_pretrained(folder)
+    assert SentenceEncoder(folder).backbone.dtype == torch.float32
+    half = SentenceEncoder(folder, dtype="bfloat16")
+    assert half.backbone.dtype == torch.bfloat16
+    assert_allclose(half.encode(SENTENCES), full, rtol=0, atol=0.1)
+
+
+def test_missing_weights_of_a_folder_of_sentence_transformers(folder):
+    add_modules(folder, MEAN)
+    drop_weights(folder, "pooler")
+    load_encoder(folder)
+    refused(folder, "no pooler", pooling="cls_pooler")
+    drop_weights(folder, "1.output")
+    refused(folder, "lacks 4 weights")
 
 
 def test_a_final_normalize_is_left_out_with_a_warning(folder, tmp_path):
     """Of a folder that the library saves: a release with new settings is noticed here."""
-    sentence_transformers = pytest.importorskip("sentence_transformers")
     identity = SentenceEncoder(folder, max_length=20).identity
     add_modules(folder, MEAN, NORMALIZE, max_seq_length=20)
-    peer = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+    peer = SentenceTransformer(str(folder), device="cpu")
     peer.save(str(tmp_path / "saved"), create_model_card=False)
     for path in (folder, tmp_path / "saved"):
         with pytest.warns(FlowbertWarning, match="Normalize, .* but a map") as caught:
@@ -413,34 +355,6 @@ def test_a_limit_is_that_of_tokenizer_or_positions(folder):
     assert SentenceEncoder(folder).max_length == 40
     add_modules(folder, MEAN, max_seq_length=512)
     assert SentenceEncoder(folder).max_length == 150
-
-
-@pytest.mark.parametrize(
-    "settings", [{"layers": "first_last"}, {"pooling": "cls"}, {"frozen": False}]
-)
-def test_dense_modules_are_left_out_where_they_cannot_be(settings, folder):
-    plain = SentenceEncoder(folder, max_length=150, **settings)
-    add_modules(folder, MEAN, DENSE, NORMALIZE)
-    with pytest.warns(FlowbertWarning, match="without its modules Dense"):
-        encoder = load_encoder(folder, **settings)
-    assert encoder.identity["layers"] == plain.identity["layers"]
-    assert encoder.dim == 16
-
-
-def test_dense_modules_need_the_package(folder, monkeypatch):
-    add_modules(folder, MEAN, DENSE)
-    monkeypatch.setitem(__import__("sys").modules, "sentence_transformers", None)
-    refused(folder, "pip install sentence-transformers")
-    refused(folder, "max_length: received 9", max_length=9)
-
-
-def test_prompts_that_are_not_pooled(folder):
-    add_modules(folder, ("Pooling", {"include_prompt": False}))
-    refused(folder, "template: received 'a {}'", template="a {}")
-    with pytest.raises(UserError, match=r"template: received 'a \{\}'"):
-        SentenceEncoder(folder).variant(template="a {}")
-    add_modules(folder, ("Pooling", {"include_prompt": 3}))
-    refused(folder, "include_prompt is 3")
 
 
 VALUES = [
@@ -507,7 +421,8 @@ def test_changed_json_gives_an_encoder_or_one_line(file, folder, monkeypatch):
     assert opened
     for bad in (b"", b"{", b"\xff", b"[" * 100_000):
         (folder / file).write_bytes(bad)
-        refused(folder, Path(file).name)
+        is_ours = file in ("flowbert.json", SETTINGS)
+        refused(folder, file if is_ours else "cannot be loaded: ")
 
 
 @pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "a/../../secret"])

@@ -27,7 +27,7 @@ def write_sentence_transformer(folder, pooling="mean"):
     (folder / "flowbert.json").unlink()
     kinds = {"Transformer": "", "Pooling": "1_Pooling"}
     modules = [
-        {"type": f"sentence_transformers.models.{kind}", "path": path}
+        {"type": f"sentence_transformers.models.{kind}", "path": path, "name": kind}
         for kind, path in kinds.items()
     ]
     (folder / "modules.json").write_text(json.dumps(modules))
@@ -45,7 +45,6 @@ def test_a_folder_of_sentence_transformers_keeps_what_it_is(pooling, tmp_path):
 
 
 def test_a_folder_with_further_modules_is_used_as_it_is(tmp_path):
-    pytest.importorskip("sentence_transformers")
     dense = ("Dense", {"in_features": 16, "out_features": 6, "bias": False})
     folder = add_modules(write_tiny(tmp_path / "st"), ("Pooling", {}), dense)
     advice = advise(encoder=str(folder))

@@ -1,0 +1,257 @@
+"""Folders that sentence-transformers makes have its vectors, whoever computes them."""
+
+import json
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer import modules as library
+from sentence_transformers.sentence_transformer.modules.tokenizer import (
+    WhitespaceTokenizer,
+)
+
+from encoders.tiny import SENTENCES, TOLERANCE, WORDS, write_tiny
+from flowbert.encoders import SentenceTransformerEncoder, load_encoder
+
+TEXTS = [*SENTENCES, "The CAT", "  a dog ", "mat " * 40]
+PROMPTS = {"prompts": {"query": "the big "}, "default_prompt_name": "query"}
+HIDDEN = {"method": "forward", "method_output_name": ("hidden_states", -2)}
+SWITCHES = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+}
+
+
+def made(folder, modules, kind="bert", transformer=None, **options):
+    """A SentenceTransformer of a small random network and further modules."""
+    write_tiny(folder / kind, kind)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        first = library.Transformer(str(folder / kind), **(transformer or {}))
+        if first.tokenizer.pad_token is None:
+            first.tokenizer.pad_token = first.tokenizer.eos_token
+        parts = [module() for module in modules]
+        return SentenceTransformer(modules=[first, *parts], device="cpu", **options)
+
+
+def of_words(_, modules):
+    """A SentenceTransformer of word vectors and further modules."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        tokenizer = WhitespaceTokenizer(WORDS, stop_words=[], do_lower_case=True)
+        words = library.WordEmbeddings(tokenizer, torch.rand(len(WORDS), 16).numpy())
+        parts = [module() for module in modules]
+        return SentenceTransformer(modules=[words, *parts], device="cpu")
+
+
+def bag(_):
+    words = library.BoW(WORDS, dict.fromkeys(WORDS, 2.0))
+    return SentenceTransformer(modules=[words], device="cpu")
+
+
+def pooling(mode="mean", **options):
+    return partial(library.Pooling, 16, mode, **options)
+
+
+def dense(**options):
+    return partial(library.Dense, 16, 6, **options)
+
+
+def word_weights():
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+    return library.WordWeights(words, {"cat": 3.0, "[CLS]": 0.1})
+
+
+MEAN, NORMALIZE = pooling(), library.Normalize
+MODES = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
+# What makes a folder, and whether sentence-transformers has to compute it.
+FOLDERS: dict[str, tuple[Any, bool]] = {
+    **{
+        mode: (partial(made, modules=[pooling(mode)]), mode == MODES[3])
+        for mode in MODES
+    },
+    **{
+        f"{kind}, mean": (partial(made, modules=[MEAN], kind=kind), False)
+        for kind in ("distilbert", "roberta", "mpnet", "modernbert", "gpt2", "llama")
+    },
+    "llama, lasttoken": (
+        partial(made, modules=[pooling("lasttoken")], kind="llama"),
+        False,
+    ),
+    "two modes": (partial(made, modules=[pooling(("max", "mean"))]), True),
+    "Normalize": (partial(made, modules=[MEAN, NORMALIZE]), False),
+    "cls, Normalize": (partial(made, modules=[pooling("cls"), NORMALIZE]), False),
+    "Dense": (partial(made, modules=[MEAN, dense()]), True),
+    "Dense, Normalize": (
+        partial(made, modules=[MEAN, dense(bias=False), NORMALIZE]),
+        True,
+    ),
+    "Dropout": (partial(made, modules=[MEAN, partial(library.Dropout, 0.5)]), True),
+    "LayerNorm": (partial(made, modules=[MEAN, partial(library.LayerNorm, 16)]), True),
+    "WordWeights": (partial(made, modules=[word_weights, MEAN]), True),
+    "tokens normalized": (
+        partial(
+            made,
+            modules=[partial(library.Normalize, "token_embeddings"), MEAN],
+        ),
+        True,
+    ),
+    "CNN": (
+        partial(made, modules=[partial(library.CNN, 16, 16, [1]), MEAN]),
+        True,
+    ),
+    "prompt": (partial(made, modules=[MEAN], **PROMPTS), False),
+    "prompt, Normalize": (partial(made, modules=[MEAN, NORMALIZE], **PROMPTS), False),
+    "prompt, lasttoken": (
+        partial(made, modules=[pooling("lasttoken")], **PROMPTS),
+        False,
+    ),
+    "prompt with a slot": (
+        partial(made, modules=[MEAN], prompts={"q": "a {} "}, default_prompt_name="q"),
+        True,
+    ),
+    "prompt with [SEP]": (
+        partial(made, modules=[MEAN], prompts={"q": "a[SEP]"}, default_prompt_name="q"),
+        True,
+    ),
+    "prompts without a default": (
+        partial(made, modules=[MEAN], prompts={"q": "the "}),
+        False,
+    ),
+    "include_prompt": (
+        partial(made, modules=[pooling(include_prompt=False)], **PROMPTS),
+        True,
+    ),
+    "truncate_dim": (partial(made, modules=[MEAN], truncate_dim=8), True),
+    "max_seq_length": (
+        partial(made, modules=[MEAN], transformer={"max_seq_length": 7}),
+        False,
+    ),
+    "lower case": (
+        partial(made, modules=[MEAN], transformer={"do_lower_case": True}),
+        False,
+    ),
+    "cut on the left": (
+        partial(
+            made,
+            modules=[MEAN],
+            transformer={
+                "processor_kwargs": {"truncation_side": "left"},
+                "max_seq_length": 7,
+            },
+        ),
+        False,
+    ),
+    "configuration": (
+        partial(
+            made,
+            modules=[MEAN],
+            transformer={"config_kwargs": {"hidden_act": "relu"}},
+        ),
+        False,
+    ),
+    "method_output_name": (
+        partial(
+            made,
+            modules=[MEAN],
+            transformer={
+                "modality_config": {"text": HIDDEN},
+                "module_output_name": "token_embeddings",
+            },
+        ),
+        True,
+    ),
+    "processing_kwargs": (
+        partial(
+            made,
+            modules=[MEAN],
+            transformer={"processing_kwargs": {"text": {"max_length": 4}}},
+        ),
+        True,
+    ),
+    "words": (partial(of_words, modules=[MEAN]), True),
+    "words, CNN": (
+        partial(of_words, modules=[partial(library.CNN, 16, 16, [3]), MEAN]),
+        True,
+    ),
+    "words, LSTM": (
+        partial(of_words, modules=[partial(library.LSTM, 16, 8), MEAN]),
+        True,
+    ),
+    "bag of words": (bag, True),
+}
+
+
+def rewrite_as_before(folder):
+    """Names of modules and of poolings as before sentence-transformers 5.4."""
+    path = folder / "modules.json"
+    records = json.loads(path.read_text())
+    for record in records:
+        kind = record["type"].rpartition(".")[2]
+        record["type"] = f"sentence_transformers.models.{kind}"
+    path.write_text(json.dumps(records))
+    for file in folder.glob("*_Pooling/config.json"):
+        config = json.loads(file.read_text())
+        if config["pooling_mode"] in SWITCHES.values():
+            mode = config.pop("pooling_mode")
+            config["word_embedding_dimension"] = config.pop("embedding_dimension")
+            config |= {switch: mode == name for switch, name in SWITCHES.items()}
+            file.write_text(json.dumps(config))
+
+
+def move_transformer(folder):
+    """The transformer in a folder of its own, as sentence-transformers 0.x wrote it."""
+    path = folder / "modules.json"
+    records = json.loads(path.read_text())
+    files = [file for file in folder.iterdir() if file.is_file()]
+    (folder / "0_BERT").mkdir()
+    for file in files:
+        if file.name not in ("modules.json", "config_sentence_transformers.json"):
+            file.rename(folder / "0_BERT" / file.name)
+    records[0]["path"] = "0_BERT"
+    path.write_text(json.dumps(records))
+
+
+def check(name, folder, *changes):
+    make, by_library = FOLDERS[name]
+    make(folder / "made").save(str(folder / "saved"), create_model_card=False)
+    for change in changes:
+        change(folder / "saved")
+    peer = SentenceTransformer(str(folder / "saved"), device="cpu")
+    encoder = load_encoder(folder / "saved")
+    assert isinstance(encoder, SentenceTransformerEncoder) == by_library
+    vectors, expected = encoder.encode(TEXTS), peer.encode(TEXTS)
+    if "Normalize" in name and not by_library:  # dropped: cosines are the same
+        vectors = torch.nn.functional.normalize(torch.from_numpy(vectors)).numpy()
+    assert_allclose(vectors, expected, rtol=0, atol=TOLERANCE)
+
+
+# Of every kind of reading one; all are slow.
+QUICK = ("weightedmean", "Dense", "prompt", "lower case", "method_output_name")
+IGNORED = [
+    pytest.mark.filterwarnings("ignore:sentences. some are longer"),
+    pytest.mark.filterwarnings("ignore:encoder. .* ends in Normalize"),
+]
+pytestmark = IGNORED
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
+        for name in FOLDERS
+    ],
+)
+def test_a_folder_has_the_vectors_of_the_library(name, tmp_path):
+    check(name, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["cls", "mean", "Normalize", "Dense", "prompt"])
+@pytest.mark.parametrize("layout", [rewrite_as_before, move_transformer])
+def test_older_layouts(name, layout, tmp_path):
+    check(name, tmp_path, layout)
