@@ -147,7 +147,13 @@ def compare(
             cache = EmbeddingCache(cache)
         candidates = follow_advice(candidates, encoders)
         experiments = plan_experiments(
-            encoders, candidates, corpora, learned, seeds, samples
+            encoders,
+            candidates,
+            corpora,
+            learned,
+            seeds,
+            samples,
+            as_it_comes=True,
         )
         results = run_experiments(experiments, cache, output, device)
     results.record["warnings"] = warned

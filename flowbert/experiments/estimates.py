@@ -1,13 +1,15 @@
 """Bootstrap estimates as arrays: 95% intervals, differences, and which method to use."""
 
+import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from flowbert.arrays import Floats
+from flowbert.seeding import Stream
 
 _TAIL = (1 - 0.95) / 2
 
@@ -71,6 +73,23 @@ class Estimates:
         """Whether there are a score and an interval, ``(n,)``."""
         return np.isfinite(self.values) & np.isfinite(self.replicates).any(axis=1)
 
+    def over_seeds(self, seed: int) -> "Estimates":
+        """The mean over seeds, a row each, as one row, which resamples seeds as well as pairs.
+
+        Deviations of the drawn seeds are larger by the root of n / (n - 1), so that their variance
+        is that of the mean of n seeds without bias.
+
+        Args:
+            seed: Seed; draws from as many seeds are equal, so that averages and differences are of
+                the same seeds.
+        """
+        count, resamples = self.replicates.shape
+        rng = Stream(seed, "seeds", batch=count).rng()
+        drawn = rng.multinomial(count, [1 / count] * count, size=resamples)
+        deviation = (drawn / count - 1 / count) * math.sqrt(count / (count - 1))
+        replicates = ((1 / count + deviation.T) * self.replicates).sum(axis=0)
+        return Estimates(self.values.mean(keepdims=True), replicates[None])
+
     def texts(self) -> list[str]:
         """Scores and intervals x 100, such as ``"12.4 [10.1, 14.6]"``."""
         return list(map(_text, self.values, self.intervals))
@@ -88,50 +107,66 @@ def concatenate(*parts: Estimates) -> Estimates:
     return Estimates(values, np.concatenate(replicates))
 
 
-class Comparison:
-    """Any two methods compared on the same resamples, and which one to use.
+class Verdict:
+    """Rows of a table compared on the same resamples, and which one to use.
 
     The intervals are not adjusted for the number of comparisons.
 
     Args:
-        names: Names of the methods, n of them, in the order of preference at equal merit.
+        names: Names of the rows, n of them, in the order of preference at equal merit.
         estimates: Their estimates, all of which exist.
+        base: Index of the row that others have to beat.
 
     Attributes:
         names: As the argument.
-        differences: Score of the row's method minus that of the column's, ``(n, n)``.
-        ends: Ends of the 95% intervals of the differences, ``(n, n, 2)``.
-        base: Index of ``raw``, or 0.
+        base: As the argument.
+        values: Their scores, ``(n,)``.
+        ends: Ends of the 95% intervals of row minus column, ``(n, n, 2)``.
 
     Example:
         >>> rng = np.random.default_rng(0)
         >>> values = np.array([0.5, 0.7])
         >>> drawn = Estimates(values, values[:, None] + rng.normal(0, 0.01, (2, 99)))
-        >>> Comparison(["raw", "whitening"], drawn).verdict.split(",")[0]
-        'use whitening'
+        >>> Verdict(["raw", "whitening"], drawn).text.split(" [")[0]
+        'use whitening, 70.0, +20.0'
     """
 
-    def __init__(self, names: Sequence[str], estimates: Estimates) -> None:
+    def __init__(
+        self, names: Sequence[str], estimates: Estimates, base: int = 0
+    ) -> None:
         self.names = list(names)
-        self.base = self.names.index("raw") if "raw" in self.names else 0
-        self.differences: Floats = estimates.values[:, None] - estimates.values
-        self.ends: Floats = np.zeros((*self.differences.shape, 2))
-        for row in range(len(estimates) - 1):
+        self.base = base
+        self.values = estimates.values
+        self.ends: Floats = np.zeros((len(names), len(names), 2))
+        for row in range(len(names) - 1):
             ends = (estimates[[row]] - estimates[row + 1 :]).intervals
             self.ends[row, row + 1 :] = ends
             self.ends[row + 1 :, row] = -ends[:, ::-1]
 
+    def among(self, rows: Sequence[int], names: Sequence[str], base: int) -> "Verdict":
+        """The verdict on some of the rows, under other names.
+
+        Args:
+            rows: Their indices.
+            names: Their names.
+            base: Number of the row to beat, among them.
+        """
+        part = copy(self)
+        part.names, part.base = list(names), base
+        part.values, part.ends = self.values[rows], self.ends[np.ix_(rows, rows)]
+        return part
+
     @property
     def is_better(self) -> Any:
-        """Whether the row's method is significantly better than the column's, ``(n, n)``."""
+        """Whether the row is significantly better than the column, ``(n, n)``."""
         return self.ends[..., 0] > 0
 
     @property
     def used(self) -> int:
-        """Index of the method to use, than which no other is significantly better.
+        """Index of the row to use, than which no other is significantly better.
 
-        It is ``raw``, or the first method, if no other is better. Otherwise it is the first of
-        those that are better than it, or of all if there is none.
+        It is the base if no other is better. Otherwise it is the first of those that are better
+        than the base, or of all if there is none.
         """
         is_best = ~self.is_better.any(axis=0)
         if is_best[self.base]:
@@ -140,31 +175,25 @@ class Comparison:
         return int((gains if gains.any() else is_best).argmax())
 
     @property
-    def verdict(self) -> str:
-        """The method to use, and all that are significantly above or below ``raw``, in one line."""
-        base, used = self.names[self.base], self.used
-        above, below = self.is_better[:, self.base], self.is_better[self.base]
-        others = np.arange(len(self.names)) != used
-        equal = others & ~self.is_better[used]
-        parts = [f"keep {self.names[used]}: no other is significantly better"]
-        if above[used]:
-            gain = self.table[used][self.base]
-            parts = [f"use {self.names[used]}, {gain} above {base}"]
-        for title, chosen, other in (
-            ("no significant difference", equal, used),
-            (f"also above {base}", above & others, self.base),
-            (f"below {base}", below & others, self.base),
-        ):
-            rows = np.flatnonzero(chosen)
-            texts = [f"{self.names[row]} {self.table[row][other]}" for row in rows]
-            if texts:
-                parts.append(f"{title}: {', '.join(texts)}")
-        return "; ".join(parts)
+    def text(self) -> str:
+        """What to use, its score x 100, its gain, and the rows that do not differ from it."""
+        used, base = self.used, self.base
+        score = f"{self.names[used]}, {100 * self.values[used]:z.1f}"
+        text = f"keep {score}"
+        if used != base:
+            gain = _text(self.values[used] - self.values[base], self.ends[used, base])
+            sign = "" if gain.startswith("-") else "+"
+            text = f"use {score}, {sign}{gain} over {self.names[base]}"
+        differs = self.is_better[used] | self.is_better[:, used]
+        differs[used] = True
+        tied = [self.names[row] for row in np.flatnonzero(~differs)]
+        return f"{text}; tied: {', '.join(tied)}" if tied else text
 
-    @cached_property
+    @property
     def table(self) -> list[list[str]]:
-        """Row minus column of any two, with the interval."""
-        rows = zip(self.differences, self.ends, strict=True)
+        """Row minus column of any two x 100, with the interval."""
+        differences = self.values[:, None] - self.values
+        rows = zip(differences, self.ends, strict=True)
         table = [list(map(_text, *row)) for row in rows]
         for number, row in enumerate(table):
             row[number] = ""

@@ -1,6 +1,5 @@
-"""Columns of results, their bootstrap intervals, averages over tasks, differences, verdicts."""
+"""Rows of results: their names, bootstrap intervals, averages over tasks, and verdicts."""
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,8 +8,8 @@ import pandas as pd
 
 from flowbert.analysis.table import short_names
 from flowbert.arrays import Floats
-from flowbert.experiments.estimates import Comparison, Estimates, concatenate
-from flowbert.experiments.plan import ADVISED
+from flowbert.experiments.estimates import Estimates, Verdict, concatenate
+from flowbert.experiments.plan import UNMAPPED
 from flowbert.tasks import AGGREGATIONS, AVERAGE, Task
 
 RESULT_COLUMNS: dict[str, Any] = {
@@ -27,6 +26,7 @@ RESULT_COLUMNS: dict[str, Any] = {
     "value": float,
     "low": float,
     "high": float,
+    "std": float,
     "pairs": int,
     "supervised": bool,
     "reason": str,
@@ -34,8 +34,8 @@ RESULT_COLUMNS: dict[str, Any] = {
 }
 """Columns of ``Results.frame`` and their types, as pandas names them."""
 
-UNFITTED = ("none", "given")
-"""Corpora of what is not fitted here: it is compared under every corpus."""
+LISTED = 10
+"""Rows that are shown and compared of a table that has more."""
 
 
 def main_aggregation(frame: pd.DataFrame, metric: str = "spearman") -> str:
@@ -57,7 +57,11 @@ def main_aggregation(frame: pd.DataFrame, metric: str = "spearman") -> str:
 Items = Mapping[Task, Mapping[str, Floats]]
 """Items ``(K,)`` of the experiments on each task, by their keys."""
 
-_COMPARED = ["encoder", "layers", "pooling", "split", "corpus", "method", "supervised"]
+_ROW = ["encoder", "layers", "pooling", "split", "corpus", "method", "supervised"]
+_SCORE = [*_ROW, "task", "metric", "aggregation"]
+_READING = ["template", "layers", "pooling"]
+_SETTINGS = ["run", "encoder", *_READING, "corpus"]
+_UNSET = ("", "none", "given")  # raw is fitted on nothing: that is no other corpus
 
 
 def estimate_rows(
@@ -88,71 +92,96 @@ def estimate_rows(
 
 
 def with_averages(
-    frame: pd.DataFrame, estimates: Estimates, tasks: Sequence[Task]
-) -> tuple[pd.DataFrame, dict[str, Comparison]]:
-    """Rows with their intervals and those of averages over tasks, and what verdicts are about.
+    frame: pd.DataFrame, estimates: Estimates, tasks: Sequence[Task], seed: int = 0
+) -> tuple[pd.DataFrame, Estimates]:
+    """Rows with their intervals, followed by averages over tasks and means over several seeds.
 
     Args:
-        frame: Rows of results, without averages.
+        frame: Rows of results, of one seed each, without averages.
+        estimates: Theirs.
+        tasks: The tasks.
+        seed: Seed of the draws of seeds.
+
+    Returns:
+        All rows, of which those of several seeds have no seed but a standard deviation; and their
+        estimates.
+    """
+    averaged = [task.name for task in tasks if task.averaged]
+    averages, of_averages = _averages(frame, estimates, averaged)
+    frame, estimates = _below(frame, averages), concatenate(estimates, of_averages)
+    groups = frame.groupby(_SCORE, sort=False).indices.values()
+    several = sorted(
+        (rows for rows in groups if len(rows) > 1), key=lambda rows: rows[0]
+    )
+    means = [estimates[rows].over_seeds(seed) for rows in several]
+    pooled = frame.iloc[[rows[0] for rows in several]].assign(
+        seed=None,
+        experiment="",
+        reason="",
+        value=[float(mean.values[0]) for mean in means],
+        std=[float(np.std(estimates.values[rows], ddof=1)) for rows in several],
+    )
+    frame, estimates = _below(frame, pooled), concatenate(estimates, *means)
+    frame[["low", "high"]] = estimates.intervals
+    return frame[list(RESULT_COLUMNS)].astype(RESULT_COLUMNS), estimates
+
+
+def _below(frame: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
+    """Rows of both; pandas 2 warns of a part without any."""
+    parts = [part for part in (frame, other) if len(part)]
+    return pd.concat(parts or [frame], ignore_index=True)
+
+
+def _averages(
+    frame: pd.DataFrame, estimates: Estimates, tasks: Sequence[str]
+) -> tuple[pd.DataFrame, Estimates]:
+    """The average over the tasks of a split by seed, for methods with a score on each of them."""
+    is_averaged = (frame["metric"] == "spearman") & frame["task"].isin(tasks)
+    chosen = frame[is_averaged & frame["aggregation"].isin(AGGREGATIONS)]
+    counts = chosen.groupby(["split", "aggregation"])["task"].transform("nunique")
+    rows, means = [], [estimates[:0]]
+    for _, same in chosen[counts > 1].groupby([*_ROW, "aggregation"], sort=False):
+        count = counts[same.index[0]]
+        for seed in list(same["seed"].dropna().unique()) or [None]:
+            # What draws nothing on a task is the same for all seeds.
+            own = same[same["seed"].isna() | (same["seed"] == seed)]
+            if len(own) == count:
+                mean = estimates[own.index.to_numpy()].mean()
+                value, pairs = float(mean.values[0]), own["pairs"].sum()
+                changed = {
+                    "task": AVERAGE,
+                    "seed": seed,
+                    "value": value,
+                    "pairs": pairs,
+                }
+                rows.append(own.iloc[0].to_dict() | changed | _NO_EXPERIMENT)
+                means.append(mean)
+    averages = pd.DataFrame(rows, columns=frame.columns).astype(frame.dtypes.to_dict())
+    return averages, concatenate(*means)
+
+
+_NO_EXPERIMENT = {"experiment": "", "reason": ""}
+
+
+def find_verdicts(
+    frame: pd.DataFrame, estimates: Estimates, tasks: Sequence[Task]
+) -> dict[str, Any]:
+    """Which row to use, over all rows of a table, whatever differs in them.
+
+    There is one verdict for the average, or the only averaged task, and for every other task with
+    a headline, on each split. Of more than ten rows, the best ten of the development split and the
+    raw embeddings are compared, on the other splits.
+
+    Args:
+        frame: Rows of :func:`with_averages`.
         estimates: Theirs.
         tasks: The tasks.
 
     Returns:
-        All rows; and by title what is compared.
+        ``verdicts``: lines, for all encoders together and for each. By title, ``use``: the method
+        and, if it is raw and the encoder is read in another way, too, the encoder's path; and
+        ``differences``: ``methods``, and ``cells``, a text for row minus column of any two.
     """
-    keys = [*_COMPARED, "task", "metric", "aggregation"]
-    over_seeds, of_seeds = _pool(frame, estimates, keys, "max")
-    averaged = [task.name for task in tasks if task.averaged]
-    averages, of_averages = _averages(over_seeds, of_seeds, averaged)
-    whole = _below(frame, averages)
-    whole[["low", "high"]] = concatenate(estimates, of_averages).intervals
-    rows = _below(over_seeds, averages)
-    compared = dict(_comparisons(rows, concatenate(of_seeds, of_averages), tasks))
-    return whole[list(RESULT_COLUMNS)].astype(RESULT_COLUMNS), compared
-
-
-def _below(frame: pd.DataFrame, averages: pd.DataFrame) -> pd.DataFrame:
-    """Rows of both; pandas 2 warns of a part without any."""
-    parts = [part for part in (frame, averages) if len(part)]
-    return pd.concat(parts or [frame], ignore_index=True)
-
-
-def _pool(
-    frame: pd.DataFrame, estimates: Estimates, keys: list[str], pairs: str
-) -> tuple[pd.DataFrame, Estimates]:
-    """One row per group: the mean of its estimates; sum or maximum of its pairs."""
-    groups = frame.groupby(keys, sort=False)
-    pooled = groups.agg(pairs=("pairs", pairs)).reset_index()
-    numbers = groups.ngroup().to_numpy()
-    means = [estimates[numbers == number].mean() for number in range(len(pooled))]
-    of_groups = concatenate(*means) if means else estimates[:0]
-    return pooled.assign(value=of_groups.values), of_groups
-
-
-def _averages(
-    pooled: pd.DataFrame, estimates: Estimates, tasks: Sequence[str]
-) -> tuple[pd.DataFrame, Estimates]:
-    """The average over the tasks of a split, for methods with a score on each of them."""
-    of_tasks = (pooled["metric"] == "spearman") & pooled["task"].isin(tasks)
-    chosen = pooled[of_tasks & pooled["aggregation"].isin(AGGREGATIONS)]
-    frames, parts = [chosen[:0]], [estimates[:0]]
-    for _, same in chosen.groupby(["aggregation", "split"], sort=False):
-        count = same["task"].nunique()
-        complete = same[same.groupby(_COMPARED)["task"].transform("size") == count]
-        if count > 1 and len(complete):
-            own = estimates[complete.index.to_numpy()]
-            frame, means = _pool(complete, own, [*_COMPARED, "aggregation"], "sum")
-            frames.append(frame)
-            parts.append(means)
-    constant: dict[str, Any] = {"task": AVERAGE, "metric": "spearman", "seed": None}
-    averages = pd.concat(frames).assign(**constant, reason="", experiment="")
-    return averages, concatenate(*parts)
-
-
-def _comparisons(
-    rows: pd.DataFrame, estimates: Estimates, tasks: Sequence[Task]
-) -> Iterator[tuple[str, Comparison]]:
-    """Comparisons by title: the average, or the only averaged task; then every other task."""
     averaged = {task.name for task in tasks if task.averaged}
     deciding = {
         (
@@ -162,53 +191,122 @@ def _comparisons(
         for task in sorted(tasks, key=lambda task: not task.averaged)
         if task.headline
     }
-    rows = rows[estimates.exist]
-    rows = rows[rows["encoder"] != "none"]  # references are no methods
-    rows = rows.assign(encoder=rows["encoder"].map(short_names(rows["encoder"])))
+    kept = estimates.exist & ~frame.duplicated(_SCORE, keep="last")
+    kept &= frame["encoder"] != "none"  # references are no methods
+    first = frame.groupby(_SCORE, sort=False).ngroup()[kept].sort_values(kind="stable")
+    rows = frame.loc[first.index]
+    tables = []
     for name, metric in deciding:
-        chosen = rows[(rows["task"] == name) & (rows["metric"] == metric)]
-        chosen = chosen[chosen["aggregation"] == main_aggregation(rows, metric)]
-        title = f"{name} {metric}"
-        everywhere = _under_every_setting(_under_every_corpus(chosen))
-        for names, own in (
-            *_compared(everywhere, "method", "encoder", title),
-            *_compared(chosen, "encoder", "method", f"{title}, best encoder"),
-        ):
-            yield names, Comparison(list(own), estimates[list(own.values())])
+        of_task = rows[(rows["task"] == name) & (rows["metric"] == metric)]
+        main = main_aggregation(rows, str(metric))
+        own = of_task[of_task["aggregation"] == main]
+        tables += [
+            (f"{name} {metric}, {split}", table, note)
+            for split, table, note in _tables(own)
+            if len(table) > 1
+        ]
+    lines: list[str] = []
+    found: dict[str, Any] = {"verdicts": lines, "use": {}, "differences": {}}
+    for title, table, note in tables:
+        whole = Verdict(
+            labels(table).tolist(), estimates[table.index.to_numpy()], _base(table)
+        )
+        used = table.iloc[whole.used]
+        is_reading = used["method"] == "raw" and UNMAPPED in set(table["method"])
+        found["use"][title] = {
+            "method": used["method"],
+            "encoder": used["encoder"] if is_reading else None,
+        }
+        found["differences"][title] = {"methods": whole.names, "cells": whole.table}
+        where = f" on {title}" if len(tables) > 1 else ""
+        networks = table["encoder"].str.partition("; template ")[0]
+        names = short_names(networks)
+        if len(names) > 1:
+            lines.append(f"all encoders{where}: {whole.text}{note}")
+        for network, name in names.items():
+            mine = table[networks == network]
+            if len(mine) > 1:
+                numbers = np.flatnonzero(networks == network).tolist()
+                part = whole.among(numbers, labels(mine).tolist(), _base(mine))
+                lines.append(f"{name}{where}: {part.text}{note}")
+    return found
 
 
-def _under_every_corpus(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows with what is not fitted here repeated under every corpus."""
-    fitted = ~rows["corpus"].isin(UNFITTED)
-    corpora = rows["corpus"][fitted].unique()
-    if not len(corpora):
-        return rows.assign(corpus="none")
-    parts = [
-        rows[~fitted | (rows["corpus"] == corpus)].assign(corpus=f"corpus {corpus}")
-        for corpus in corpora
-    ]
-    return pd.concat(parts).sort_index(kind="stable")
+def _tables(rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, str]]:
+    """Split, rows and a word on their selection, of the scores of one task."""
+    splits = list(rows["split"].unique())
+    for split in splits:
+        table = rows[rows["split"] == split]
+        if len(table) <= LISTED:
+            yield split, table, ""
+            continue
+        chooser = "dev" if "dev" in splits else split
+        if split == chooser and len(splits) > 1:
+            continue
+        scores = rows[rows["split"] == chooser].set_index(_READ)["value"]
+        ranks = table[_READ].apply(tuple, axis=1).map(scores.to_dict())
+        best = ranks.sort_values(ascending=False, kind="stable").index[:LISTED]
+        raw = table.index[table["method"] == "raw"].difference(best)
+        note = f"; of {len(table)} rows the best {LISTED} on {chooser}"
+        if chooser == split:
+            note += ", which the one to use was chosen on: its score is too high"
+        yield split, table.loc[[*raw, *best]], note
 
 
-def _under_every_setting(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows with what is advised, whose layers and pooling are advised too, under all others."""
-    advised = rows["method"].str.startswith(f"{ADVISED}: ")
-    settings = rows[~advised].drop_duplicates(["encoder", "layers", "pooling"])
-    parts = [rows[~advised] if len(settings) else rows]
-    for encoder, layers, pooling in settings[["encoder", "layers", "pooling"]].values:
-        own = rows[advised & (rows["encoder"] == encoder)]
-        parts.append(own.assign(layers=layers, pooling=pooling))
-    return pd.concat(parts).sort_index(kind="stable")
+_READ = [name for name in _ROW if name != "split"]
 
 
-def _compared(
-    rows: pd.DataFrame, column: str, other: str, title: str
-) -> Iterator[tuple[str, dict[str, int]]]:
-    """By title, the rows of methods, or encoders, that are compared, all else equal."""
-    shared = [other, "layers", "pooling", "split", "corpus"]
-    varying = [rows[name].nunique() > 1 for name in shared]
-    for values, own in rows.groupby(shared, sort=False):
-        if len(own) > 1:
-            differing = itertools.compress(values, varying)
-            parts = [title, *(value for value in differing if value not in UNFITTED)]
-            yield ", ".join(parts), dict(zip(own[column], own.index, strict=True))
+def _base(rows: pd.DataFrame) -> int:
+    """Number of the row that others have to beat: the first raw one, or the first."""
+    return int((rows["method"] == "raw").to_numpy().argmax())
+
+
+def labels(frame: pd.DataFrame) -> pd.Series:
+    """Name of each row: its method, ``*`` if it is supervised, and the settings that differ.
+
+    Args:
+        frame: Rows of results; a column ``run`` is a setting like others.
+    """
+    parts = label_parts(frame)
+    names = pd.Series("", frame.index)
+    for column in parts.columns[:-1]:
+        names += (", " + parts[column]).where(parts[column] != "", "")
+    names = (" (" + names.str.removeprefix(", ") + ")").where(names != "", "")
+    return parts["method"] + names
+
+
+def label_parts(frame: pd.DataFrame) -> pd.DataFrame:
+    """Parts of the name of each row: a column for each setting that differs, and the method.
+
+    What is not mapped is named by its layers and pooling, as far as they are not those of raw,
+    which is the encoder as it comes.
+
+    Args:
+        frame: Rows of results.
+    """
+    known = settings_of(frame)
+    stars = frame["supervised"].map({True: "*", False: ""})
+    methods = frame["method"] + stars
+    raw, unmapped = frame["method"] == "raw", frame["method"] == UNMAPPED
+    readings = known[["encoder", *_READING]].fillna("none")
+    if unmapped.any():
+        names = pd.Series("", frame.index)
+        for name in _READING:
+            if set(readings[name][unmapped]) != set(readings[name][raw]):
+                names += f", {name} " + readings[name]
+        methods = methods.mask(unmapped, names.str.removeprefix(", "))
+        known.loc[unmapped, _READING] = np.nan
+    if len(readings[raw].drop_duplicates()) == readings["encoder"][raw].nunique():
+        known.loc[raw, _READING] = np.nan
+    differs = known.columns[known.nunique() > 1]
+    return known[differs].fillna("").assign(method=methods)
+
+
+def settings_of(frame: pd.DataFrame) -> pd.DataFrame:
+    """Encoder, layers and so on of each row; NaN where a method has none."""
+    parts = frame["encoder"].str.split("; template ", n=1)
+    settings = frame.assign(encoder=parts.str[0], template=parts.str[1]).astype(object)
+    settings = settings[[name for name in _SETTINGS if name in settings]]
+    settings = settings.where(~settings.isin(_UNSET))
+    names = short_names(settings["encoder"].dropna())
+    return settings.assign(encoder=settings["encoder"].map(names))

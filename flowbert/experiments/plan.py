@@ -16,9 +16,12 @@ from flowbert.data.scored_pairs import Subset
 from flowbert.data.text_files import as_list
 from flowbert.encoders import (
     Encoder,
+    EncoderOptions,
+    SentenceEncoder,
     SentenceTransformerEncoder,
     digests_reused,
     is_sentence_transformer,
+    open_encoder,
 )
 from flowbert.errors import UserError, warn
 from flowbert.io import as_json, digest
@@ -39,6 +42,9 @@ _SET_BY_FIT = {"random_state": "seeds", "accelerator": "device"}
 
 VERSIONS = {"flowbert": __version__, "torch": torch.__version__}
 """Versions that scores depend on."""
+
+UNMAPPED = "unmapped"
+"""Name of vectors without a map that are read otherwise than the encoder is by itself."""
 
 ADVISED = "advised"
 """Name of the candidate that follows the advice."""
@@ -306,6 +312,8 @@ def plan_experiments(
     labels: Mapping[Task, tuple[Subset, ...]],
     seeds: Sequence[int],
     samples: Samples | None = None,
+    *,
+    as_it_comes: bool = False,
 ) -> list[Experiment]:
     """All experiments, in the order of the tables; none twice.
 
@@ -316,6 +324,8 @@ def plan_experiments(
         labels: Labelled pairs of the supervised candidates, by task.
         seeds: Seeds of the candidates that draw random numbers, and of the samples.
         samples: What is fitted on in place of whole corpora, see :func:`draw_samples`.
+        as_it_comes: Whether ``raw`` is each network with the layers, pooling and template of its
+            folder; where the encoder is read otherwise, that is a candidate :data:`UNMAPPED`.
 
     Raises:
         UserError: If a candidate does not fit the size of an encoder's vectors or still awaits
@@ -324,9 +334,19 @@ def plan_experiments(
     for encoder, candidate in itertools.product(encoders, candidates):
         check_size(candidate, encoder)
     experiments = []
+    saved: dict[Any, Encoder] = {}
     for encoder, task, candidate in itertools.product(encoders, corpora, candidates):
         own = candidate.encoder or encoder
         if not candidate.needs_fit:
+            if as_it_comes and candidate.name == "raw" and candidate.encoder is None:
+                network = getattr(own, "backbone", own)
+                if network not in saved:
+                    saved[network] = _as_saved(own)
+                if own.columns() != saved[network].columns():
+                    unmapped = replace(candidate, name=UNMAPPED)
+                    experiments.append(Experiment(saved[network], candidate, task))
+                    experiments.append(Experiment(own, unmapped, task))
+                    continue
             experiments.append(Experiment(own, candidate, task))
             continue
         pairs = labels[task] if candidate.map.supervised else ()
@@ -337,6 +357,18 @@ def plan_experiments(
             used = seed if random else None
             experiments.append(Experiment(own, candidate, task, drawn, used, pairs))
     return _distinct(experiments)
+
+
+def _as_saved(encoder: Encoder) -> Encoder:
+    """The network of an encoder with the layers, pooling and template of its folder."""
+    if not isinstance(encoder, SentenceEncoder):
+        return encoder
+    try:
+        return encoder.as_saved()
+    except UserError:  # a part of the network, such as its pooler, was not loaded
+        backbone = encoder.backbone
+        options = EncoderOptions(encoder.path, backbone.revision)
+        return open_encoder(options, device=encoder.device)
 
 
 def _distinct(experiments: Sequence[Experiment]) -> list[Experiment]:

@@ -17,6 +17,7 @@ from flowbert.experiments.estimates import Estimates
 from flowbert.experiments.intervals import (
     RESULT_COLUMNS,
     estimate_rows,
+    find_verdicts,
     main_aggregation,
     with_averages,
 )
@@ -35,7 +36,7 @@ from flowbert.io import (
     write_json,
 )
 from flowbert.numbers import is_count
-from flowbert.tasks import AVERAGE, Record, Task, load_scoring
+from flowbert.tasks import Record, Task, load_scoring
 
 _APART = ("encoder", "layers", "pooling", "corpus", "split")
 """Columns whose values are not averaged over."""
@@ -51,7 +52,9 @@ class Results:
 
     Attributes:
         frame: One row per score (pandas), in long form. ``low`` and ``high`` are the ends of
-            the 95% interval; the task ``average`` is the mean over the tasks of a split.
+            the 95% interval; the task ``average`` is the mean over the tasks of a split. Of several
+            seeds there is a row each, and one without a seed: their mean, with an interval over
+            pairs and seeds, and ``std``, the standard deviation over the seeds.
         record: As the argument.
         records: As the argument.
 
@@ -138,7 +141,7 @@ class Results:
 
     @property
     def verdicts(self) -> list[str]:
-        """Which method to use, a line for each group of comparable methods."""
+        """Which row to use, a line for each encoder, and for all encoders together."""
         return list(self.record.get("verdicts", []))
 
     @property
@@ -171,7 +174,7 @@ class Results:
         return estimate_rows(self.frame, self.items, resamples, seed)
 
     def add_intervals(self, resamples: int = 1000, seed: int = 0) -> None:
-        """Add intervals, averages over tasks, differences and verdicts, or replace them.
+        """Add intervals, averages over tasks and seeds, differences and verdicts, or replace them.
 
         Args:
             resamples: Number of bootstrap resamples; 0 for none, and no verdict.
@@ -180,23 +183,13 @@ class Results:
         Raises:
             UserError: If the folder of records is missing.
         """
+        own = (self.frame["experiment"] != "").to_numpy()
+        self.frame = self.frame[own].reset_index(drop=True)
         estimates = self.estimates(resamples, seed)
-        own = (self.frame["task"] != AVERAGE).to_numpy()
-        frame = self.frame[own].reset_index(drop=True)
-        self.frame, compared = with_averages(frame, estimates[own], self.tasks)
-        if not resamples:
-            compared = {}
-        self.record = self.record | {
-            "verdicts": [
-                f"{title}: {each.verdict}" for title, each in compared.items()
-            ],
-            "use": {title: each.names[each.used] for title, each in compared.items()},
-            "differences": {
-                title: {"methods": each.names, "cells": each.table}
-                for title, each in compared.items()
-            },
-            "bootstrap": {"resamples": resamples, "seed": seed},
-        }
+        self.frame, estimates = with_averages(self.frame, estimates, self.tasks, seed)
+        found = find_verdicts(self.frame, estimates, self.tasks)
+        found["bootstrap"] = {"resamples": resamples, "seed": seed}
+        self.record = self.record | found
 
     def score(
         self, method: str, task: str, metric: str = "spearman", **columns: Any

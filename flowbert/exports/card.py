@@ -8,6 +8,7 @@ from flowbert import __version__
 from flowbert.data.text_files import user_path
 from flowbert.encoders import Encoder
 from flowbert.errors import UserError
+from flowbert.experiments.plan import UNMAPPED
 from flowbert.experiments.results import Results
 from flowbert.exports.format import Format
 from flowbert.maps import PERCENTILES, RandomPairs, Raw, is_map, make_map
@@ -150,6 +151,8 @@ def name_in(results: Results, model: Model, own: bool, trained: bool) -> str:
             "random numbers; expected scores of the same run",
             argument="results",
         )
+    if model.map is None and UNMAPPED in names:
+        return UNMAPPED
     if trained:
         found = [name for name in names if name in TRAINING]
     elif own:
@@ -187,7 +190,7 @@ def _scores(results: Results, encoder: Encoder, method: str) -> list[dict[str, A
     rows = results.frame.dropna(subset="value")
     for name, value in wanted.items():
         rows = rows[rows[name] == value]
-    rows = rows[rows["method"].isin(["raw", method])]
+    rows = rows[rows["method"].isin(["raw", UNMAPPED, method])]
     several = rows[rows.duplicated(["task", "split", "method"])]
     if len(several):
         row = several.iloc[0]

@@ -28,7 +28,7 @@ from flowbert.model import Model
 from flowbert.progress import tell
 from flowbert.reports import content_of, page_of, report, save_page
 from flowbert.seeding import Stream
-from flowbert.tasks import AVERAGE, STS, Task
+from flowbert.tasks import STS, Task
 from flowbert.training import read_checkpoint
 from flowbert.vectors import EmbeddingCache
 
@@ -120,10 +120,11 @@ def measure(
         measured = [each for each in candidates if each.name != "raw"]
         compared = [Candidate("raw", Raw()), *measured]
         corpora: dict[Task, Sequence[Corpus]] = dict.fromkeys(run.tasks, ())
-        experiments = plan_experiments([run.encoder], compared, corpora, {}, [0])
+        experiments = plan_experiments(
+            [run.encoder], compared, corpora, {}, [0], as_it_comes=True
+        )
         results = run_experiments(experiments, run.cache, device=run.device)
         results.add_intervals(options.bootstrap, options.bootstrap_seed)
-        results.record["verdicts"] += _as_saved(run)
         frozen = [each for each in measured if each.encoder is None]
         fits_first_task = options.corpus_name in OWN_NAMES
         others = run.tasks[1:] if fits_first_task else run.tasks
@@ -140,30 +141,6 @@ def measure(
     write_page(run, results)
     log_results(run.trainer.loggers, run.folder, results)
     return results
-
-
-def _as_saved(run: Run) -> list[str]:
-    """A line with scores of the encoder as it is saved, where the run reads other layers."""
-    tasks = [task for task in run.tasks if isinstance(task, STS)]
-    if not tasks or not isinstance(run.encoder, SentenceEncoder):
-        return []
-    try:
-        saved = run.encoder.as_saved()
-    except UserError:  # the network's pooler, which was not loaded
-        return []
-    columns = saved.columns()
-    if columns == run.encoder.columns():
-        return []
-    raw = [Candidate("raw", Raw())]
-    experiments = plan_experiments([saved], raw, dict.fromkeys(tasks, ()), {}, [0])
-    measured = run_experiments(experiments, run.cache, sample=False)
-    scores = {task.name: 100 * measured.score("raw", task.name) for task in tasks}
-    if len(scores) > 1:
-        scores[AVERAGE] = float(np.mean(list(scores.values())))
-    return [
-        f"raw with the encoder's own layers {columns['layers']} and pooling {columns['pooling']}: "
-        + ", ".join(f"{name} {score:.2f}" for name, score in scores.items())
-    ]
 
 
 def _training(run: Run) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from flowbert.analysis import Analysis
 from flowbert.data.text_files import read_yaml
 from flowbert.errors import UserError, warn
 from flowbert.experiments.analyze import analyze_results
+from flowbert.experiments.plan import UNMAPPED
 from flowbert.experiments.results import Results
 from flowbert.maps import is_map
 from flowbert.reports.result_tables import GEOMETRY
@@ -174,10 +175,13 @@ def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
         Commands after the word for the program; to fit the map, where one of a trained encoder is
         best. None without a verdict, or where the untrained encoder is better.
     """
-    used = record.get("use")
-    if not isinstance(used, Mapping) or not used or not (path / "model").is_dir():
+    used = next(iter((record.get("use") or {}).values()), None)
+    if used is None or not (path / "model").is_dir():
         return []
-    method = str(next(iter(used.values())))
+    method = "raw" if used["method"] == UNMAPPED else used["method"]
+    if used["encoder"] is not None:
+        words = ["--encoder.path", used["encoder"], "--input", "FILE"]
+        return [shlex.join(["encode", *words, "--output", "vectors.npy"])]
     is_trained = (path / "model" / "encoder").is_dir()
     if is_trained:
         first, _, mapped = method.partition("+")

@@ -17,16 +17,12 @@ from flowbert.analysis.measure import measure_of
 from flowbert.analysis.table import short_names
 from flowbert.data.text_files import user_path
 from flowbert.errors import UserError
+from flowbert.experiments.intervals import label_parts, labels
 from flowbert.io import write_atomically
 from flowbert.reports.content import PageContent, attempt, join_contents, read_content
 from flowbert.reports.plots import CONTENT_PLOTS
 from flowbert.reports.reproduction import notes_on, reproduction_tables
-from flowbert.reports.result_tables import (
-    label_parts,
-    labels,
-    notes,
-    result_tables,
-)
+from flowbert.reports.result_tables import notes, result_tables
 
 _GENERATOR = b'<meta name="generator" content="flowbert '
 

@@ -7,7 +7,8 @@ import pandas as pd
 
 from flowbert.analysis.drawing import Plot, draw_intervals, method_colours, short
 from flowbert.analysis.table import in_order
-from flowbert.experiments.intervals import main_aggregation
+from flowbert.experiments.intervals import labels, main_aggregation
+from flowbert.experiments.plan import UNMAPPED
 from flowbert.reports.content import PageContent
 from flowbert.reports.result_tables import GEOMETRY, mean_geometry, summarize
 
@@ -116,7 +117,7 @@ _MARKERS = "osD^vPX*"
 
 
 def intervals(content: PageContent) -> pd.DataFrame:
-    """Headline scores with their intervals, or one standard deviation.
+    """Headline scores with their intervals.
 
     Columns column, label, value, low and high. Every label has a row in every column, so that
     facets are alike.
@@ -126,9 +127,6 @@ def intervals(content: PageContent) -> pd.DataFrame:
     main = {metric: main_aggregation(scores, metric) for metric in metrics}
     shown = scores["aggregation"] == scores["metric"].map(main)
     scores = scores[shown & ~scores["metric"].isin(GEOMETRY)]
-    if scores["split"].nunique() > 1:
-        columns = scores["column"] + " " + scores["split"]
-        scores = scores.assign(column=columns)
     keys = ["column", "label"]
     values = [scores[key].unique() for key in keys]
     if len(values[1]) > MOST_LABELS:
@@ -144,8 +142,12 @@ def plane(content: PageContent) -> pd.DataFrame:
     Columns label, step, alignment and uniformity. Results have no step; a method that is trained
     has a row per validation.
     """
-    means = mean_geometry(summarize(content.frame)).set_index(["label", "metric"])
+    means = mean_geometry(summarize(content.frame)).set_index(
+        ["label", "split", "metric"]
+    )
     points = in_order(means["value"], ["metric"]).reset_index()
+    if points["split"].nunique() > 1:
+        points["label"] += ", " + points["split"]
     path = curve(content).groupby(["method", "step"])[PLANE].mean().reset_index()
     trained = path.groupby("method")["alignment"].transform("nunique") > 1
     path = path[trained].assign(label=path["method"] + ", training")
@@ -190,6 +192,44 @@ def _plane_caption(frame: pd.DataFrame) -> str:
     return text
 
 
+FEWEST_LAYERS = 3
+"""Smallest number of single layers whose scores are drawn."""
+
+
+def layer_scores(content: PageContent) -> pd.DataFrame:
+    """Spearman x 100 by single layer: columns column, line, layer, position and value."""
+    frame = content.frame
+    shown = frame["metric"].eq("spearman") & frame["layers"].str.fullmatch(r"\d+|last")
+    shown &= frame["aggregation"].eq(main_aggregation(frame))
+    rows = frame[shown]
+    layers = sorted(rows["layers"].unique(), key=lambda name: (len(name), name))
+    if len(layers) < FEWEST_LAYERS:
+        rows = rows[:0]
+    method = rows["method"].replace({UNMAPPED: "raw"})
+    lines = labels(rows.assign(layers="", method=method)) + ", " + rows["split"]
+    rows = rows.assign(column=rows["task"], line=lines, layer=rows["layers"])
+    keys = ["column", "line", "layer"]
+    means = rows.groupby(keys, sort=False)["value"].mean().mul(100).reset_index()
+    return means.assign(position=means["layer"].map(layers.index))
+
+
+def draw_layer_scores(ax: "Axes", frame: pd.DataFrame) -> None:
+    """Scores over the layers, a line per method and split.
+
+    Args:
+        ax: Axes.
+        frame: Columns line, layer, position and value.
+    """
+    colours = method_colours(frame["line"])
+    for line, rows in frame.sort_values("position").groupby("line", sort=False):
+        style = "o--" if str(line).endswith(", dev") else "o-"
+        x, y = rows["position"], rows["value"]
+        ax.plot(x, y, style, color=colours[line], label=short(line))
+    ticks = frame.drop_duplicates("position")
+    ax.set_xticks(ticks["position"], ticks["layer"])
+    ax.set(xlabel="layer", ylabel="Spearman x 100")
+
+
 CONTENT_PLOTS: dict[str, tuple[str, Callable[[PageContent], pd.DataFrame], Plot]] = {
     "intervals": (
         "Results",
@@ -198,11 +238,22 @@ CONTENT_PLOTS: dict[str, tuple[str, Callable[[PageContent], pd.DataFrame], Plot]
             draw_intervals,
             "Results with their intervals",
             "Spearman x 100 and other headline metrics, as in the first tables. Lines: 95% "
-            "bootstrap intervals, or the standard deviation over several seeds.",
+            "bootstrap intervals, of several seeds over pairs and seeds.",
             facets="column",
             rows="label",
             height=0.5,
             share="y",
+            across=2,
+        ),
+    ),
+    "sweep": (
+        "Results",
+        layer_scores,
+        Plot(
+            draw_layer_scores,
+            "Scores over the layers",
+            "Vectors of one layer each, 0: before the first block; dashed: the development split.",
+            facets="column",
             across=2,
         ),
     ),

@@ -3,6 +3,7 @@
 import math
 import shutil
 import sys
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
@@ -11,56 +12,25 @@ import pandas as pd
 
 from flowbert.analysis import Analysis
 from flowbert.analysis.measure import measure_of
-from flowbert.analysis.table import Table, make_table, short_names
+from flowbert.analysis.table import Table, make_table
 from flowbert.data.scored_pairs import SAMPLE_TASK
-from flowbert.experiments.intervals import main_aggregation
+from flowbert.experiments.intervals import (
+    LISTED,
+    labels,
+    main_aggregation,
+    settings_of,
+)
 from flowbert.experiments.results import Results
-from flowbert.tasks import AGGREGATIONS
+from flowbert.tasks import AGGREGATIONS, AVERAGE
 
 GEOMETRY = ("alignment", "uniformity", "mean_cosine")
 """Metrics of the embedding space, which are not scaled by 100."""
 
-_LABEL_COLUMNS = ("run", "encoder", "layers", "pooling", "corpus")
-_UNSET = ("", "none", "given")  # raw is fitted on nothing: that is no other corpus
 _OTHERS = "Other metrics"
 _SIGNS = {"alignment": -1, "uniformity": -1} | dict.fromkeys(
     ("mean_cosine", "edit_distance_words", "edit_distance_characters"), math.nan
 )
 """1, the default: higher is better; NaN: neither."""
-
-
-def labels(frame: pd.DataFrame) -> pd.Series:
-    """Name of each row: its method, ``*`` if it is supervised, and the settings that differ.
-
-    Args:
-        frame: Rows of results; a column ``run`` is a setting like others.
-    """
-    parts = label_parts(frame)
-    names = pd.Series("", frame.index)
-    for column in parts.columns[:-1]:
-        names += (", " + parts[column]).where(parts[column] != "", "")
-    names = (" (" + names.str.removeprefix(", ") + ")").where(names != "", "")
-    return parts["method"] + names
-
-
-def label_parts(frame: pd.DataFrame) -> pd.DataFrame:
-    """Parts of the name of each row: a column for each setting that differs, and the method.
-
-    Args:
-        frame: Rows of results.
-    """
-    settings = _settings(frame)
-    stars = frame["supervised"].map({True: "*", False: ""})
-    differs = settings.columns[settings.nunique() > 1]
-    return settings[differs].fillna("").assign(method=frame["method"] + stars)
-
-
-def _settings(frame: pd.DataFrame) -> pd.DataFrame:
-    """Encoder, layers and so on of each row; NaN where a method has none."""
-    settings = frame[[name for name in _LABEL_COLUMNS if name in frame]].astype(object)
-    settings = settings.where(~settings.isin(_UNSET))
-    names = short_names(settings["encoder"].dropna())
-    return settings.assign(encoder=settings["encoder"].map(names))
 
 
 def summarize(frame: pd.DataFrame) -> pd.DataFrame:
@@ -71,23 +41,22 @@ def summarize(frame: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         A row per label, split, task, metric and aggregation: value, std (of several seeds), low
-        and high (ends of the 95% interval; of several seeds value -+ std), and column, its place in
-        a table.
+        and high (ends of the 95% interval), and column, its place in a table.
     """
     keys = ["label", "split", "task", "metric", "aggregation"]
     grouped = frame.assign(label=labels(frame)).groupby(keys, sort=False)
     scores = grouped.agg(
         value=("value", lambda values: values.mean(skipna=False)),
-        std=("value", "std"),
-        low=("low", "first"),
-        high=("high", "first"),
+        # Of several seeds the last row is their mean.
+        std=("std", lambda values: values.iloc[-1]),
+        low=("low", lambda values: values.iloc[-1]),
+        high=("high", lambda values: values.iloc[-1]),
     ).reset_index()
-    # Of one seed there is no standard deviation.
-    scores["low"] = (scores["value"] - scores["std"]).fillna(scores["low"])
-    scores["high"] = (scores["value"] + scores["std"]).fillna(scores["high"])
     scaled = ~scores["metric"].isin(GEOMETRY)
     scores.loc[scaled, ["value", "std", "low", "high"]] *= 100
     scores["column"] = [_column(score) for score in scores.itertuples()]
+    if scores["split"].nunique() > 1:
+        scores["column"] += " " + scores["split"]
     return scores
 
 
@@ -104,7 +73,7 @@ def _column(score: Any) -> str:
 def mean_geometry(scores: pd.DataFrame) -> pd.DataFrame:
     """Alignment, uniformity and mean cosine by label, the mean over the tasks; NaN if one is."""
     geometry = scores[scores["metric"].isin(GEOMETRY)]
-    keys = ["label", "metric", "column"]
+    keys = ["label", "split", "metric", "column"]
     means = geometry.groupby(keys, sort=False)["value"].agg(
         lambda values: values.mean(skipna=False)
     )
@@ -112,38 +81,78 @@ def mean_geometry(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def result_tables(frame: pd.DataFrame) -> list[Table]:
-    """Tables of each split: Spearman by task, other metrics, other aggregations.
+    """Tables of Spearman by task and split, other metrics, other aggregations.
+
+    Of more than ten rows, the best ten of the development split are shown, or of the only one.
 
     Args:
         frame: Rows of results.
     """
-    tables = []
+    scores = summarize(frame)
+    if scores.empty:
+        return []
+    splits = list(scores["split"].unique())
     main = f"Spearman x 100 ({main_aggregation(frame)})"
-    for split, scores in summarize(frame).groupby("split", sort=False):
-        geometry = mean_geometry(scores)
-        scores = scores[~scores["metric"].isin(GEOMETRY)]
-        aggregations = scores["aggregation"]
-        known = aggregations.isin(AGGREGATIONS)
-        names = "Spearman x 100 (" + aggregations.where(known, "each subset") + ")"
-        spearman = scores["metric"] == "spearman"
-        scores = scores.assign(table=names.where(spearman, _OTHERS))
-        one_task = scores["task"][spearman].nunique() == 1
-        geometry["table"] = main if one_task else _OTHERS
-        scores = pd.concat([scores, geometry], ignore_index=True)
-        for name, rows in scores.groupby("table", sort=False):
-            texts = [_cell(score) for score in rows.itertuples()]
-            cells = rows.assign(text=texts, bold=_best(rows))
-            folded = name not in (main, _OTHERS)
-            tables.append(make_table(f"{name}, {split} split", cells, folded=folded))
+    geometry = mean_geometry(scores)
+    scores = scores[~scores["metric"].isin(GEOMETRY)]
+    aggregations = scores["aggregation"]
+    known = aggregations.isin(AGGREGATIONS)
+    names = "Spearman x 100 (" + aggregations.where(known, "each subset") + ")"
+    spearman = scores["metric"] == "spearman"
+    scores = scores.assign(table=names.where(spearman, _OTHERS))
+    best = _ranked(scores[scores["table"] == main])
+    one_task = scores["task"][spearman].nunique() == 1 and len(best) <= LISTED
+    geometry["table"] = main if one_task else _OTHERS
+    scores = pd.concat([scores, geometry], ignore_index=True)
+    tables = []
+    for name, rows in scores.groupby("table", sort=False):
+        texts = [_cell(score) for score in rows.itertuples()]
+        cells = rows.assign(text=texts, bold=_best(rows))
+        title = f"{name}, {' and '.join(splits)} split"
+        table = make_table(title, cells, folded=name not in (main, _OTHERS))
+        listed = [label for label in best if label in table.text.index][:LISTED]
+        more = len(table.text) - len(listed)
+        if more and len(best) > LISTED:
+            if not table.folded:
+                tables.append(replace(table, title=f"{title}, all rows", folded=True))
+            table = replace(
+                table,
+                title=f"{title}, the best {len(listed)} on {_chooser(splits)}; {more} more",
+                text=table.text.loc[listed],
+                bold=table.bold.loc[listed],
+            )
+        tables.append(table)
     return sorted(tables, key=attrgetter("folded"))
 
 
+def _chooser(splits: list[str]) -> str:
+    """The split by which rows are ranked."""
+    return "dev" if "dev" in splits else splits[0]
+
+
+def _ranked(scores: pd.DataFrame) -> list[str]:
+    """Labels by the average over the tasks, or the first task, of the split that ranks."""
+    rows = scores[scores["metric"] == "spearman"]
+    rows = (
+        rows[rows["split"] == _chooser(list(rows["split"].unique()))]
+        if len(rows)
+        else rows
+    )
+    tasks = list(rows["task"].unique())
+    task = AVERAGE if AVERAGE in tasks else next(iter(tasks), "")
+    ranked = rows[rows["task"] == task].sort_values(
+        "value", ascending=False, kind="stable"
+    )
+    return [str(label) for label in ranked["label"]]
+
+
 def _cell(score: Any) -> str:
-    if math.isfinite(score.std):
-        return f"{score.value:z.2f}\n±{score.std:.2f}"
+    parts = []
     if math.isfinite(score.low):
-        return f"{score.value:z.2f}\n[{score.low:z.1f}, {score.high:z.1f}]"
-    return f"{score.value:z.2f}"
+        parts.append(f"[{score.low:z.1f}, {score.high:z.1f}]")
+    if math.isfinite(score.std):
+        parts.append(f"±{score.std:.2f}")
+    return f"{score.value:z.2f}\n{' '.join(parts)}".rstrip()
 
 
 def _best(scores: pd.DataFrame) -> pd.Series:
@@ -166,7 +175,7 @@ def notes(frame: pd.DataFrame) -> list[str]:
     Args:
         frame: Rows of results.
     """
-    settings = _settings(frame)
+    settings = settings_of(frame)
     shared = [
         f"{name} {settings[name].dropna().iloc[0]}"
         for name in settings
@@ -177,7 +186,7 @@ def notes(frame: pd.DataFrame) -> list[str]:
     shown = {
         ", ".join(shared): True,
         "[ ]: 95% interval": frame["low"].notna().any(),
-        "±: standard deviation over the seeds": frame["seed"].nunique() > 1,
+        "±: standard deviation over the seeds": frame["std"].notna().any(),
         geometry: frame["metric"].isin(GEOMETRY).any(),
         "*: learned from labelled pairs": frame["supervised"].any(),
         sample: SAMPLE_TASK in set(frame["task"]),

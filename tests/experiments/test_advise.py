@@ -189,5 +189,5 @@ def test_a_verdict_compares_what_is_advised_with_other_layers():
     layers = results.frame.groupby("method")["layers"].first()
     assert layers.nunique() == 2
     (verdict,) = results.verdicts
-    assert verdict.startswith("SAMPLE spearman: use advised: whitening:shrinkage=0.3, ")
-    assert verdict.endswith(" above raw")
+    assert verdict.startswith("builtin-sample: use advised: whitening:shrinkage=0.3, ")
+    assert verdict.endswith(" over raw")

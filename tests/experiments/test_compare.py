@@ -5,6 +5,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.stats
 import torch
@@ -18,7 +19,7 @@ from flowbert.errors import FlowbertWarning
 from flowbert.experiments import Results, compare
 from flowbert.experiments.analyze import analyze_results
 from flowbert.experiments.intervals import RESULT_COLUMNS
-from flowbert.experiments.plan import VERSIONS
+from flowbert.experiments.plan import UNMAPPED, VERSIONS
 from flowbert.maps import Chain, Raw, make_map
 from flowbert.tasks import STS, load_task, load_tasks
 from flowbert.vectors import EmbeddingCache
@@ -191,8 +192,9 @@ def test_seeds(encoder, pairs):
     results = run(encoder, f"raw,{FLOW}", tasks=pairs[0], seeds=[0, 1])
     spearman = results.frame.query("metric == 'spearman' and aggregation == 'wmean'")
     flows = spearman[spearman["method"] == FLOW]
-    assert flows["seed"].tolist() == [0, 1]
-    assert flows["value"].nunique() == 2
+    assert flows["seed"].tolist() == [0, 1, pd.NA]
+    assert flows["value"].nunique() == 3
+    assert flows["std"].iloc[2] == pytest.approx(flows["value"][:2].std())
     assert spearman.query("method == 'raw'")["seed"].isna().all()
     assert results.score(FLOW, "one") == pytest.approx(flows["value"].mean())
     one = run(encoder, FLOW, tasks=pairs[0], seeds=1)
@@ -277,5 +279,5 @@ def test_tokens_that_are_counted_over_several_corpora_give_a_warning(output, tmp
     scores = set()
     for corpus, size in product(corpora, (None, 9)):
         results = run(idf, "raw", tasks=pairs, corpus=corpus, max_sentences=size)
-        scores.add(results.score("raw", "pairs"))
+        scores.add(results.score(UNMAPPED, "pairs"))
     assert len(scores) == 4

@@ -46,7 +46,8 @@ def model(encoder):
 def results_of(encoder):
     """Figures of three methods, and one of another encoder."""
     row = dict.fromkeys(RESULT_COLUMNS, "") | encoder.columns()
-    row |= {"seed": None, "split": "test", "corpus": "target", "pairs": 9}
+    row |= {"seed": None, "std": np.nan, "split": "test", "corpus": "target"}
+    row |= {"pairs": 9}
     row |= {"supervised": False, "metric": "spearman", "aggregation": "all"}
     rows = []
     values = {"raw": 0.5, MAP: 0.625, "zca": 0.75}

@@ -18,6 +18,7 @@ def row(method, task, metric, aggregation, value, **columns):
         "split": "test",
         "low": value - 0.05,
         "high": value + 0.05,
+        "std": math.nan,
         "pairs": 100,
         "supervised": False,
     }

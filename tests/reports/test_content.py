@@ -8,13 +8,14 @@ import pytest
 from flowbert.analysis.bands import prepare_cosines
 from flowbert.errors import FlowbertWarning
 from flowbert.experiments import Results
+from flowbert.experiments.plan import UNMAPPED
 from flowbert.reports.content import (
     PageContent,
     join_contents,
     next_commands,
     read_content,
 )
-from flowbert.reports.plots import MOST_LABELS, curve, intervals
+from flowbert.reports.plots import MOST_LABELS, curve, intervals, layer_scores
 from reports.rows import results, row, sts_rows
 
 
@@ -57,21 +58,28 @@ def test_damaged_parts_are_left_out(folder, tmp_path, name):
 
 
 def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):
-    record = {"use": {"STSB spearman": "raw"}}
+    def use(method, encoder=None):
+        return {"use": {"STSB spearman": {"method": method, "encoder": encoder}}}
+
+    record = use("raw")
     assert next_commands(tmp_path, record) == []
     (tmp_path / "model").mkdir()
-    assert next_commands(tmp_path, {}) == next_commands(tmp_path, {"use": []}) == []
+    assert next_commands(tmp_path, {}) == next_commands(tmp_path, {"use": {}}) == []
     assert next_commands(tmp_path, record) == [
         f"encode --model {tmp_path} --method raw --input FILE --output vectors.npy",
         f"export {tmp_path} --method raw --to FOLDER",
     ]
+    assert next_commands(tmp_path, use(UNMAPPED)) == next_commands(tmp_path, record)
+    assert next_commands(tmp_path, use("raw", "bert")) == [
+        "encode --encoder.path bert --input FILE --output vectors.npy"
+    ]
     # The run's model is the trained encoder, without a map.
     (tmp_path / "model" / "encoder").mkdir()
     for other in ("raw", "whitening", "nulling-2+whitening"):
-        assert next_commands(tmp_path, {"use": {"STSB spearman": other}}) == []
-    first = next_commands(tmp_path, {"use": {"STSB spearman": "simcse"}})[0]
+        assert next_commands(tmp_path, use(other)) == []
+    first = next_commands(tmp_path, use("simcse"))[0]
     assert "--method" not in first
-    assert next_commands(tmp_path, {"use": {"STSB spearman": "simcse+zca"}}) == [
+    assert next_commands(tmp_path, use("simcse+zca")) == [
         f"fit --method zca --encoder.path {tmp_path} --corpus FILE"
     ]
 
@@ -132,6 +140,17 @@ def test_splits_are_columns_and_too_many_labels_are_none():
     assert set(intervals(PageContent("", both))["column"]) == {"STSB test", "STSB dev"}
     many = results(*(sts_rows(f"zca-{i}", "STSB") for i in range(MOST_LABELS + 1)))
     assert intervals(PageContent("", many)).empty
+
+
+def test_scores_of_single_layers_are_lines_over_the_layers():
+    layers = ["0", "1", "10", "2", "0,1"]
+    rows = [sts_rows(UNMAPPED, "STSB", layers=each) for each in layers]
+    frame = results(sts_rows("raw", "STSB", layers="last"), *rows)
+    scores = layer_scores(PageContent("", frame)).sort_values("position")
+    assert scores["layer"].tolist() == ["0", "1", "2", "10", "last"]
+    assert set(scores["line"]) == {"raw, test"}
+    few = frame[frame["layers"].isin(["0", "last"])]
+    assert layer_scores(PageContent("", few)).empty
 
 
 def test_shares_of_cosines_sum_to_one_and_empty_ends_are_cut(content):

@@ -22,7 +22,7 @@ from helpers import draw_nothing, refused
 from reports.rows import row, sts_rows
 
 PLOTS = [
-    *CONTENT_PLOTS,
+    *(name for name in CONTENT_PLOTS if name != "sweep"),  # of several layers
     *(plot for name in MEASURES for plot in measure_of(name).plots),
 ]
 VOID = {"meta", "img", "br"}

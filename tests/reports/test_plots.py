@@ -13,7 +13,7 @@ from flowbert.reports.page import plots_of
 from flowbert.reports.plots import CONTENT_PLOTS
 
 PLOTS = [
-    *CONTENT_PLOTS,
+    *(name for name in CONTENT_PLOTS if name != "sweep"),  # of several layers
     *(plot for name in MEASURES for plot in measure_of(name).plots),
 ]
 NASTY = [

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from flowbert.experiments.intervals import labels
 from flowbert.reports.result_tables import (
-    labels,
     notes,
     result_tables,
     summarize,
@@ -20,7 +20,7 @@ def test_labels_name_the_settings_that_differ():
         sts_rows("whitening", "STSB", layers="0"),
         sts_rows("learned-removal", "STSB", supervised=True),
     )
-    expected = ["raw (-1)", "whitening (0)", "learned-removal* (-1)"]
+    expected = ["raw", "whitening (0)", "learned-removal* (-1)"]
     assert list(labels(frame).unique()) == expected
 
 
@@ -34,15 +34,19 @@ def test_what_a_method_lacks_is_no_difference():
     assert set(labels(frame)) == {"raw", "whitening", "flow", "gold"}
 
 
-def test_seeds_become_a_mean_and_a_deviation():
+def test_seeds_have_an_interval_and_a_deviation():
     values = enumerate([0.4, 0.5, 0.6])
     seeds = [sts_rows("flow", "STSB", value, seed=seed) for seed, value in values]
-    figures = summarize(results(*seeds)).set_index(["metric", "aggregation"])
+    mean = row("flow", "STSB", "spearman", "wmean", 0.5, std=0.1)
+    frame = results(*seeds, [mean])
+    figures = summarize(frame).set_index(["metric", "aggregation"])
     figure = figures.loc[("spearman", "wmean")]
     assert figure["value"] == pytest.approx(50)
     assert figure["std"] == pytest.approx(10)
-    assert (figure["low"], figure["high"]) == pytest.approx((40, 60))
+    assert (figure["low"], figure["high"]) == pytest.approx((45, 55))
     assert figures.loc[("alignment", "all"), "value"] == pytest.approx(0.5)
+    (cell,) = result_tables(frame)[0].text["STSB"]
+    assert cell == "50.00\n[45.0, 55.0] ±10.00"
 
 
 def test_a_seed_without_figure_leaves_no_mean():
@@ -70,10 +74,11 @@ def test_several_tasks_have_a_table_of_other_metrics():
     assert others.bold.loc["flow", "QNLI auc"]
 
 
-def test_splits_have_tables_of_their_own():
-    frame = results(sts_rows("raw", "STSB"), sts_rows("raw", "STSB", split="dev"))
-    titles = [table.title for table in result_tables(frame) if not table.folded]
-    assert [title.split(", ")[1] for title in titles] == ["test split", "dev split"]
+def test_splits_are_columns():
+    frame = results(sts_rows("raw", "STSB"), sts_rows("raw", "STSB", 0.6, split="dev"))
+    (table,) = (table for table in result_tables(frame) if not table.folded)
+    assert table.title.endswith("test and dev split")
+    assert list(table.text.columns)[:2] == ["STSB test", "STSB dev"]
 
 
 def test_the_best_stands_out_if_no_other_is_in_its_interval():
