@@ -101,12 +101,6 @@ def encode(
             argument="input",
         )
     device = choose_device(device)
-    if column is not None and sentences is not None:
-        raise UserError(
-            f"received {column!r}, which has no effect on sentences", argument="column"
-        )
-    if vectors is not None:
-        _check_not_given(encoder, "vectors")
     if model is None and method not in (None, "raw"):
         raise UserError(
             f"received {method!r} without a model; expected raw", argument="method"
@@ -185,32 +179,11 @@ def _open_model(
         # No texts to count tokens over: weights of what is encoded would depend on it.
         return Model(open_encoder(encoder, device=device))
     options = EncoderOptions(encoder) if isinstance(encoder, str) else encoder
-    _check_not_given(options, "a model, which has its own encoder", ("path",))
     moved = None if options == EncoderOptions() else str(options.path)
     fitted = Model.load(model, method, encoder=moved)
     if isinstance(fitted.encoder, torch.nn.Module):
         fitted.encoder.to(device)
     return fitted
-
-
-def _check_not_given(
-    encoder: EncoderOptions | str, other: str, allowed: Sequence[str] = ()
-) -> None:
-    """Raise a UserError for an opened encoder, and for options that are not the default."""
-    if isinstance(encoder, str):
-        encoder = EncoderOptions(encoder)
-    if not isinstance(encoder, EncoderOptions):
-        raise UserError(
-            f"received an opened encoder; cannot be combined with {other}",
-            argument="encoder",
-        )
-    for name, usual in vars(EncoderOptions()).items():
-        value = getattr(encoder, name)
-        if value != usual and name not in allowed:
-            raise UserError(
-                f"received {value!r}; cannot be combined with {other}",
-                argument=f"encoder.{name}",
-            )
 
 
 def _mapped(model: Model, vectors: Vectors) -> Iterator[Any]:

@@ -121,21 +121,6 @@ def check_choice(argument: str, received: Any, allowed: Collection[str]) -> None
         )
 
 
-def check_unused(where: str, **options: Any) -> None:
-    """Raise a UserError for the first option that is set, as it has no effect.
-
-    Args:
-        where: What the options have no effect on.
-        **options: Values by name; None if an option is not set.
-    """
-    for name, value in options.items():
-        if value is not None:
-            raise UserError(
-                f"received {value!r}, which has no effect on {where}",
-                argument=name,
-            )
-
-
 def first_line(error: BaseException) -> str:
     """First line of an error's message, or its type."""
     lines = str(error).strip().splitlines()

@@ -185,12 +185,6 @@ def test_what_counts_tokens_does_not_count_what_is_encoded(pooling, tmp_path):
 
 
 MISTAKES = [
-    ({"sentences": TEXTS, "column": "a"}, "column: received 'a'"),
-    (
-        {"vectors": np.ones((3, 2)), "encoder": "somewhere"},
-        "path: received 'somewhere'",
-    ),
-    ({"vectors": np.ones((3, 2)), "encoder": SentenceEncoder()}, "an opened encoder"),
     ({"vectors": np.ones((3, 2)), "devices": 2, "output": "a.npy"}, "devices: "),
     ({}, "input: received 0"),
     ({"sentences": TEXTS[:1], "precision": "int8"}, "precision: received int8"),
@@ -216,11 +210,6 @@ def test_mistakes(options, message, tmp_path, monkeypatch):
     ("options", "message"),
     [
         ({"method": "flow"}, "method: received 'flow'"),
-        (
-            {"encoder": EncoderOptions(layers="last")},
-            "layers: received 'last'; cannot be combined",
-        ),
-        ({"encoder": SentenceEncoder()}, "encoder: received an opened encoder"),
         (
             {"sentences": None, "vectors": np.ones((3, 2))},
             "size 2; expected 128",

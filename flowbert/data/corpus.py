@@ -19,7 +19,7 @@ from flowbert.data.tables import (
     read_table,
 )
 from flowbert.data.text_files import expand_files, read_lines
-from flowbert.errors import UserError, check_unused, choices
+from flowbert.errors import UserError, choices
 from flowbert.io import sentences_digest
 from flowbert.seeding import Stream
 
@@ -27,8 +27,8 @@ IN_MEMORY = "memory"
 """Name of a corpus in memory."""
 
 
-def texts_in_memory(source: Any, column: str | None = None) -> tuple[list[str], bool]:
-    """Sentences without outer white space, and whether their source has columns.
+def texts_in_memory(source: Any, column: str | None = None) -> list[str]:
+    """Sentences without outer white space.
 
     Args:
         source: A list or tuple of sentences, a numpy array, a pandas Series or DataFrame, or a
@@ -40,7 +40,7 @@ def texts_in_memory(source: Any, column: str | None = None) -> tuple[list[str], 
 
     Example:
         >>> texts_in_memory(["A dog runs. "])
-        (['A dog runs.'], False)
+        ['A dog runs.']
     """
     names = _columns(source)
     if names is not None:
@@ -61,7 +61,7 @@ def texts_in_memory(source: Any, column: str | None = None) -> tuple[list[str], 
             "a pandas Series or DataFrame, or a datasets.Dataset",
             argument="corpus",
         )
-    return _check_texts(source), names is not None
+    return _check_texts(source)
 
 
 def _columns(source: Any) -> list[str] | None:
@@ -216,20 +216,18 @@ def load_corpus(source: Any, *, nli: str = "hub", column: str | None = None) -> 
         column: Column of tables; optional if there is only one.
 
     Raises:
-        UserError: If the source is unknown, missing, damaged or without sentences, or a column is
-            given for a source without columns.
+        UserError: If the source is unknown, missing, damaged or without sentences.
 
     Example:
         >>> load_corpus(["A dog runs.", "A cat sleeps."]).sentences
         ('A dog runs.', 'A cat sleeps.')
     """
     if isinstance(source, Corpus):
-        check_unused("a Corpus", column=column)
         return source
     if isinstance(source, str | Path):
-        corpus, has_columns = _load_named(str(source), nli, column)
+        corpus = _load_named(str(source), nli, column)
     else:
-        texts, has_columns = texts_in_memory(source, column)
+        texts = texts_in_memory(source, column)
         if texts and all(map(_is_source, texts[:_CHECKED_FOR_NAMES])):
             raise UserError(
                 f"received the sentences {reprlib.repr(texts)}, which are names or files; "
@@ -237,10 +235,6 @@ def load_corpus(source: Any, *, nli: str = "hub", column: str | None = None) -> 
                 argument="corpus",
             )
         corpus = Corpus.of_texts(IN_MEMORY, [texts])
-    if corpus.name != "nli" and nli != "hub":
-        check_unused(f"the corpus {corpus.name}", nli=nli)
-    if not has_columns:
-        check_unused(f"the corpus {corpus.name}, without columns", column=column)
     if not len(corpus):
         raise UserError(
             f"{corpus.name}: has no sentence, or blank ones only; expected some"
@@ -248,8 +242,8 @@ def load_corpus(source: Any, *, nli: str = "hub", column: str | None = None) -> 
     return corpus
 
 
-def _load_named(name: str, nli: str, column: str | None) -> tuple[Corpus, bool]:
-    """A corpus by its name or files, and whether its source has columns."""
+def _load_named(name: str, nli: str, column: str | None) -> Corpus:
+    """A corpus by its name or files."""
     layouts = [] if column is None else [[column]]
     if name in OWN_NAMES:
         raise UserError(
@@ -258,13 +252,13 @@ def _load_named(name: str, nli: str, column: str | None) -> tuple[Corpus, bool]:
         )
     if name == "nli":
         data = load_nli(nli)
-        return Corpus.of(name, [*data.premises, *data.hypotheses]), False
+        return Corpus.of(name, [*data.premises, *data.hypotheses])
     if name == BUILTIN:
-        return Corpus.of(name, sample_corpus()), False
+        return Corpus.of(name, sample_corpus())
     if hub_name(name) is not None:
         hub, options = hub_options(name)
         rows = read_hub(hub, *layouts, argument="column", **options)
-        return Corpus.of_texts(name, [_texts(rows)]), True
+        return Corpus.of_texts(name, [_texts(rows)])
     if not any(mark in name for mark in "./\\*?[,") and not Path(name).exists():
         raise UserError(
             argument="corpus",
@@ -272,17 +266,15 @@ def _load_named(name: str, nli: str, column: str | None) -> tuple[Corpus, bool]:
             expected=f"{choices(NAMED, name)}, hub:NAME, or files",
         )
     texts = []
-    has_columns = False
     for path in expand_files(name):
         if path.name.lower().endswith((".txt", ".txt.gz")):
             texts.append([line.strip() for line in read_lines(path)])
         elif is_table(path):
-            has_columns = True
             texts.append(_texts(read_table(path, *layouts, argument="column")))
         else:
             known = choices([".txt", *TABLE_FORMATS], path.suffix)
             raise UserError(f"{path}: received {path.suffix!r}; expected {known}")
-    return Corpus.of_texts(name, texts), has_columns
+    return Corpus.of_texts(name, texts)
 
 
 def _is_source(text: str) -> bool:

@@ -22,7 +22,7 @@ from flowbert.encoders import (
     choose_device,
     open_encoder,
 )
-from flowbert.errors import UserError, check_unused
+from flowbert.errors import UserError
 from flowbert.experiments.plan import check_size, parse_candidates
 from flowbert.experiments.results import Results
 from flowbert.experiments.run import fit_candidate
@@ -177,9 +177,6 @@ def _load_scored(
 ) -> list[STS]:
     """Tasks whose cosines are shown by gold score; none if no task is named."""
     if not tasks:
-        other_split = None if split in ("test", ["test"]) else split
-        options = {"senteval": senteval, "columns": columns, "split": other_split}
-        check_unused("an analysis without tasks", **options)
         return []
     loaded = load_tasks(tasks, senteval, split=split, columns=columns)
     scored = [task for task in loaded if isinstance(task, STS)]

@@ -1,6 +1,5 @@
 """Methods on the same embeddings and tasks: one frozen pass of each encoder feeds them all."""
 
-import inspect
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -18,11 +17,9 @@ from flowbert.encoders import (
     choose_device,
     open_encoders,
 )
-from flowbert.encoders.pooling import make_pooling
 from flowbert.errors import UserError, record_warnings, warn
 from flowbert.experiments.advise import follow_advice
 from flowbert.experiments.plan import (
-    Candidate,
     draw_samples,
     parse_candidates,
     plan_experiments,
@@ -105,7 +102,7 @@ def compare(
         The results, with intervals and verdicts.
 
     Raises:
-        UserError: If an argument is wrong or has no effect; nothing has been encoded then.
+        UserError: If an argument is wrong; nothing has been encoded then.
 
     Example:
         >>> results = compare(methods="raw,whitening", bootstrap=0)
@@ -118,7 +115,6 @@ def compare(
     with record_warnings() as warned:
         candidates = parse_candidates(methods)
         sources = _sources(corpus)
-        _check_used(options | {"corpus": list(sources)}, candidates, sources)
         measured = load_tasks(
             tasks,
             senteval,
@@ -127,7 +123,6 @@ def compare(
             score_range=score_range,
             positive_above=positive_above,
             uniformity_limit=uniformity_limit,
-            labels=labels,
         )
         corpora = _load_corpora(sources, measured, nli, column)
         every = [each for own in corpora.values() for each in own]
@@ -202,51 +197,6 @@ def _warn_of_counts(encoders: Sequence[Encoder], corpora: int) -> None:
             "with one of them alone, weights and scores would differ",
             3,
         )
-
-
-def _check_used(
-    options: Mapping[str, Any], candidates: Sequence[Candidate], corpora: Iterable[str]
-) -> None:
-    """Raise a UserError for an option that is not the default and has no effect."""
-    fitted = [each for each in candidates if each.needs_fit]
-    supervised = any(each.map.supervised for each in fitted)
-    uses_corpus = (
-        bool(fitted)
-        or any(each.advised for each in candidates)
-        or _counts_tokens(options["encoder"])
-    )
-    using = "a method that is fitted, or a pooling that counts tokens"
-    drawn = uses_corpus and options["max_sentences"] is not None
-    learning = supervised, "a method that learns from labels (learned-removal)"
-    effects = {
-        "nli": ("nli" in corpora, "the corpus nli"),
-        "column": (any(map(_is_table, corpora)), "a corpus of tables"),
-        "corpus": (uses_corpus, using),
-        "max_sentences": (uses_corpus, using),
-        "labels": learning,
-        "drop_overlap": learning,
-        "seeds": (
-            drawn or any(each.map.seeded for each in fitted),
-            "a method that draws random numbers (flow), or max_sentences",
-        ),
-        "bootstrap_seed": (options["bootstrap"] > 0, "a bootstrap of 1 or more"),
-    }
-    defaults = inspect.signature(compare).parameters
-    for name, (has_effect, expected) in effects.items():
-        value, default = options[name], defaults[name].default
-        if not has_effect and value not in (default, [default]):
-            raise UserError(
-                f"received {value!r}, which has no effect here; expected {expected}",
-                argument=name,
-            )
-
-
-def _counts_tokens(encoder: Any) -> bool:
-    """Whether a pooling counts the tokens of the corpora."""
-    if isinstance(encoder, EncoderOptions):
-        names = as_list(encoder.pooling, "pooling")
-        return any(make_pooling(name).counts for name in names)
-    return bool(getattr(encoder, "counted", False))
 
 
 def _sources(corpus: Any) -> dict[str, Any]:

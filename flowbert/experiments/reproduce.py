@@ -12,7 +12,7 @@ import torch
 from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.data.text_files import as_list, user_path
 from flowbert.encoders import Encoder, SentenceEncoder, WordVectors, choose_device
-from flowbert.errors import UserError, check_unused, choices
+from flowbert.errors import UserError, choices
 from flowbert.experiments.compare import check_options
 from flowbert.experiments.estimates import MISSING, Estimates, concatenate
 from flowbert.experiments.plan import Experiment, parse_candidates, plan_experiments
@@ -83,8 +83,6 @@ def reproduce(
     """
     seeds = check_options(seeds, bootstrap, output)
     device = choose_device(device)
-    if bootstrap == 0:
-        check_unused("bootstrap 0", bootstrap_seed=bootstrap_seed or None)
     names = list(PUBLISHED_TASKS) if tasks is None else as_list(tasks, "tasks")
     for name in names:
         if name not in PUBLISHED_TASKS:
@@ -92,13 +90,6 @@ def reproduce(
                 argument="tasks", received=name, expected=choices(PUBLISHED_TASKS, name)
             )
     chosen = select_rows(rows)
-    on_nli = chosen["map"].ne("raw") & chosen["corpus"].eq("nli")
-    if not on_nli.any():
-        where = "these rows, none of which is fitted on NLI"
-        check_unused(where, nli=None if nli == "hub" else nli)
-    if not any(each.map.seeded for each in parse_candidates([*chosen["map"].unique()])):
-        where = "these rows, none of which is a flow"
-        check_unused(where, seeds=None if seeds == [0] else seeds)
     chosen = chosen.assign(by_id=chosen["id"].isin(as_list(rows, "rows")))
     chosen = _place_encoder(chosen, encoder)
     names = [name for name in names if chosen[name].notna().any()]

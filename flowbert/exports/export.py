@@ -13,7 +13,7 @@ from flowbert import __version__
 from flowbert.data.sample import sample_corpus
 from flowbert.data.text_files import user_path
 from flowbert.encoders.source import TRAINED_ENCODER
-from flowbert.errors import FlowbertWarning, UserError, check_unused, first_line
+from flowbert.errors import FlowbertWarning, UserError, first_line
 from flowbert.experiments.results import Results
 from flowbert.exports.card import TEXTS, check_results, model_card, name_in
 from flowbert.exports.format import EXPORT_FORMATS, Format
@@ -95,7 +95,6 @@ def export(
     own = trained = False
     if isinstance(model, Model):
         opened = model
-        check_unused("a Model", method=method, encoder=encoder)
     else:
         opened = Model.load(model, method, encoder=encoder)
         run = user_path(model)

@@ -14,7 +14,7 @@ from flowbert.data.corpus import OWN_NAMES, Corpus, load_corpus
 from flowbert.data.scored_pairs import Subset
 from flowbert.encoders import SentenceEncoder, open_encoder
 from flowbert.encoders.encoder import NOT_LEARNED
-from flowbert.errors import UserError, check_unused, first_line
+from flowbert.errors import UserError, first_line
 from flowbert.fitting.run_options import FitOptions
 from flowbert.maps import LabelledPairs, Map
 from flowbert.methods import METHODS, FlowModule, TextDataModule, make_examples
@@ -27,17 +27,6 @@ from flowbert.training import (
 )
 from flowbert.training.checkpoints import check_fitted_on
 from flowbert.vectors import EmbeddingCache, as_vectors
-
-OF_TASKS = (
-    *("senteval", "columns", "score_range", "positive_above", "uniformity_limit"),
-    *("bootstrap", "bootstrap_seed"),
-)
-"""Options that have an effect on tasks alone."""
-
-_OF_SENTENCES = (
-    *("encoder", "corpus", "nli", "max_sentences", "tasks", "cache"),
-    *OF_TASKS,
-)
 
 
 @dataclass
@@ -122,8 +111,6 @@ def load_rows(run: Run, saved: Mapping[str, Any] | None) -> None:
         dim = run.encoder.dim
         _set_fitted_on(run, corpus, saved)
     else:
-        where = "vectors, which are neither encoded nor measured"
-        options.check_unused(_OF_SENTENCES, where)
         run.rows = as_vectors(options.vectors, options.column)
         dim = int(run.rows.shape[1])
         _set_fitted_on(run, run.rows, saved)
@@ -150,7 +137,6 @@ def load_examples(run: Run, saved: Mapping[str, Any] | None) -> None:
     """Make the examples, and load the encoder to train next to the one that it starts from."""
     options = run.options
     kind: Any = METHODS[options.method]
-    options.check_unused(["baseline", "vectors"], f"method {options.method}")
     examples, data = _make_examples(run)
     if options.max_sentences is not None:
         examples = examples.sample(options.max_sentences, options.seed)
@@ -195,9 +181,6 @@ def _make_examples(run: Run) -> tuple[Examples, dict[str, Any]]:
     function, _ = EXAMPLES.parse(text, argument)
     if "corpus" in signature(function).parameters:
         corpus, nli = _load_corpus(options, run.tasks), None
-    else:
-        check_unused(f"{argument} {text}", column=options.column)
-        corpus = None if corpus == "nli" else corpus  # another word for the same
     made = make_examples(text, corpus, nli=nli, tasks=run.tasks, argument=argument)
     return made, data
 
@@ -205,8 +188,6 @@ def _make_examples(run: Run) -> tuple[Examples, dict[str, Any]]:
 def _load_corpus(options: FitOptions, tasks: Sequence[Task]) -> Corpus:
     """The corpus of the options; ``target`` and ``train_only`` are those of the first task."""
     if tasks and options.corpus_name in OWN_NAMES:
-        where = f"the corpus {options.corpus_name}"
-        check_unused(where, nli=options.nli, column=options.column)
         # In a comparison, which has each task's own, `target` is another corpus.
         corpus = tasks[0].corpus(options.corpus_name)
         return replace(

@@ -10,9 +10,9 @@ from flowbert.data.scored_pairs import SAMPLE_TASK, Subset
 from flowbert.data.text_files import as_list
 from flowbert.encoders import EncoderOptions
 from flowbert.encoders.backbone import warn_of_bfloat16
-from flowbert.errors import UserError, check_choice, check_unused
+from flowbert.errors import UserError, check_choice
 from flowbert.experiments.compare import check_options
-from flowbert.fitting.parts import OF_TASKS, Run, load_examples, load_rows
+from flowbert.fitting.parts import Run, load_examples, load_rows
 from flowbert.fitting.run_options import FitOptions
 from flowbert.loggers import LOG_TO, wandb_run_ended
 from flowbert.maps import MAPS, Map, make_map
@@ -42,9 +42,6 @@ TRAINER_DEFAULTS: dict[str, Any] = {
     "logger": False,
 }
 """Options of the Trainer where they are others than Lightning's."""
-
-# A map in closed form has its encoder on the device, too.
-_WITHOUT_TRAINING = ("accelerator", "devices", "enable_progress_bar")
 
 
 @contextmanager
@@ -99,8 +96,6 @@ def _checked(options: FitOptions) -> FitOptions:
     for name in log_to:
         check_choice("log_to", name, LOG_TO)
     check_options(0, options.bootstrap, None)
-    if options.bootstrap == 0:
-        options.check_unused(["bootstrap_seed"], "a bootstrap of 0")
     check_limits(**{**(options.data or {}), "seed": options.seed})
     return replace(options, encoder=encoder, log_to=log_to)
 
@@ -109,21 +104,12 @@ def _closed_form_method(options: FitOptions) -> Map:
     """The map that is fitted in closed form.
 
     Raises:
-        UserError: If there is neither a method nor a map of that name, or an option has no effect
-            on one.
+        UserError: If there is neither a method nor a map of that name.
     """
     name = options.method
     if name.isalpha():  # no option, no number
         check_choice("method", name, dict.fromkeys([*METHODS, *MAPS]))
-    made = make_map(name, "method")
-    where = f"method {name}"
-    options.check_unused(
-        ["baseline", "model", "data", "checkpoint", "ckpt_path"], where
-    )
-    trainer = options.trainer or {}
-    unused = {f"trainer.{x}": trainer[x] for x in trainer if x not in _WITHOUT_TRAINING}
-    check_unused(where, **unused)
-    return made
+    return make_map(name, "method")
 
 
 def _read_saved(path: Path, kind: Any, method: str) -> Mapping[str, Any]:
@@ -153,7 +139,6 @@ def _load_tasks(options: FitOptions, split: str) -> list[Task]:
     if options.vectors is not None:
         return []
     if options.tasks is None and not options.fits_on_sample:
-        options.check_unused(OF_TASKS, "a fit without tasks")
         return []  # scores on the generated SAMPLE would say nothing about that text
     return load_tasks(
         SAMPLE_TASK if options.tasks is None else options.tasks,

@@ -1,6 +1,6 @@
 """Options of a training, and the file ``config.yaml`` of its run folder."""
 
-from collections.abc import Collection, Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ import yaml
 from flowbert.data.nli import BUILTIN
 from flowbert.data.text_files import read_yaml
 from flowbert.encoders import EncoderOptions
-from flowbert.errors import UserError, check_choice, check_unused, first_line
+from flowbert.errors import UserError, check_choice, first_line
 from flowbert.io import folders_with
 from flowbert.methods import METHODS
 from flowbert.tasks import POSITIVE_ABOVE
@@ -111,23 +111,6 @@ class FitOptions:
         if corpus == "nli":
             return nli == BUILTIN
         return corpus in ("target", "train_only", BUILTIN) and nli in (None, BUILTIN)
-
-    def check_unused(self, names: Collection[str], where: str) -> None:
-        """Raise a UserError for the first option of some that is not at its default.
-
-        Args:
-            names: Names of options.
-            where: What they have no effect on.
-        """
-        usual = FitOptions()
-        for name in names:
-            value, default = getattr(self, name), getattr(usual, name)
-            if isinstance(value, EncoderOptions):
-                usual_encoder = vars(EncoderOptions(default))
-                value = {k: x for k, x in vars(value).items() if x != usual_encoder[k]}
-            is_default = type(value) is type(default) and bool(value == default)
-            if not is_default and (not isinstance(value, Sized) or len(value)):
-                check_unused(where, **{name: None if value == "none" else value})
 
     def to_yaml(self) -> str:
         """Text of ``config.yaml``; of objects in memory, their types."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from flowbert.data.corpus import Corpus, draw_indices
 from flowbert.data.nli import LABELS, load_nli
-from flowbert.errors import UserError, check_unused, warn
+from flowbert.errors import UserError, warn
 from flowbert.io import digest, sentences_digest
 from flowbert.methods.augment import Edit, MaskedReplacement, edit_words
 from flowbert.registry import Registry
@@ -88,8 +88,7 @@ def make_examples(
         argument: Name of the text in messages.
 
     Raises:
-        UserError: If the text names no examples, the data lack what they need, or a source is
-            given that they are not made of.
+        UserError: If the text names no examples, or the data lack what they need.
 
     Example:
         >>> examples = make_examples("triplet", nli="builtin-sample")
@@ -98,9 +97,6 @@ def make_examples(
     """
     function, options = EXAMPLES.parse(text, argument)
     read = signature(function).parameters
-    given = {"corpus": getattr(corpus, "name", corpus), "nli": nli}
-    unused = {name: value for name, value in given.items() if name not in read}
-    check_unused(f"{argument} {text}", **unused)
     if "corpus" in read and corpus is None:
         raise ValueError("corpus: received None; expected a Corpus")
     sources = {"corpus": corpus, "nli": nli or "hub", "tasks": tasks}

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from flowbert.encoders import SentenceEncoder
-from flowbert.errors import UserError, check_unused
+from flowbert.errors import UserError
 from flowbert.methods.losses import mean_pair_cosine
 from flowbert.methods.masking import (
     MASK_FRACTION,
@@ -83,11 +83,6 @@ class MLMModule(TrainedModule):
                 ),
             )
         if head_only:
-            check_unused(
-                "method mlm with head_only",
-                cosreg_weight=cosreg_weight or None,
-                frozen_layers=self.hparams["frozen_layers"] or None,
-            )
             encoder.requires_grad_(False)
         ids = _continuing_ids(encoder) if whole_words else None
         self.register_buffer("continuing", ids, persistent=False)

@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from flowbert.encoders import SentenceEncoder
-from flowbert.errors import UserError, check_choice, check_unused
+from flowbert.errors import UserError, check_choice
 from flowbert.methods.examples import OBJECTIVES, Examples
 from flowbert.methods.losses import cosine_loss, softmax_loss, triplet_loss
 from flowbert.methods.text import TextBatch
@@ -54,8 +54,6 @@ class SBERTModule(TrainedModule):
     ) -> None:
         check_choice("objective", objective, OBJECTIVES)
         super().__init__(encoder, **shared)
-        if objective != "triplet":
-            check_unused(f"method sbert with objective {objective}", margin=margin)
         self.classifier: nn.Linear | None = None
         if objective == "softmax":
             with Stream(self.hparams["seed"], "classifier").torch():

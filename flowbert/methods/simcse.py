@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from flowbert.encoders import SentenceEncoder
-from flowbert.errors import UserError, check_unused
+from flowbert.errors import UserError
 from flowbert.maps import SAMPLED_ROWS
 from flowbert.methods.examples import Examples
 from flowbert.methods.heads import HEADS, AffineHead, dense_tanh, normalize_head
@@ -82,10 +82,6 @@ class SimCSEModule(TrainedModule):
         # Lightning takes the hyper-parameters from the arguments as they are now.
         head = normalize_head(head)
         super().__init__(encoder, **shared)
-        if head in HEADS:
-            check_unused(f"head {head}", head_refit_every=head_refit_every)
-        if not mlm_weight:
-            check_unused("method simcse with mlm_weight 0", mask_fraction=mask_fraction)
         self.loss: ContrastiveLoss = LOSSES.make(loss, argument="loss")
         self.head: Any = None
         self._fitted_at = 0  # optimizer steps before the last fit of the head
@@ -102,10 +98,6 @@ class SimCSEModule(TrainedModule):
         """Raise an error for examples without positives, or with which the training collapses."""
         if len(examples.columns) < 2:
             raise ValueError(f"examples: received {examples.name}, without positives")
-        weight = getattr(self.loss, "hard_negative_weight", None) or None
-        if len(examples.columns) == 2:
-            where = f"{examples.name}, which has no hard negatives"
-            check_unused(where, hard_negative_weight=weight)
         rates = dropout_rates(self.encoder)
         if examples.needs_dropout and max(rates, default=0.0) == 0:
             raise UserError(

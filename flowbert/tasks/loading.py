@@ -1,15 +1,12 @@
 """Tasks by name: from texts, pairs in memory and results."""
 
-import inspect
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from flowbert.data.sample import SPLITS
-from flowbert.data.scored_pairs import SAMPLE_TASK
-from flowbert.data.tables import is_table
 from flowbert.data.text_files import as_list
 from flowbert.errors import UserError, check_choice
 from flowbert.registry import imports_refused, is_import_path
@@ -18,13 +15,6 @@ from flowbert.tasks.sts import POSITIVE_ABOVE, STS, Pairs
 
 RESERVED = (AVERAGE, "alignment", "uniformity", "mean cosine", "mean_cosine")
 """Names of other columns of tables, which no task may have."""
-
-_MEANT_FOR = {
-    "senteval": "tasks that are read from it, such as STSB",
-    "columns": "files of pairs",
-    "score_range": "files of pairs",
-}
-"""Sources that an option has an effect on."""
 
 
 def load_tasks(
@@ -36,7 +26,6 @@ def load_tasks(
     score_range: Sequence[float] | None = None,
     positive_above: float = POSITIVE_ABOVE,
     uniformity_limit: int | None = None,
-    labels: str | None = None,
 ) -> list[Task]:
     """Load tasks by name.
 
@@ -51,11 +40,9 @@ def load_tasks(
         score_range: Lowest and highest score of files of pairs.
         positive_above: Share of the score range above which a pair is a positive of the alignment.
         uniformity_limit: Largest number of sentences for the uniformity; None for all.
-        labels: File or task whose labelled pairs are learned from; options may apply to it alone.
 
     Raises:
-        UserError: If a task is unknown, cannot be read, or is named twice, or an option has no
-            effect on any of them.
+        UserError: If a task is unknown, cannot be read, or is named twice.
     """
     options = {
         "senteval": senteval,
@@ -66,10 +53,6 @@ def load_tasks(
         "uniformity_limit": uniformity_limit,
     }
     sources = [_parse(item) for item in _as_items(tasks)]
-    used = {name for kind, source in sources for name in _used(kind, source)}
-    if labels is not None:
-        used |= {"senteval", "columns"} & _used(STS, labels)
-    _check_used(options, used)
     loaded: list[Task] = []
     for kind, source in sources:
         if isinstance(source, Task):
@@ -141,33 +124,6 @@ def _parse(item: Any) -> tuple[type[Task], Any]:
     if colon and (prefix in TASKS or is_import_path(prefix)):
         return TASKS.find(prefix, "tasks"), source
     return STS, item
-
-
-def _check_used(options: Mapping[str, Any], used: Collection[str]) -> None:
-    """Raise a UserError for an option that is not the default and has no effect."""
-    defaults = inspect.signature(load_tasks).parameters
-    for name, value in options.items():
-        if name in used or value == defaults[name].default:
-            continue
-        kinds = [kind for kind in TASKS if name in TASKS.find(kind).options]
-        expected = _MEANT_FOR.get(name, f"tasks of the kind {' or '.join(kinds)}")
-        raise UserError(
-            f"received {value!r}, which has no effect on these tasks; expected {expected}",
-            argument=name,
-        )
-
-
-def _used(kind: type[Task], source: Any) -> set[str]:
-    """Options that have an effect on a task."""
-    if isinstance(source, Task):
-        return set()
-    if isinstance(source, Pairs) or source == SAMPLE_TASK:
-        without_effect = set(_MEANT_FOR)
-    elif is_table(source):
-        without_effect = {"senteval"}
-    else:
-        without_effect = {"columns", "score_range"}
-    return set(kind.options) - without_effect
 
 
 def _check_names(tasks: Sequence[Task]) -> None:

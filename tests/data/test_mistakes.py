@@ -181,7 +181,6 @@ def test_a_year_without_any_score(senteval):
     [
         (lambda: as_list(" , ", "methods"), "methods: received ' , '"),
         (lambda: load_corpus("tagret"), "corpus: received 'tagret'; .* 'target'"),
-        (lambda: load_corpus(["a"], nli="x"), "nli: received 'x'"),
         (lambda: load_corpus("target"), "corpus: received 'target' without a task"),
         (
             lambda: load_corpus("hub:x?splt=a"),

@@ -345,8 +345,6 @@ def test_files_hold_what_is_returned(run, output):
         ({"rows": "*-simcse-unsup-wiki1m"}, "encoder: .*expected its run folder"),
         ({"rows": FLOW, "encoder": "roberta-base"}, "encoder: received 'roberta-base'"),
         ({"rows": MTEB, "tasks": "SICKR"}, "tasks: .*SICKR"),
-        ({"rows": RAW, "seeds": 3}, r"seeds: received \[3\], which has no effect"),
-        ({"rows": RAW, "nli": "builtin-sample"}, "nli: .* which has no effect"),
     ],
 )
 def test_mistakes_are_named(options, message, run):

@@ -191,7 +191,6 @@ MISTAKES = [
     (lambda _: Model(None), {}, "encoder: received none"),
     (Model, {"format": "pickle"}, "format: .*'pickle'"),
     (Model, {"results": "none.json"}, r"none\.json: "),
-    (Model, {"method": "raw"}, "method: .*no effect on a Model"),
     (Model, {"to": "."}, "to: .*exists"),
     (lambda encoder: encoder.path, {"method": "flow"}, "method: .*'flow'"),
 ]

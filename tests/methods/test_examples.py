@@ -189,8 +189,6 @@ MISTAKES = [
     ("crops", {}, "positive: received 'crops'; expected .* 'crop'"),
     ("crop:rate=1", {}, "positive: received crop with rate=1; expected above 0"),
     ("dropout:rate=0.1", {}, "positive: .* received the option 'rate'"),
-    ("entailment", {}, "corpus: received 'sample', which has no effect on positive"),
-    ("crop", {"nli": "hub"}, "nli: received 'hub', which has no effect on positive"),
     ("sentences", {"corpus": None}, "corpus: received None"),
     (
         "cosine",

@@ -271,7 +271,6 @@ def test_corpora_and_labels_of_a_task(answers):
     [
         ({"tasks": ""}, ["tasks"]),
         ({"tasks": "SAMPLE,SAMPLE:x"}, ["SAMPLE:x"]),
-        ({"tasks": "SAMPLE", "columns": "a,b,c"}, ["columns", "files of pairs"]),
         ({"tasks": "SAMPLE", "split": "held_out"}, ["held_out", "dev"]),
         ({"tasks": "probe:STSB"}, ["STSB"]),
         ({"tasks": "answers:missing.csv"}, ["missing.csv"]),
