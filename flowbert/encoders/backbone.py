@@ -18,14 +18,8 @@ from torch import Tensor, nn
 
 from flowbert.encoders.base import reuse_digest
 from flowbert.encoders.depth import add_exits, compute_layers, has_exits
-from flowbert.encoders.memory import check_memory
-from flowbert.encoders.sanity import Findings, compare_tokenizer
-from flowbert.encoders.settings import (
-    config_values,
-    module_state,
-    note_captures,
-    remove_captures,
-)
+from flowbert.encoders.sanity import Findings
+from flowbert.encoders.settings import config_values, note_captures, remove_captures
 from flowbert.encoders.source import (
     EncoderFiles,
     FolderSettings,
@@ -90,7 +84,6 @@ class Backbone(nn.Module):
         if choose_attention is not None:
             # BigBird does so itself, for good, when it first sees a short sentence.
             choose_attention("original_full")
-        self._loaded_state: str | None = None
         backend = getattr(tokenizer, "backend_tokenizer", None)
         self._merge_dropout = getattr(getattr(backend, "model", None), "dropout", None)
         # Position 0 is the first token of every sentence.
@@ -125,8 +118,6 @@ class Backbone(nn.Module):
             tokenizer: Any = AutoTokenizer.from_pretrained(
                 files.folder, trust_remote_code=False
             )
-            compare_tokenizer(path, tokenizer, files.folder)
-            check_memory(path, files.folder, getattr(torch, dtype))
             network, report = AutoModel.from_pretrained(
                 files.source,
                 revision=files.revision,
@@ -171,19 +162,11 @@ class Backbone(nn.Module):
             # Decoders have none. Padding is masked, so that any token will do.
             tokenizer.pad_token = tokenizer.eos_token
         _check_vocabulary(path, tokenizer, network.config.vocab_size)
-        backbone = cls(network.eval(), tokenizer, path, revision)
-        backbone.set_loaded()
-        return backbone
-
-    def set_loaded(self) -> None:
-        """Take the settings of the modules as those that the configuration says."""
-        self._loaded_state = module_state(self.network)
+        return cls(network.eval(), tokenizer, path, revision)
 
     def with_tokenizer(self, tokenizer: Any) -> "Backbone":
         """The same network with another tokenizer of its vocabulary."""
-        other = Backbone(self.network, tokenizer, self.path, self.revision)
-        other._loaded_state = self._loaded_state
-        return other
+        return Backbone(self.network, tokenizer, self.path, self.revision)
 
     def first_blocks(self, count: int) -> "Backbone":
         """A network of the first blocks with the same hidden states below the last of them.
@@ -332,23 +315,15 @@ class Backbone(nn.Module):
 
     @property
     def digests(self) -> dict[str, str]:
-        """What determines the hidden states, in its current state.
-
-        Digests of weights, configuration and tokenizer, and ``changed`` if settings of modules
-        differ from those after loading, or the network was not loaded by :meth:`load`.
-        """
+        """Digests of weights, configuration and tokenizer, in their current state."""
         return dict(reuse_digest(self, self._read_digests))
 
     def _read_digests(self) -> dict[str, str]:
-        digests = {
+        return {
             "weights": digest_tensors(self.network.state_dict()),
             "config": self.config_digest,
             "tokenizer": self.tokenizer_digest,
         }
-        state = module_state(self.network)
-        if state != self._loaded_state:
-            digests["changed"] = state
-        return digests
 
     @property
     def config_digest(self) -> str:

@@ -25,7 +25,6 @@ _SOURCES = {
     "weights": "model.safetensors",
     "config": "config.json",
     "tokenizer": "tokenizer.json or another file of the tokenizer",
-    "changed": "modules that were changed after they were loaded",
 }
 
 

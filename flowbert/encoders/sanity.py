@@ -6,7 +6,6 @@ batch change it, some draw random numbers in evaluation, and in some one token o
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -15,7 +14,6 @@ from torch import Tensor
 from flowbert.encoders.layers import average_layers
 from flowbert.encoders.pooling import NetworkPooling
 from flowbert.errors import UserError, first_line, warn
-from flowbert.io import read_json
 
 _CHECKED = (
     "A café isn't far.",
@@ -219,42 +217,3 @@ def first_is_sink(backbone: Any, layers: Sequence[int]) -> bool:
     if findings is None:
         return False
     return bool((_ratios(findings, layers)[:, 0] > _OUTLIER_RATIO).all())
-
-
-def compare_tokenizer(path: str, tokenizer: Any, folder: Path) -> None:
-    """Warn if a tokenizer is not the one that the files in its folder describe.
-
-    Transformers makes some anew, by the rules of their class.
-
-    Args:
-        path: The encoder.
-        tokenizer: Its tokenizer as transformers loaded it.
-        folder: Folder with ``tokenizer.json`` and ``tokenizer_config.json``.
-    """
-    from tokenizers import Tokenizer
-
-    text, reasons = _CHECKED[0], []
-    ids = tokenizer(text)["input_ids"]
-    if (folder / "tokenizer.json").is_file():
-        described = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        described.no_truncation()
-        described.no_padding()
-        encoding = described.encode(text)
-        if encoding.ids != ids:
-            reasons.append(f"its tokenizer.json reads it as {encoding.tokens}")
-    config = folder / "tokenizer_config.json"
-    options = read_json(config) if config.is_file() else {}
-    for name, end in (("bos", ids[:1]), ("eos", ids[-1:])):
-        token = getattr(tokenizer, f"{name}_token_id")
-        if (
-            options.get(f"add_{name}_token") is True
-            and token is not None
-            and end != [token]
-        ):
-            reasons.append(f"its {config.name} has add_{name}_token")
-    if reasons:
-        tokens = tokenizer.convert_ids_to_tokens(ids)
-        warn(
-            f"encoder: transformers reads {text!r} with the tokenizer of {path} as {tokens}, "
-            f"which is used, but {' and '.join(reasons)}"
-        )

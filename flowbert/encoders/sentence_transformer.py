@@ -15,11 +15,7 @@ from torch import nn
 from flowbert.arrays import Floats
 from flowbert.encoders.backbone import MOST_TOKENS, tokenizer_digest
 from flowbert.encoders.base import check_list
-from flowbert.encoders.settings import (
-    module_state,
-    note_captures,
-    remove_captures,
-)
+from flowbert.encoders.settings import note_captures, remove_captures
 from flowbert.encoders.source import (
     EncoderFiles,
     FolderSettings,
@@ -116,7 +112,6 @@ class SentenceTransformerEncoder(nn.Module):
             self._source = secrets.token_hex(16)
         self.model = model
         self.dim = int(model.get_embedding_dimension() or self.encode(["a"]).shape[1])
-        self._loaded_state = self._state()
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything, the weights too: the folder may be on another machine."""
@@ -151,15 +146,7 @@ class SentenceTransformerEncoder(nn.Module):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Digest of the files, and of the model if it was changed since it was loaded."""
-        identity = {"files": self._source}
-        state = self._state()
-        if state != self._loaded_state:
-            identity["changed"] = state
-        return identity
-
-    def _state(self) -> str:
-        """Digest of weights, settings and tokenizer as they are now."""
+        """Digests of the files, and of weights and tokenizer as they are now."""
         tokenizer: Any = getattr(self.model[0], "tokenizer", None)
         rules: Any = None
         if hasattr(tokenizer, "is_fast"):
@@ -167,7 +154,7 @@ class SentenceTransformerEncoder(nn.Module):
         elif hasattr(tokenizer, "to_str"):  # of static vectors
             rules = tokenizer.to_str()
         weights = digest_tensors(self.model.state_dict())
-        return digest(weights, rules, module_state(self.model))
+        return {"files": self._source, "weights": digest(weights, rules)}
 
     @property
     def pass_key(self) -> str:

@@ -227,7 +227,6 @@ def with_network(
     """An encoder with another network and pooling, and all else the same."""
     old = encoder.backbone
     backbone = Backbone(network, old.tokenizer, old.path, old.revision)
-    backbone.set_loaded()
     return SentenceEncoder(
         backbone,
         layers=encoder.layers,

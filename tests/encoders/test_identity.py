@@ -7,10 +7,8 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from tokenizers import normalizers
-from torch import nn
 
 from encoders.tiny import (
-    CONFIGS,
     SENTENCES,
     TOLERANCE,
     add_modules,
@@ -36,10 +34,6 @@ def weight(encoder):
     """A matrix that decides all vectors."""
     parameters = dict(encoder.backbone.network.named_parameters())
     return parameters["encoder.layer.0.output.dense.weight"]
-
-
-def block(encoder):
-    return encoder.backbone.network.encoder.layer[0]
 
 
 def in_place(encoder):
@@ -79,45 +73,6 @@ def new_word(encoder):
     encoder.backbone.tokenizer.add_tokens(["CAT"])
 
 
-def other_epsilon(encoder):
-    block(encoder).output.LayerNorm.eps = 0.5
-
-
-def other_activation(encoder):
-    block(encoder).intermediate.intermediate_act_fn = nn.ReLU()
-
-
-def activation_of_ones_own(encoder):
-    block(encoder).intermediate.intermediate_act_fn.forward = lambda rows: rows.relu()
-
-
-def constant_of_ones_own(encoder):
-    output = block(encoder).output
-    output.factor = torch.tensor(3.0)
-    dense = type(output.dense).forward
-    output.dense.forward = lambda rows: dense(output.dense, rows) * output.factor
-
-
-def other_positions(encoder):
-    encoder.backbone.network.embeddings.position_ids.add_(7)
-
-
-def hook(encoder):
-    def double(_, __, output):
-        return output * 2
-
-    block(encoder).output.register_forward_hook(double)
-
-
-def own_forward(encoder):
-    block(encoder).output.forward = lambda _, skipped: -skipped
-
-
-def added_module(encoder):
-    dense = block(encoder).output.dense
-    block(encoder).output.dense = nn.Sequential(dense, nn.ReLU())
-
-
 def other_length(encoder):
     encoder.max_length = 9
 
@@ -148,14 +103,6 @@ CHANGES = [
     numpy_view,
     other_normalizer,
     new_word,
-    other_epsilon,
-    other_activation,
-    activation_of_ones_own,
-    constant_of_ones_own,
-    other_positions,
-    hook,
-    own_forward,
-    added_module,
     other_length,
     other_prompt,
     other_layers,
@@ -242,23 +189,7 @@ def test_changed_word_vectors(change, tmp_path):
     assert_array_equal(cache.rows(fresh, texts)[:], plain)
 
 
-def dense_in_place(encoder):
-    next(encoder.model[2].parameters()).data.mul_(2)
-
-
-def other_dense_activation(encoder):
-    encoder.model[2].activation_function = nn.Sigmoid()
-
-
-def default_prompt(encoder):
-    encoder.model.prompts = {"query": "the big "}
-    encoder.model.default_prompt_name = "query"
-
-
-@pytest.mark.parametrize(
-    "change", [dense_in_place, other_dense_activation, default_prompt]
-)
-def test_a_changed_folder_of_sentence_transformers(change, folder, tmp_path):
+def test_a_changed_folder_of_sentence_transformers(folder, tmp_path):
     pooling = ("Pooling", {"pooling_mode_mean_tokens": True})
     dense = ("Dense", {"in_features": 16, "out_features": 6, "bias": False})
     add_modules(folder, pooling, dense)
@@ -266,7 +197,7 @@ def test_a_changed_folder_of_sentence_transformers(change, folder, tmp_path):
     encoder = load_encoder(folder)
     plain = cache.rows(encoder, SENTENCES)[:]
     assert load_encoder(folder).identity == encoder.identity
-    change(encoder)
+    next(encoder.model[2].parameters()).data.mul_(2)
     direct = encoder.encode(SENTENCES)
     assert far(direct, plain)
     assert_allclose(cache.rows(encoder, SENTENCES)[:], direct, rtol=0, atol=TOLERANCE)
@@ -282,18 +213,3 @@ def test_files_that_change_after_loading_are_not_those_of_the_model(folder):
     add_modules(folder, ("Pooling", {}), ("Dense", dense[1] | {"out_features": 5}))
     assert encoder.identity == identity
     assert load_encoder(folder).identity != identity
-
-
-# The activation of starcoder2 is a functools.partial.
-@pytest.mark.parametrize(
-    "kind", [*[kind for kind in CONFIGS if kind != "qwen2"], "big_bird", "starcoder2"]
-)
-def test_a_network_as_it_was_loaded_has_no_changed_settings(kind, tiny):
-    """Identities hold weights, configuration and tokenizer alone, before and after a pass."""
-    encoder = SentenceEncoder(tiny(kind))
-    state = torch.get_rng_state()
-    before = encoder.identity
-    assert torch.equal(torch.get_rng_state(), state)
-    encoder.encode(SENTENCES)
-    assert encoder.identity == before
-    assert "changed" not in before
