@@ -5,10 +5,7 @@ import json
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from copy import deepcopy
-from functools import cache, lru_cache, partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from functools import cache, lru_cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.encoders.base import reuse_digest
-from flowbert.encoders.depth import add_exits, compute_layers, has_exits
+from flowbert.encoders.depth import Stack, stack_of
 from flowbert.encoders.sanity import Findings
 from flowbert.encoders.settings import config_values, note_captures, remove_captures
 from flowbert.encoders.source import (
@@ -26,7 +23,6 @@ from flowbert.encoders.source import (
     check_digests,
     in_dtype,
     loading,
-    quiet,
 )
 from flowbert.errors import FlowbertWarning, UserError, choices
 from flowbert.io import digest, digest_tensors
@@ -171,26 +167,16 @@ class Backbone(nn.Module):
     def first_blocks(self, count: int) -> "Backbone":
         """A network of the first blocks with the same hidden states below the last of them.
 
-        It is this one where the blocks are no plain stack.
+        It is this one where the blocks are no plain stack. Weights are shared.
 
         Args:
             count: Number of blocks.
         """
-        if count >= self.num_layers or not has_exits(self.network):
+        stack = self._stack()
+        if count >= self.num_layers or stack is None:
             return self
-        network: Any = self.network
-        config = deepcopy(network.config)
-        config.num_hidden_layers = count
-        if getattr(config, "layer_types", None) is not None:
-            config.layer_types = config.layer_types[:count]
-        with TemporaryDirectory() as name, quiet():
-            folder = Path(name)
-            network.save_pretrained(folder)
-            self.tokenizer.save_pretrained(folder)
-            config.save_pretrained(folder)
-            dtype = str(self.dtype).removeprefix("torch.")
-            files = EncoderFiles(folder, name)
-            return Backbone.load(self.path, files, dtype, self.has_pooler)
+        network = stack.first(self._base, count)
+        return Backbone(network, self.tokenizer, self.path, self.revision)
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything, the weights too: the folder may be on another machine."""
@@ -273,34 +259,40 @@ class Backbone(nn.Module):
             features: Token features by name, each ``(B, T)``, and options of the network.
             top: Highest layer that is read: those above it may be left out; None for all.
         """
-        features = {name: x for name, x in features.items() if name in self.inputs}
-        # Decoders keep keys and values for generation.
-        if "use_cache" in self.inputs:
-            features = {"use_cache": False} | features
-        network: Any = self.network
-        # Prediction layers of a masked language model are not computed.
-        compute = partial(
-            network.base_model,
-            **features,
-            output_hidden_states=True,
-            return_dict=True,
-        )
-        if top is None or torch.compiler.is_compiling():
-            output = compute()
-        else:
-            output = compute_layers(compute, top)
-        if isinstance(output, list):
-            return SimpleNamespace(hidden_states=output)
+        stack = None
+        if top is not None and top < self.num_layers:
+            stack = None if torch.compiler.is_compiling() else self._stack()
+        if stack is not None and top is not None:
+            output = self._compute(stack.up_to(self._base, top), features)
+            return SimpleNamespace(hidden_states=output.hidden_states[: top + 1])
+        output = self._compute(self._base, features)
         # Of some networks it is the last block before its layer norm (tie_last_hidden_states).
         output.hidden_states = (*output.hidden_states[:-1], output.last_hidden_state)
         return output
 
-    def add_exits(self) -> None:
-        """Let :meth:`forward` leave out layers, if the network is of a kind that can."""
-        ids = torch.arange(4, device=self.device).unsqueeze(0)
-        features = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-        with self.evaluating():
-            add_exits(self.network, partial(self, features))
+    @property
+    def _base(self) -> Any:
+        """The network without prediction layers of a masked language model."""
+        network: Any = self.network
+        return network.base_model
+
+    def _compute(self, network: Any, features: Mapping[str, Any]) -> Any:
+        features = {name: x for name, x in features.items() if name in self.inputs}
+        # Decoders keep keys and values for generation.
+        if "use_cache" in self.inputs:
+            features = {"use_cache": False} | features
+        return network(**features, output_hidden_states=True, return_dict=True)
+
+    def _stack(self) -> Stack | None:
+        """Its blocks, where layers can be left out."""
+
+        def compute(network: Any) -> Any:
+            ids = torch.arange(4, device=self.device).unsqueeze(0)
+            features = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+            with self.evaluating():
+                return self._compute(network, features).hidden_states
+
+        return stack_of(self._base, compute)
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:

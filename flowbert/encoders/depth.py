@@ -1,112 +1,120 @@
-"""Passes through a network that end at the highest layer that is read."""
+"""Networks without the blocks above the highest layer that is read."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any
+import copy
+from collections.abc import Callable
+from itertools import islice
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 
-class _Reached(Exception):  # noqa: N818 - nothing went wrong
-    """All layers that are read are computed."""
+class Stack(NamedTuple):
+    """Where the blocks of a network are, each of which reads the output of the one before.
 
-
-@dataclass
-class _Pass:
-    """Hidden states of a pass up to layer ``top``."""
-
-    top: int
-    states: list[Tensor]
-
-
-_current: ContextVar[_Pass | None] = ContextVar("current", default=None)
-
-
-@dataclass(frozen=True)
-class _Exit:
-    """Forward pre-hook of a block, whose input is the hidden state of this layer."""
-
-    layer: int
-
-    def __call__(self, block: nn.Module, inputs: tuple[Any, ...]) -> None:
-        current = _current.get()
-        if current is None or not inputs or len(current.states) != self.layer:
-            return
-        current.states.append(inputs[0])
-        if self.layer == current.top:
-            raise _Reached
-
-
-@contextmanager
-def _passing(top: int) -> Iterator[list[Tensor]]:
-    """A pass up to layer ``top``, which the hooks of this thread see, and its hidden states."""
-    current = _Pass(top, [])
-    token = _current.set(current)
-    try:
-        yield current.states
-    finally:
-        _current.reset(token)
-
-
-def compute_layers(compute: Callable[[], Any], top: int) -> Any:
-    """Compute a network up to a layer.
+    Its networks share weights and modules with the one they are made of.
 
     Args:
-        compute: Computes the network.
-        top: Highest layer that is read.
-
-    Returns:
-        The hidden states 0 to ``top``; the output of the network if it is computed as a whole.
+        path: Name of the list of blocks.
+        outputs: Number of values that a block returns as a tuple; 0 for a tensor.
     """
-    with _passing(top) as states:
-        try:
-            return compute()
-        except _Reached:
-            return states
+
+    path: str
+    outputs: int
+
+    def first(self, network: Any, count: int) -> Any:
+        """A network of the first ``count`` blocks, whose configuration says so."""
+        config = copy.deepcopy(network.config)
+        config.num_hidden_layers = count
+        if getattr(config, "layer_types", None) is not None:
+            config.layer_types = config.layer_types[:count]
+        copies = self._copies(network, count)
+        for module in copies:
+            if hasattr(module, "config"):
+                module.config = config
+        return copies[0]
+
+    def up_to(self, network: Any, layer: int) -> Any:
+        """A network that computes hidden states 0 to ``layer``; those above are meaningless."""
+        copies = self._copies(network, layer + 1)
+        copies[-1][layer] = self._skip(copies[-1][layer])
+        return copies[0]
+
+    def _copies(self, network: Any, count: int) -> list[Any]:
+        """Copies of the network and its parts down to a list of ``count`` blocks."""
+        copies = [_shallow(network)]
+        for name in self.path.split("."):
+            child = _shallow(copies[-1]._modules[name])
+            copies[-1]._modules[name] = child
+            copies.append(child)
+        blocks = copies[-1]
+        blocks._modules = dict(islice(blocks._modules.items(), count))
+        return copies
+
+    def _skip(self, block: nn.Module) -> nn.Module:
+        """A block that returns its input, with all attributes that the network may read."""
+        skipped = copy.copy(block)
+        others = (None,) * (self.outputs - 1)
+
+        def forward(states: Any, *_: Any, **__: Any) -> Any:
+            return (states, *others) if self.outputs else states
+
+        skipped.forward = forward
+        return skipped
 
 
-def add_exits(network: nn.Module, compute: Callable[[], Any]) -> None:
-    """Add the hooks by which :func:`compute_layers` ends a pass early.
+def _shallow(module: Any) -> Any:
+    """A copy whose submodules can be replaced; it shares everything else."""
+    copied = copy.copy(module)
+    copied._modules = dict(module._modules)
+    return copied
 
-    Networks without a list of blocks that take hidden states stay as they are: ALBERT repeats one
-    block, and XLNet's blocks have tokens in their first dimension.
+
+def stack_of(network: Any, compute: Callable[[Any], Any]) -> Stack | None:
+    """The blocks of a network, found once.
+
+    None where they are no plain stack, such as in ALBERT, which repeats one block.
 
     Args:
         network: The network.
-        compute: Computes it for a few tokens; the inputs of blocks must be the hidden states.
+        compute: Hidden states of a few tokens by a network.
     """
-    config: Any = network.config
-    count = config.num_hidden_layers
-    lists = find_blocks(network, count)
-    if len(lists) != 1 or has_exits(network):
-        return
-    handles = [
-        block.register_forward_pre_hook(_Exit(layer))
-        for layer, block in enumerate(lists[0])
-    ]
-    # The sanity check reports a network that cannot be computed.
-    with _passing(count) as states, suppress(Exception):
-        expected = compute().hidden_states[:-1]
-        if len(states) == count and all(map(torch.equal, states, expected)):
-            return
-    for handle in handles:
+    # Removed together with the hooks of transformers, which the whole network, computed here, has
+    # to install before parts of it are computed.
+    if not hasattr(network, "_flowbert_stack"):
+        network._flowbert_stack = _find(network, compute)
+    stack: Stack | None = network._flowbert_stack
+    return stack
+
+
+def _find(network: Any, compute: Callable[[Any], Any]) -> Stack | None:
+    lists = find_blocks(network)
+    if len(lists) != 1:
+        return None
+    ((path, blocks),) = lists.items()
+    outputs: list[Any] = []
+    handle = blocks[0].register_forward_hook(
+        lambda _, __, output: outputs.append(output)
+    )
+    try:
+        expected = compute(network)
+        stack = Stack(path, len(outputs[0]) if isinstance(outputs[0], tuple) else 0)
+        for layer in (0, len(blocks) - 1):
+            found = compute(stack.up_to(network, layer))[: layer + 1]
+            if not all(map(torch.equal, found, expected)) or len(found) <= layer:
+                return None
+    except Exception:  # the sanity check reports a network that cannot be computed
+        return None
+    finally:
         handle.remove()
+    return stack
 
 
-def has_exits(network: nn.Module) -> bool:
-    """Whether :func:`add_exits` has found the blocks of a network, each the next of a stack."""
-    config: Any = network.config
-    lists = find_blocks(network, config.num_hidden_layers)
-    return any(_Exit(0) in blocks[0]._forward_pre_hooks.values() for blocks in lists)
-
-
-def find_blocks(network: nn.Module, count: int) -> list[nn.ModuleList]:
-    """Lists of so many modules in a network: one, that of its blocks, in most networks."""
-    return [
-        module
-        for module in network.modules()
-        if isinstance(module, nn.ModuleList) and len(module) == count
-    ]
+def find_blocks(network: Any) -> dict[str, nn.ModuleList]:
+    """Lists of as many modules as a network has blocks: one, that of its blocks, in most."""
+    return {
+        name: module
+        for name, module in network.named_modules()
+        if isinstance(module, nn.ModuleList)
+        and len(module) == network.config.num_hidden_layers
+    }

@@ -224,8 +224,6 @@ class SentenceEncoder(nn.Module):
                     f"encoder: {self.path} {NOT_LEARNED}", FlowbertWarning, stacklevel=2
                 )
         settings.check_use(self.path, self.describe(), frozen)
-        if max(self.layers) < self.num_layers:
-            self.backbone.add_exits()
         if frozen:
             self.requires_grad_(False)
         if frozen or self.backbone is not path:

@@ -35,7 +35,8 @@ def remove_captures(module: nn.Module) -> None:
     The next pass installs them again.
     """
     for part in module.modules():
-        vars(part).pop("_output_capturing_hooks_installed", None)
+        for name in ("_output_capturing_hooks_installed", "_flowbert_stack"):
+            vars(part).pop(name, None)
         for number, hook in list(part._forward_hooks.items()):
             if str(getattr(hook, "__module__", "")).startswith("transformers."):
                 del part._forward_hooks[number]

@@ -245,7 +245,7 @@ def _freeze_lower_blocks(backbone: Backbone, count: int) -> None:
     Raises:
         UserError: If the network has no such blocks.
     """
-    lists = find_blocks(backbone.network, backbone.num_layers)
+    lists = [*find_blocks(backbone.network).values()]
     most = backbone.num_layers - 1 if len(lists) == 1 else 0
     if not is_count(count, 1, most):
         expected = f"a whole number from 0 to {most}"
