@@ -109,6 +109,17 @@ CHANGING = {
 }
 
 
+@pytest.mark.parametrize("kind", ["llama", "modernbert"])
+def test_threads_that_share_a_network(kind, tiny, set_threads):
+    encoder = SentenceEncoder(tiny(kind), layers="first_last")
+    set_threads(1)
+    expected = encoder.encode(SENTENCES * 4, batch_tokens=20)
+    set_threads(2)
+    for _ in range(3):
+        found = encoder.encode(SENTENCES * 4, batch_tokens=20)
+        assert np.array_equal(found, expected)
+
+
 @pytest.mark.parametrize("kind", [*SHAREABLE, *CHANGING])
 def test_a_network_that_writes_while_it_computes_gets_one_worker(kind, monkeypatch):
     monkeypatch.setattr("encoders.tiny.CONFIGS", CONFIGS | CHANGING)

@@ -1,6 +1,7 @@
 """Cached vectors are those of what an encoder is now, and never come under another one's name."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -194,7 +195,7 @@ def test_a_changed_folder_of_sentence_transformers(folder, tmp_path):
     dense = ("Dense", {"in_features": 16, "out_features": 6, "bias": False})
     add_modules(folder, pooling, dense)
     cache = EmbeddingCache(tmp_path / "store")
-    encoder = load_encoder(folder)
+    encoder: Any = load_encoder(folder)
     plain = cache.rows(encoder, SENTENCES)[:]
     assert load_encoder(folder).identity == encoder.identity
     next(encoder.model[2].parameters()).data.mul_(2)
