@@ -9,15 +9,20 @@ on where it was interrupted.
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from flowbert import compare
+from flowbert.analysis.drawing import method_colours
 from flowbert.data.text_files import as_list
 from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoder
 from flowbert.tasks import Task, load_tasks
 from flowbert.vectors import EmbeddingCache
+from tools.pictures import save_pictures
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 NONE = "none"
 TEMPLATES = f"{NONE},prompteol,pretended-cot,knowledge,echo"
@@ -29,7 +34,12 @@ TASKS = "STSB,SICKR"
 POOLINGS = ("mean", "last_token")
 COLUMNS = ["template", "layer", "pooling", "method", "task", "value"]
 
-_COLOURS = ("#7f7f7f", "#bbbbbb", "#cc79a7", "#56b4e9", "#0072b2", "#d55e00")
+PANELS = {
+    (NONE, "mean"): "no template, mean",
+    ("prompteol", "last_token"): "prompteol, last token",
+    ("echo", "mean"): "echo, mean",
+}
+"""Templates and poolings that are drawn."""
 
 
 def measure(
@@ -86,39 +96,25 @@ def best(frame: pd.DataFrame) -> pd.DataFrame:
     return table.loc[list(chosen)].reset_index("layer")
 
 
-def draw(frame: pd.DataFrame, path: Path) -> None:
-    """Means over the tasks: layers on x, a line per method, templates in rows of axes."""
-    import matplotlib as mpl
+def draw(frame: pd.DataFrame) -> "Figure":
+    """Means over the tasks by layer: a panel per template and pooling, a line per map."""
     from matplotlib.figure import Figure
 
-    templates, methods = list(frame["template"].unique()), frame["method"].unique()
     means = frame.groupby(["template", "pooling", "method", "layer"])["value"].mean()
-    style: Any = {"svg.fonttype": "none", "svg.hashsalt": "flowbert", "font.size": 9}
-    with mpl.rc_context(style):
-        figure = Figure((9, 0.8 + 2.1 * len(templates)), layout="constrained")
-        grid = figure.subplots(
-            len(templates), len(POOLINGS), squeeze=False, sharex=True, sharey=True
-        )
-        for axes, template in zip(grid, templates, strict=True):
-            axes[0].set_ylabel(template, fontweight="bold")
-            for ax, pooling in zip(axes, POOLINGS, strict=True):
-                for method, colour in zip(methods, _COLOURS, strict=False):
-                    line = means[template, pooling, method]
-                    ax.plot(line.index, line, color=colour, lw=1.5, label=method)
-                ax.grid(alpha=0.25)
-                ax.spines[["top", "right"]].set_visible(False)
-        for ax, title in zip(
-            grid[0], ("mean of the sentence", "last token"), strict=True
-        ):
-            ax.set_title(title)
-        for ax in grid[-1]:
-            ax.set_xlabel("layer")
-        figure.supylabel("Spearman x 100, mean of the development splits")
-        handles, names = grid[0][0].get_legend_handles_labels()
-        figure.legend(
-            handles, names, loc="outside lower center", ncols=3, frameon=False
-        )
-        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    panels = [panel for panel in PANELS if panel in means.index.droplevel([2, 3])]
+    colours = method_colours(frame["method"].unique())
+    figure = Figure((8, 3.6), layout="constrained")
+    (axes,) = figure.subplots(1, len(panels), squeeze=False, sharex=True, sharey=True)
+    for ax, panel in zip(axes, panels, strict=True):
+        for method, colour in colours.items():
+            line = means[(*panel, method)]
+            ax.plot(line.index, line, color=colour, label=method)
+        ax.set_title(PANELS[panel], loc="left", fontsize=11)
+        ax.set_xlabel("layer")
+    axes[0].set_ylabel("Spearman x 100")
+    handles, names = axes[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=3)
+    return figure
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -132,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--split", default="dev")
     parser.add_argument("--senteval")
     parser.add_argument("--output", type=Path, default=Path("decoders.csv"))
-    parser.add_argument("--picture", type=Path, default=Path("decoders.svg"))
+    parser.add_argument("--picture", type=Path, default=Path("decoders"))
     options = parser.parse_args(arguments)
     tasks = load_tasks(
         options.tasks, options.senteval, split=options.split, uniformity_limit=2
@@ -148,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             known = rows if known.empty else pd.concat([known, rows])
             known.to_csv(options.output, index=False)
     print(best(known).round(1).to_string())
-    draw(known, options.picture)
+    save_pictures(lambda: draw(known), options.picture)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -31,6 +31,10 @@ from flowbert.tasks import STS, load_task
 from flowbert.training import RowsDataModule
 from flowbert.training.trainer import quiet_trainer
 from flowbert.vectors import EmbeddingCache
+from tools.pictures import save_pictures
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 ENCODERS = {"minilm-mlm": "first_last", "all-MiniLM-L6-v2": "last"}
 COUPLINGS = ("additive", "affine")
@@ -269,24 +273,26 @@ def read(output: Path) -> tuple[list[dict[str, Any]], pd.DataFrame]:
 
 
 def draw(arguments: argparse.Namespace) -> None:
-    """The picture: a thin line for each seed, a line with markers for their mean."""
-    import matplotlib as mpl
+    """Write the picture."""
+    rows, points = read(arguments.output)
+    save_pictures(lambda: draw_figure(rows, points), arguments.picture)
+
+
+def draw_figure(rows: list[dict[str, Any]], points: pd.DataFrame) -> "Figure":
+    """A thin line for each seed, a line with markers for their mean."""
+    from matplotlib import rcParams
+    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    mpl.use("svg")
-    mpl.rcParams.update(
-        {"svg.fonttype": "none", "svg.hashsalt": "flowbert", "font.size": 9}
-    )
-    from matplotlib import pyplot as plt
-
-    rows, points = read(arguments.output)
+    ink = rcParams["text.color"]
     points = points[(points["epoch"] > 0) & (points["data"] == "sentences")]
     colours = dict(
-        zip(NOISES, ("#0d0887", "#9c179e", "#d8576b", "#f0a030"), strict=True)
+        zip(NOISES, ("#4c6ef5", "#b04fc9", "#d8576b", "#f0a030"), strict=True)
     )
     styles = {"additive": "-", "affine": "--"}
     markers = {"actnorm": "o", "whitening": "^"}
-    figure, axes = plt.subplots(1, 2, figsize=(9.5, 4.8), layout="constrained")
+    figure = Figure((9.5, 4.8), layout="constrained")
+    axes = figure.subplots(1, 2)
     for ax, name in zip(axes, ENCODERS, strict=True):
         own = points[points["encoder"] == name]
         for key, group in own.groupby(["noise", "coupling", "init"]):
@@ -299,15 +305,14 @@ def draw(arguments: argparse.Namespace) -> None:
             ax.plot(mean["bits"], mean["dev"], **look)
         closed = [row for row in rows if row["encoder"] == name]
         whitening = pd.DataFrame([row for row in closed if row.get("shrinkage")])
-        ax.plot(whitening["bits"], whitening["dev"], "k*-", ms=8, lw=1.2)
+        ax.plot(whitening["bits"], whitening["dev"], "*-", color=ink, ms=8, lw=1.2)
         ax.set(
             title=name,
             xlabel="bits per dimension, held-out sentences (lower is better)",
         )
-        ax.grid(alpha=0.25)
     axes[0].set_ylabel("Spearman x 100, STS-B dev")
     entries: list[tuple[str, dict[str, Any]]] = [
-        ("whitening, shrinkage 0.0001 to 0.1", {"color": "k", "marker": "*"})
+        ("whitening, shrinkage 0.0001 to 0.1", {"color": ink, "marker": "*"})
     ]
     entries += [(f"noise {n:g}", {"color": colour}) for n, colour in colours.items()]
     entries += [
@@ -318,8 +323,8 @@ def draw(arguments: argparse.Namespace) -> None:
         for name, marker in markers.items()
     ]
     lines = [Line2D([], [], label=label, **look) for label, look in entries]
-    figure.legend(handles=lines, loc="outside lower center", ncols=5, frameon=False)
-    figure.savefig(arguments.picture, metadata={"Date": None})
+    figure.legend(handles=lines, loc="outside lower center", ncols=5)
+    return figure
 
 
 def tabulate(arguments: argparse.Namespace) -> None:
@@ -385,7 +390,7 @@ def main() -> None:
     parser.add_argument("--models", type=Path, default=Path())
     parser.add_argument("--senteval", type=Path, default=Path("senteval"))
     parser.add_argument("--seconds", type=float, default=float("inf"))
-    parser.add_argument("--picture", type=Path, default=Path("flow-density.svg"))
+    parser.add_argument("--picture", type=Path, default=Path("flow-density"))
     arguments = parser.parse_args()
     commands[arguments.command](arguments)
 

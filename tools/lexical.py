@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,10 @@ from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoder
 from flowbert.experiments.estimates import Estimates
 from flowbert.tasks import AGGREGATIONS, Task, load_tasks
 from flowbert.vectors import EmbeddingCache
+from tools.pictures import save_pictures
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TASKS = "STS12,STS13,STS14,STS15,STS16,STSB,SICKR"
 PARTS = {
@@ -41,7 +45,8 @@ READOUTS = {
 FLOW = ("first_last", "mean")
 """Layers and pooling of the flow."""
 
-_LOOKS = {"raw": "#7f7f7f", "whitening": "#0072b2", "flow": "#d55e00"}
+_LOOKS = {"raw": "#7f7f7f", "whitened": "#0072b2"}
+_WORDS = "#009e73"
 
 
 class Row(NamedTuple):
@@ -171,77 +176,56 @@ def measure(
     )
 
 
-def draw(frame: pd.DataFrame, path: Path, aggregation: str = "wmean") -> None:
-    """Scores with intervals: an encoder per row of axes, a part of the pairs per column.
+def draw(frame: pd.DataFrame, aggregation: str = "wmean") -> "Figure":
+    """Raw and whitened scores with intervals: a row per encoder, a column per part of the pairs.
 
     Args:
         frame: Of :func:`measure`.
-        path: The file, .svg or .png.
         aggregation: The aggregation that is drawn.
     """
-    import matplotlib as mpl
     from matplotlib.figure import Figure
 
     frame = frame[frame["aggregation"] == aggregation]
     encoders = [name for name in frame["encoder"].unique() if name]
-    counts = [
-        len(frame[(frame["encoder"] == name) & (frame["part"] == "all pairs")])
-        for name in encoders
-    ]
-    style: Any = {
-        "svg.fonttype": "none",
-        "svg.hashsalt": "flowbert",
-        "font.size": 8.5,
-        "axes.spines.right": False,
-        "axes.spines.top": False,
-    }
-    with mpl.rc_context(style):
-        size = (10, 0.8 + 0.21 * sum(counts) + 0.3 * len(counts))
-        figure = Figure(size, layout="constrained")
-        grid = figure.subplots(
-            *(len(encoders), len(PARTS)),
-            squeeze=False,
-            sharex=True,
-            sharey="row",
-            height_ratios=counts,
-        )
-        for axes, encoder in zip(grid, encoders, strict=True):
-            for ax, part in zip(axes, PARTS, strict=True):
-                of_part = frame[frame["part"] == part]
-                _draw_rows(ax, of_part[of_part["encoder"] == encoder])
-                for name, look in {"tf-idf": "--", "word overlap": ":"}.items():
-                    words = of_part[of_part["method"] == name]["value"]
-                    ax.axvline(words.item(), ls=look, color="k", lw=1, label=name)
-            axes[0].set_ylabel(encoder, fontweight="bold")
-        for ax, part in zip(grid[0], PARTS, strict=True):
-            ax.set_title(part)
-        for ax in grid[-1]:
-            ax.set_xlabel(f"Spearman x 100 ({aggregation})")
-        handles = dict(zip(*grid[0][0].get_legend_handles_labels()[::-1], strict=True))
-        figure.legend(
-            list(handles.values()),
-            list(handles),
-            loc="outside lower center",
-            ncols=2,
-            frameon=False,
-        )
-        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    figure = Figure((8, 0.9 + 1.5 * len(encoders)), layout="constrained")
+    grid = figure.subplots(
+        len(encoders), len(PARTS), squeeze=False, sharex=True, sharey="row"
+    )
+    for axes, encoder in zip(grid, encoders, strict=True):
+        for ax, part in zip(axes, PARTS, strict=True):
+            of_part = frame[frame["part"] == part].set_index(list(Row._fields))
+            _draw_rows(ax, of_part.loc[encoder])
+            for name, look in {"tf-idf": "--", "word overlap": ":"}.items():
+                words = of_part["value"]["", "", "", name]
+                ax.axvline(words, ls=look, color=_WORDS, lw=1.2, label=name)
+        axes[0].set_title(encoder, loc="left", fontsize=10)
+    for ax, part in zip(grid[0], PARTS, strict=True):
+        ax.set_title(part, loc="right", fontsize=10, fontweight="normal")
+    for ax in grid[-1]:
+        ax.set_xlabel("Spearman x 100")
+    handles, names = grid[0][0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=4)
+    return figure
 
 
 def _draw_rows(ax: Any, rows: pd.DataFrame) -> None:
-    """Scores of an encoder on a part of the pairs, one below the other."""
-    places = range(len(rows))
-    colours = [_LOOKS[name.split(":")[0]] for name in rows["method"]]
-    ax.hlines(places, rows["low"], rows["high"], colors=colours, lw=2, alpha=0.6)
-    ax.scatter(rows["value"], places, s=22, color=colours, zorder=3)
-    names = [
-        f"{'layer 0' if row.layers == '0' else row.layers}, {row.pooling}: {row.method}"
-        for row in rows.itertuples()
-    ]
-    ax.set_yticks(places, names)
-    ax.set_ylim(len(rows) - 0.5, -0.5)
+    """Scores of an encoder on a part of the pairs: a dumbbell per layers and pooling."""
+    from matplotlib import rcParams
+
+    names = []
+    for place, ((layers, pooling), methods) in enumerate(READOUTS.items()):
+        ends = rows.loc[[(layers, pooling, method) for method in methods]]
+        ax.plot(ends["value"], [place, place], color=rcParams["grid.color"], lw=4)
+        for (_, end), name in zip(ends.iterrows(), ("raw", "whitened"), strict=True):
+            colour = _LOOKS[name]
+            label = name if place == 0 else None
+            ax.plot([end["low"], end["high"]], [place, place], color=colour, lw=1.5)
+            ax.plot(end["value"], place, "o", color=colour, label=label)
+        names.append(f"{'layer 0' if layers == '0' else layers}, {pooling}")
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)
-    ax.grid(axis="x", alpha=0.25)
+    ax.grid(visible=False, axis="y")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -253,7 +237,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--senteval")
     parser.add_argument("--bootstrap", type=int, default=1000)
     parser.add_argument("--output", type=Path, default=Path("lexical.csv"))
-    parser.add_argument("--picture", type=Path, default=Path("lexical.svg"))
+    parser.add_argument("--picture", type=Path, default=Path("lexical"))
     options = parser.parse_args(arguments)
     frame = measure(
         as_list(options.encoders, "encoders", paths=True),
@@ -270,7 +254,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sort=False,
     )
     print(table.round(1).to_string())
-    draw(frame, options.picture)
+    save_pictures(lambda: draw(frame), options.picture)
 
 
 if __name__ == "__main__":
