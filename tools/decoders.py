@@ -17,6 +17,7 @@ from flowbert import compare
 from flowbert.analysis.drawing import method_colours
 from flowbert.data.text_files import as_list
 from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoder
+from flowbert.experiments.plan import UNMAPPED
 from flowbert.tasks import Task, load_tasks
 from flowbert.vectors import EmbeddingCache
 from tools.pictures import save_pictures
@@ -74,6 +75,10 @@ def measure(
     for variant in variants:
         results = compare(variant, methods, tasks=tasks, cache=cache, bootstrap=0)
         frame = results.frame.query("metric == 'spearman' and aggregation == 'all'")
+        # Without raw as the encoder comes, where that is another reading.
+        columns = pd.Series(variant.columns())
+        frame = frame[(frame[columns.index] == columns).all(axis=1)]
+        frame = frame.replace({"method": {UNMAPPED: "raw"}})
         frames.append(
             frame.assign(
                 template=template,

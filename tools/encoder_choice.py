@@ -113,7 +113,9 @@ def measure(
             )
             x, y = torch.from_numpy(rows), torch.from_numpy(own)
             results = compare(encoder, "raw", tasks=tasks, cache=cache, bootstrap=0)
-            scores = [results.score("raw", task.name) for task in tasks]
+            # The last row is this reading, which is not raw if the encoder comes with another.
+            method = results.frame["method"].iloc[-1]
+            scores = [results.score(method, task.name) for task in tasks]
             criteria = {"-uniformity": -uniformity(x), "d'": discriminability(x, y)}
             found.append({"score": 100 * np.mean(scores), **criteria})
     index = pd.MultiIndex.from_tuples(spaces, names=["encoder", "layers", "pooling"])

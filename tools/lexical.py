@@ -21,6 +21,7 @@ from flowbert.arrays import Floats
 from flowbert.data.text_files import as_list
 from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoder
 from flowbert.experiments.estimates import Estimates
+from flowbert.experiments.plan import UNMAPPED
 from flowbert.tasks import AGGREGATIONS, Task, load_tasks
 from flowbert.vectors import EmbeddingCache
 from tools.pictures import save_pictures
@@ -92,8 +93,10 @@ def encoder_items(path: str, tasks: Sequence[Task], flow: bool) -> Iterator[Item
         by_digest = {task.digest: task for task in tasks}
         found: Items = defaultdict(dict)
         for record in results.records:
-            if record.columns["encoder"] != "none":  # words, beside the methods
-                row = Row(Path(path).name, *key, record.columns["method"])
+            # Not words, beside the methods, nor raw as the encoder comes, where that differs.
+            if variant.columns().items() <= record.columns.items():
+                method = str(record.columns["method"]).replace(UNMAPPED, "raw")
+                row = Row(Path(path).name, *key, method)
                 found[by_digest[record.settings["task"]["digest"]]][row] = record.items
         yield found
 

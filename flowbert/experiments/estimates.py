@@ -12,6 +12,7 @@ from flowbert.arrays import Floats
 from flowbert.seeding import Stream
 
 _TAIL = (1 - 0.95) / 2
+_TIED = 4  # named rows that do not differ from the one to use
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,16 +96,10 @@ class Estimates:
         return list(map(_text, self.values, self.intervals))
 
 
-MISSING = Estimates(np.full(1, np.nan), np.full((1, 1), np.nan))
-"""A row without a score."""
-
-
 def concatenate(*parts: Estimates) -> Estimates:
-    """The rows of all parts, of as many resamples each, or a single one that is missing."""
-    most = max(part.replicates.shape[1] for part in parts)
-    replicates = [np.broadcast_to(x.replicates, (len(x), most)) for x in parts]
-    values = np.concatenate([part.values for part in parts])
-    return Estimates(values, np.concatenate(replicates))
+    """The rows of all parts, of as many resamples each."""
+    replicates = np.concatenate([part.replicates for part in parts])
+    return Estimates(np.concatenate([part.values for part in parts]), replicates)
 
 
 class Verdict:
@@ -187,7 +182,8 @@ class Verdict:
         differs = self.is_better[used] | self.is_better[:, used]
         differs[used] = True
         tied = [self.names[row] for row in np.flatnonzero(~differs)]
-        return f"{text}; tied: {', '.join(tied)}" if tied else text
+        more = [f"{len(tied) - _TIED} more"] if len(tied) > _TIED else []
+        return f"{text}; tied: {', '.join(tied[:_TIED] + more)}" if tied else text
 
     @property
     def table(self) -> list[list[str]]:

@@ -235,8 +235,8 @@ class Experiment:
 
     @cached_property
     def key(self) -> str:
-        """Digest of the names in the table."""
-        return digest(self.columns, self.task.kind, self.task.metrics)
+        """Digest of the names in the table and of all settings: that of its record."""
+        return digest(self.columns, self.settings)
 
     @cached_property
     def fit_settings(self) -> dict[str, Any]:
@@ -260,7 +260,7 @@ class Experiment:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """All settings and versions: with equal ones, a finished record is reused."""
+        """All settings and versions in words."""
         task = self.task.settings()
         if is_custom(self.task):
             task["object"] = secrets.token_hex(16)
@@ -375,9 +375,10 @@ def _distinct(experiments: Sequence[Experiment]) -> list[Experiment]:
     """Experiments without repetitions; two that differ have different names in the table."""
     known: dict[str, Experiment] = {}
     for experiment in experiments:
-        # The settings are those of now: an encoder may change before it is used.
-        if known.setdefault(experiment.key, experiment).settings != experiment.settings:
-            columns = experiment.columns
+        # The key is that of now: an encoder may change before it is used.
+        columns, task = experiment.columns, experiment.task
+        place = digest(columns, task.kind, task.metrics)
+        if known.setdefault(place, experiment).key != experiment.key:
             names = ", ".join(f"{name} {value}" for name, value in columns.items())
             raise UserError(
                 f"compare: received two different experiments called {names}; expected encoders, "

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from flowbert.data.text_files import user_path
-from flowbert.errors import warn
+from flowbert.errors import UserError, warn
 from flowbert.experiments.plan import Experiment
 from flowbert.io import as_json, load_tensors, save_tensors
 from flowbert.tasks import Record, Task
@@ -27,7 +27,7 @@ def record_file(folder: Path, key: str) -> Path:
 
 
 def write_record(folder: Path, record: Record) -> None:
-    """Write a record into a folder; one of the same experiment is replaced."""
+    """Write a record into a folder."""
     task = record.task.state() if isinstance(record.task, Task) else dict(record.task)
     arrays = [name for name in task if isinstance(task[name], np.ndarray)]
     tensors: dict[str, Any] = {f"{_TASK}{name}": task.pop(name) for name in arrays}
@@ -57,9 +57,11 @@ def read_record(path: Path) -> Record:
     """Read a file of :func:`write_record`.
 
     Raises:
-        UserError: If it is missing, damaged or holds something else.
+        UserError: If it is missing, damaged or that of another experiment.
     """
     tensors, content = load_tensors(path, _KIND)
+    if content["key"] != path.stem:
+        raise UserError(f"{path}: is of another experiment, {content['key']}")
     scores, reasons = {}, {}
     for metric, aggregation, value, reason in content.pop("scores"):
         scores[metric, aggregation] = np.nan if value is None else value
@@ -76,7 +78,7 @@ def read_record(path: Path) -> Record:
 def read_finished(
     folder: Path, experiments: Sequence[Experiment], sampled: Collection[str]
 ) -> dict[str, Record]:
-    """Records by key, of experiments finished with the same settings.
+    """Records of finished experiments by key.
 
     Args:
         folder: Folder of the records.
@@ -86,9 +88,9 @@ def read_finished(
     records: dict[str, Record] = {}
     for experiment in experiments:
         file = record_file(folder, experiment.key)
-        record = read_record(file) if file.is_file() else None
-        if record is None or record.settings != experiment.settings:
+        if not file.is_file():
             continue
+        record = read_record(file)
         is_sampled = record.sample is not None or record.invalid_reason is not None
         if is_sampled or experiment.key not in sampled:
             records[experiment.key] = record

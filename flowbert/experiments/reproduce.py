@@ -1,6 +1,6 @@
 """Reproduction of published scores with the same settings."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from flowbert.data.text_files import as_list, user_path
 from flowbert.encoders import Encoder, SentenceEncoder, WordVectors, choose_device
 from flowbert.errors import UserError, choices
 from flowbert.experiments.compare import check_options
-from flowbert.experiments.estimates import MISSING, Estimates, concatenate
+from flowbert.experiments.intervals import with_averages
 from flowbert.experiments.plan import Experiment, parse_candidates, plan_experiments
 from flowbert.experiments.published import (
     IS_COPY,
@@ -120,16 +120,22 @@ def reproduce(
     )
     estimates = results.estimates(bootstrap, bootstrap_seed)
     results.frame[["low", "high"]] = estimates.intervals
-    scores = results.frame[results.frame["metric"] == "spearman"]
-    lines: list[dict[str, Any]] = []
+    lines = []
     for row in chosen.itertuples():
         keys = [experiment.key for experiment in experiments.get(row.id, [])]
-        own = scores[scores["experiment"].isin(keys)]
-        own = own[own["aggregation"] == row.aggregation]
-        lines += _compare(row, measured, own, estimates)
-    comparison = pd.DataFrame(lines)
+        own = results.frame["experiment"].isin(keys)
+        frame = results.frame[own].reset_index(drop=True)
+        tasks_of_row = _tasks_of(row, measured)
+        ours, _ = with_averages(
+            frame,
+            estimates[own.to_numpy()],
+            list(tasks_of_row.values()),
+            bootstrap_seed,
+        )
+        lines.append(_compare(row, tasks_of_row, ours))
+    comparison = pd.concat(lines, ignore_index=True)
     if output is not None:
-        results.record["published"] = lines
+        results.record["published"] = comparison.to_dict("records")
         results.save(output)
         with write_atomically(Path(output).with_suffix(".csv")) as temporary:
             comparison.to_csv(temporary, index=False)
@@ -250,39 +256,56 @@ class _Plan:
         return variant
 
 
-def _compare(
-    row: Any,
-    tasks: Sequence[Task],
-    scores: pd.DataFrame,
-    estimates: Estimates,
-) -> Iterator[dict[str, Any]]:
-    """A line for each task of a published row, and for their average."""
-    own_tasks = _tasks_of(row, tasks)
+def _compare(row: Any, tasks: Mapping[str, Task], ours: pd.DataFrame) -> pd.DataFrame:
+    """A line for each task of a published row, and for their average: its scores and ours.
+
+    Args:
+        row: The published row.
+        tasks: Its tasks by their name in the papers.
+        ours: Rows of results of its setting, with averages and means over seeds.
+    """
+    published = pd.Series({name: getattr(row, name) for name in tasks}, dtype=float)
     others = {
-        name: _other_pairs(name, task, row.aggregation)
-        for name, task in own_tasks.items()
+        name: _other_pairs(name, task, row.aggregation) for name, task in tasks.items()
     }
     differences = [
         f"{', '.join(name for name in others if others[name] == other)}: {other}"
         for other in dict.fromkeys(filter(None, others.values()))
     ]
-    row = row._replace(note="; ".join(filter(None, [row.note, *differences])))
-    means = []
-    for name, other in others.items():
-        own = scores[scores["task"] == own_tasks[name].name]
-        mean = MISSING
-        if len(own):
-            mean = estimates[own.index.to_numpy()].mean()
-        means.append(mean)
-        notes = [row.note, *own["reason"].unique()]
-        yield _line(row, name, getattr(row, name), mean, bool(other)) | {
-            "std": 100 * own["value"].std(),
-            "note": "; ".join(filter(None, notes)),
+    note = "; ".join(filter(None, [row.note, *differences]))
+    of_row = ours["metric"].eq("spearman") & ours["aggregation"].eq(row.aggregation)
+    # Of several seeds the last row is their mean.
+    ours = ours[of_row].drop_duplicates("task", keep="last").set_index("task")
+    names = {task.name: name for name, task in tasks.items()} | {AVERAGE: AVERAGE}
+    is_complete = set(names) - {AVERAGE} <= set(ours.index)
+    if len(tasks) > 1:
+        published[AVERAGE] = published.mean()
+        others[AVERAGE] = any(others.values())
+    if not is_complete:
+        ours = ours.drop(index=AVERAGE, errors="ignore")
+    ours = ours.rename(index=names).reindex(published.index)
+    scores = 100 * ours[["value", "low", "high", "std"]].astype(float)
+    is_target = pd.Series(not row.context, published.index) & ~pd.Series(others).astype(
+        bool
+    )
+    known = is_target & scores["low"].notna()
+    inside = published.between(scores["low"], scores["high"])
+    reasons = ours["reason"].fillna("")
+    return pd.DataFrame(
+        {
+            "row": row.id,
+            "task": published.index,
+            "aggregation": row.aggregation,
+            "published": published,
+            "ours": scores["value"],
+            "low": scores["low"],
+            "high": scores["high"],
+            "std": scores["std"],
+            "difference": (scores["value"] - published).where(is_target),
+            "inside": inside.astype(object).where(known, None),
+            "note": [f"{note}; {x}".strip("; ") for x in reasons],
         }
-    if len(own_tasks) > 1:
-        score = float(np.mean([getattr(row, name) for name in others]))
-        mean = concatenate(*means).mean()
-        yield _line(row, AVERAGE, score, mean, any(others.values()))
+    )
 
 
 def _tasks_of(row: Any, tasks: Sequence[Task]) -> dict[str, Task]:
@@ -303,27 +326,3 @@ def _other_pairs(name: str, task: Task, aggregation: str) -> str:
     if ("spearman", aggregation) not in task.metrics:
         return f"merged subsets here, so no aggregation {aggregation}"
     return ""
-
-
-def _line(
-    row: Any, task: str, score: float, estimate: Estimates, other_pairs: bool
-) -> dict[str, Any]:
-    ((low, high),) = estimate.intervals.tolist()
-    line = {
-        "row": row.id,
-        "task": task,
-        "aggregation": row.aggregation,
-        "published": score,
-        "ours": 100 * float(estimate.values[0]),
-        "low": 100 * low,
-        "high": 100 * high,
-        "std": np.nan,
-        "difference": np.nan,
-        "inside": None,
-        "note": row.note,
-    }
-    if not (row.context or other_pairs):
-        line["difference"] = line["ours"] - score
-        if np.isfinite(low):
-            line["inside"] = line["low"] <= score <= line["high"]
-    return line

@@ -29,7 +29,6 @@ from flowbert.experiments.records import (
 )
 from flowbert.io import (
     as_json,
-    digest_file,
     inside,
     read_json,
     write_atomically,
@@ -76,27 +75,11 @@ class Results:
         self.frame = frame.astype(RESULT_COLUMNS)
         self.record = dict(record)
         self.records = list(records)
-        self._stored: dict[Path, str] = {}  # digests of record files
 
     @classmethod
-    def of(
-        cls,
-        records: Sequence[Record],
-        record: Mapping[str, Any],
-        folder: Path | None = None,
-    ) -> Self:
-        """The results of records, see the class.
-
-        Args:
-            records: The records.
-            record: Metadata of the run.
-            folder: Folder with the files of all records; None if they are not in files.
-        """
-        results = cls((row for each in records for row in _rows(each)), record, records)
-        if folder is not None:
-            files = (record_file(folder, each.key) for each in records)
-            results._stored = {file: digest_file(file) for file in files}
-        return results
+    def of(cls, records: Sequence[Record], record: Mapping[str, Any]) -> Self:
+        """The results of records, see the class."""
+        return cls((row for each in records for row in _rows(each)), record, records)
 
     @cached_property
     def tasks(self) -> list[Task]:
@@ -250,18 +233,15 @@ class Results:
             path: File ending in .json.
         """
         path, folder = Path(path), records_folder(path)
-        files = {each.key: record_file(folder, each.key) for each in self.records}
-        for record, file in zip(self.records, files.values(), strict=True):
-            known = self._stored.get(file)
-            if known is None or not file.is_file() or digest_file(file) != known:
-                write_record(folder, record)
-                self._stored[file] = digest_file(file)
+        for each in self.records:
+            if not record_file(folder, each.key).is_file():
+                write_record(folder, each)
         frame = self.frame
         rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
         content = {
             "rows": rows,
             "record": self.record,
-            "records": {key: self._stored[file] for key, file in files.items()},
+            "records": [each.key for each in self.records],
         }
         write_json(path, as_json(content))
         with write_atomically(path.with_suffix(".csv")) as temporary:
@@ -274,29 +254,23 @@ class Results:
         Without the folder of records there are scores, but no records.
 
         Raises:
-            UserError: If a file is missing, damaged, holds something else, or is of other results.
+            UserError: If a file is missing, damaged, or holds something else.
         """
         path, folder = user_path(path), records_folder(path)
-        schema = {"rows": list, "record": dict, "records": (dict, {})}
+        schema = {"rows": list, "record": dict, "records": (list, [])}
         content = read_json(path, schema)
         verdicts = content["record"].get("verdicts", [])
         if not isinstance(verdicts, list) or {*map(type, verdicts)} - {str}:
             raise UserError(f"{path}: verdicts are {verdicts!r}; expected lines")
-        records, stored = [], {}
+        records = []
         if folder.is_dir():
-            for key, expected in content["records"].items():
-                file = inside(folder, f"{key}.safetensors")
-                records.append(read_record(file))
-                if digest_file(file) != expected:
-                    raise UserError(f"{file}: is of other results than {path}")
-                stored[file] = expected
+            names = (f"{key}.safetensors" for key in content["records"])
+            records = [read_record(inside(folder, name)) for name in names]
         try:
-            results = cls(content["rows"], content["record"], records)
+            return cls(content["rows"], content["record"], records)
         except (AttributeError, TypeError, ValueError) as error:
             columns = ", ".join(RESULT_COLUMNS)
             raise UserError(f"{path}: rows: expected {columns} ({error})") from error
-        results._stored = stored
-        return results
 
 
 def _rows(record: Record) -> list[dict[str, Any]]:

@@ -113,7 +113,7 @@ def run_experiments(
             each.describe() for each in dict.fromkeys(x.encoder for x in experiments)
         ],
     }
-    return Results.of([records[key] for key in keys], about, folder)
+    return Results.of([records[key] for key in keys], about)
 
 
 def fit_map(

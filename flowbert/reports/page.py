@@ -17,7 +17,7 @@ from flowbert.analysis.measure import measure_of
 from flowbert.analysis.table import short_names
 from flowbert.data.text_files import user_path
 from flowbert.errors import UserError
-from flowbert.experiments.intervals import label_parts, labels
+from flowbert.experiments.intervals import LISTED, label_parts, labels
 from flowbert.io import write_atomically
 from flowbert.reports.content import PageContent, attempt, join_contents, read_content
 from flowbert.reports.plots import CONTENT_PLOTS
@@ -199,11 +199,13 @@ def _in_columns(table: Table, names: pd.DataFrame) -> Table:
         table: A table of results.
         names: Parts of each name.
     """
-    parts = names[names.index.isin(table.text.index)]
+    parts = names.loc[list(table.text.index)]
     if len(names.columns) == 1:
         return table
-    groups = parts.groupby(parts.columns[0], sort=False)
-    order = [name for _, group in groups for name in group.index]
+    order = list(parts.index)
+    if len(names) <= LISTED:  # more are sorted by their scores
+        groups = parts.groupby(parts.columns[0], sort=False)
+        order = [name for _, group in groups for name in group.index]
     index = pd.MultiIndex.from_frame(parts.loc[order])
     text, bold = (
         cells.loc[order].set_axis(index) for cells in (table.text, table.bold)

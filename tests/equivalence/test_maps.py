@@ -12,6 +12,7 @@ from equivalence.ways import (
     differences,
     exported_model,
     may_refuse,
+    name_in,
     sentence_transformers,
     unless_refused,
 )
@@ -101,10 +102,11 @@ def check_vectors(lab, method, way):
     if vectors is None:
         assert may_refuse(way, method)
         return
-    (items,) = lab.fitted(method).results.items.values()
+    results = lab.fitted(method).results
+    (items,) = results.items.values()
     cosines = lab.task.items(vectors)
-    frame = lab.fitted(method).results.frame
-    (cell,) = set(frame.loc[frame["method"] == method, "experiment"])
+    frame = results.frame
+    (cell,) = set(frame.loc[frame["method"] == name_in(results, method), "experiment"])
     np.testing.assert_allclose(cosines, items[cell], rtol=0, atol=TOLERANCE)
 
 

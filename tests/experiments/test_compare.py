@@ -160,7 +160,8 @@ def test_cells_of_another_version_are_computed_again(output, pairs, monkeypatch)
     fits = stop_at(99, monkeypatch)
     again = run(WordSums(), tasks=pairs, output=output)
     assert len(fits) == 3  # raw is one map for both tasks
-    assert_frame_equal(again.frame, first.frame)
+    frames = [x.frame.drop(columns="experiment") for x in (first, again)]
+    assert_frame_equal(*frames)
     run(WordSums(), tasks=pairs, output=output)
     assert len(fits) == 3
 

@@ -187,7 +187,7 @@ def test_files_of_other_results_are_refused(everything, tmp_path):
     files[0].write_bytes(content[:-1] + b"\xff")
     refused(f"{files[0].name}: damaged", Results.load, own)
     files[0].write_bytes(files[1].read_bytes())
-    refused("is of other results than", Results.load, own)
+    refused("is of another experiment", Results.load, own)
 
 
 def test_a_task_that_is_not_known_here_leaves_scores(everything, tmp_path):
