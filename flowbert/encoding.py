@@ -17,11 +17,11 @@ from flowbert.encoders import (
     open_encoder,
 )
 from flowbert.encoders.base import BLOCK_SENTENCES
-from flowbert.errors import UserError, warn
-from flowbert.maps import Output, check_precision
+from flowbert.errors import UserError, check_choice, warn
 from flowbert.model import Model, find_model, load_fitted
 from flowbert.numbers import is_count
 from flowbert.progress import bar
+from flowbert.seeding import Stream
 from flowbert.vectors import (
     VectorFile,
     Vectors,
@@ -30,6 +30,9 @@ from flowbert.vectors import (
     sentence_column,
     write_vectors,
 )
+
+PRECISIONS = ("float32", "float16", "int8", "uint8", "binary", "ubinary")
+_BYTES = ("int8", "uint8")
 
 
 def encode(
@@ -42,6 +45,7 @@ def encode(
     method: str | None = None,
     encoder: EncoderOptions | str = "builtin-sample",
     precision: str = "float32",
+    ranges: Any = None,
     output: str | Path | None = None,
     device: torch.device | str = "auto",
     devices: int = 1,
@@ -59,8 +63,11 @@ def encode(
             map.
         encoder: The encoder, if no model is given; with a model, its folder if it has moved.
         precision: ``float32``; ``float16``; ``bfloat16`` in a .safetensors file; ``int8`` or
-            ``uint8``, a byte per dimension, scaled by the ranges saved with the model; ``binary``
-            or ``ubinary``, a bit per dimension.
+            ``uint8``, a byte per dimension; ``binary`` or ``ubinary``, a bit per dimension, as
+            ``sentence_transformers.quantize_embeddings`` computes them.
+        ranges: File with the ranges of each dimension for ``int8`` and ``uint8``, such as
+            ``a.ranges.npy`` of an earlier output ``a.npy``; in Python also an array ``(2, k)``.
+            None for those of 4,096 of these vectors, which are written into such a file.
         output: File to write, ending in .npy, .safetensors or .parquet (with the sentences, or the
             other columns of a .parquet file of vectors). For .npy and .parquet only a block of
             vectors is in memory.
@@ -71,9 +78,8 @@ def encode(
             shared disk.
 
     Returns:
-        Vectors in the order of the sentences, ``(N, k)``, see :func:`flowbert.maps.quantize`, or
-        ``(k,)`` for one string, as :meth:`flowbert.Model.encode` does; their shape, ``(N, k)``, if
-        they were written.
+        Vectors in the order of the sentences, ``(N, k)``, or ``(k,)`` for one string, as
+        :meth:`flowbert.Model.encode` does; their shape, ``(N, k)``, if they were written.
 
     Raises:
         UserError: If an argument or a file is wrong.
@@ -93,7 +99,7 @@ def encode(
                 expected="float16, or an output ending in .safetensors",
             )
         precision = "float32"  # rounded when it is written
-    check_precision(precision)
+    check_choice("precision", precision, PRECISIONS)
     received = [value is not None for value in (sentences, input, vectors)]
     if sum(received) != 1:
         raise UserError(
@@ -120,8 +126,8 @@ def encode(
     rows: Vectors | Sequence[str]
     if vectors is not None:
         rows = as_vectors(vectors, column)
-        saved = load_fitted(find_model(model), method) if model is not None else ()
-        fitted = Model(None, *saved)
+        saved = None if model is None else load_fitted(find_model(model), method)
+        fitted = Model(None, saved)
         size = getattr(fitted.map, "n_features_in_", rows.shape[1])
         if rows.shape[1] != size:
             raise UserError(
@@ -141,7 +147,25 @@ def encode(
             return predict_vectors(fitted, texts, str(output), kind, devices, num_nodes)
         progress = bar(desc="Encoding", total=len(texts), unit="sentences")
         blocks = fitted.embed_blocks(texts, BLOCK_SENTENCES, progress)
-    finished = Output(precision=precision).finish(blocks, fitted.scale)
+    scale = None
+    if precision in _BYTES:
+        if ranges is None:
+            order = Stream(0, "ranges").rng().permutation(len(rows))
+            chosen = np.sort(order[:BLOCK_SENTENCES])
+            if texts is not None:
+                sample = fitted.embed([texts[place] for place in chosen])
+            elif isinstance(rows, Vectors):
+                sample = fitted.transform(rows[chosen])
+            scale = np.stack([sample.min(axis=0), sample.max(axis=0)])
+        else:
+            scale = as_vectors(ranges)[:]
+        if not (scale[1] > scale[0]).any():
+            raise UserError(
+                f"received {precision} for equal vectors, which have no ranges; expected "
+                "several, or the ranges of an earlier output",
+                argument="precision",
+            )
+    finished = _quantized(blocks, precision, scale)
     if output is None:
         result = np.concatenate(list(finished))
         return result[0] if isinstance(sentences, str) else result
@@ -155,7 +179,24 @@ def encode(
             columns = rows.other_columns()
     dtype = "bfloat16" if is_bfloat16 else first.dtype.name
     write_vectors(output, itertools.chain([first], finished), shape, dtype, columns)
+    if scale is not None and ranges is None:
+        file = Path(output).with_suffix(".ranges.npy")
+        write_vectors(file, [scale], (2, shape[1]), "float32")
     return shape
+
+
+def _quantized(blocks: Iterator[Any], precision: Any, ranges: Any) -> Iterator[Any]:
+    """Blocks of vectors in a precision."""
+    for block in blocks:
+        if precision in ("float32", "float16"):
+            yield block.astype(precision, copy=False)
+            continue
+        from sentence_transformers import quantize_embeddings
+
+        if ranges is not None and ranges.shape != (2, block.shape[1]):
+            expected = f"those of vectors of size {block.shape[1]}"
+            raise UserError(argument="ranges", received=ranges.shape, expected=expected)
+        yield quantize_embeddings(block, precision, ranges=ranges)
 
 
 def _read(path: str, column: str | None) -> Sequence[str]:

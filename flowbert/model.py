@@ -27,25 +27,13 @@ from flowbert.encoders.source import (
 )
 from flowbert.errors import UserError, choices
 from flowbert.io import digest, folders_with, read_json, write_json
-from flowbert.maps import (
-    SAMPLED_ROWS,
-    Cosines,
-    Map,
-    Output,
-    Scale,
-    as_map,
-    load_map,
-    log_density,
-    read_map_file,
-    save_map,
-)
+from flowbert.maps import Map, as_map, load_map, read_map_file, save_map
 from flowbert.maps.state import digest_state
+from flowbert.numbers import is_count
 from flowbert.registry import imports_refused
-from flowbert.seeding import Stream
 
 # The encoder's path relative to the model folder, and absolute.
 _ENCODER_PATHS = "places"
-_LARGEST_COSINE = 1.01  # in half precision
 _SENTENCES_IN_MEMORY = 16384  # sentences whose tokens are in memory at once
 
 
@@ -61,8 +49,6 @@ class Model:
         encoder: The encoder; None for a map that was fitted on vectors.
         map: The fitted map, a pipeline of maps and transformers of scikit-learn, or a trained
             :class:`flowbert.methods.FlowModule`; None for the embeddings as they are.
-        scale: Ranges that int8 and uint8 vectors are scaled by.
-        cosines: Cosines of random pairs of a corpus, see :meth:`percentile`.
 
     Example:
         >>> from flowbert.encoders import SentenceEncoder
@@ -71,17 +57,9 @@ class Model:
         (1, 128)
     """
 
-    def __init__(
-        self,
-        encoder: Any,
-        map: Any = None,
-        scale: Scale | None = None,
-        cosines: Cosines | None = None,
-    ) -> None:
+    def __init__(self, encoder: Any, map: Any = None) -> None:
         self.encoder = encoder
         self.map = None if map is None else as_map(map)
-        self.scale = scale
-        self.cosines = cosines
 
     @property
     def map_name(self) -> str:
@@ -97,13 +75,11 @@ class Model:
         convert_to_tensor: bool = False,
         normalize_embeddings: bool = False,
         truncate_dim: int | None = None,
-        precision: str = "float32",
     ) -> Any:
         """Embed sentences; the arguments are those of sentence-transformers.
 
-        Which cosine of two vectors means "similar" depends on encoder, map and text:
-        ``model.cosines.after.row()`` has the 50th, 95th, 99th and 99.9th percentile of random pairs
-        of the corpus, and :meth:`percentile` reads any cosine.
+        Which cosine of two vectors means "similar" depends on encoder, map and text, see
+        :func:`flowbert.maps.cosine_percentiles`.
 
         Args:
             sentences: One sentence or several.
@@ -111,158 +87,36 @@ class Model:
             show_progress_bar: Show a bar.
             convert_to_tensor: Return a tensor on the encoder's device.
             normalize_embeddings: Scale vectors to length 1.
-            truncate_dim: Keep the first dimensions.
-            precision: ``float32``, ``float16``, ``int8``, ``uint8``, ``binary`` or ``ubinary``, see
-                :func:`flowbert.maps.quantize`. Vectors are truncated, then normalized, then
-                quantized.
+            truncate_dim: Keep the first dimensions, before they are normalized.
 
         Returns:
             Vectors ``(N, k)``, or ``(k,)`` for a single sentence.
 
         Raises:
-            UserError: If there is no sentence, an option does not fit the vectors, or bytes have no
-                ranges, see :meth:`calibrate`.
+            UserError: If there is no sentence, or an option does not fit the vectors.
         """
         texts = as_sentences(sentences)
         size = _SENTENCES_IN_MEMORY if batch_size is None else batch_size
         if size < 1:
             raise UserError(argument="batch_size", received=size, expected="1 or more")
-        output = Output(truncate_dim, normalize_embeddings, precision)
-        output.check(self.dim, self.scale)
+        dim = self.dim
+        if truncate_dim is not None and not is_count(truncate_dim, 1, dim):
+            raise UserError(
+                argument="truncate_dim",
+                received=truncate_dim,
+                expected=f"a whole number from 1 to {dim}, or none",
+            )
         progress = tqdm(
             total=len(texts), unit="sentences", disable=not show_progress_bar
         )
         blocks = self.embed_blocks(texts, size, progress)
-        result: Any = np.concatenate(list(output.finish(blocks, self.scale)))
+        result: Any = np.concatenate([block[:, :truncate_dim] for block in blocks])
+        if normalize_embeddings:
+            lengths = np.linalg.norm(result, axis=1, keepdims=True)
+            result /= np.maximum(lengths, np.float32(1e-12))
         if convert_to_tensor:
             result = torch.from_numpy(result).to(getattr(self.encoder, "device", "cpu"))
         return result[0] if isinstance(sentences, str) else result
-
-    def log_prob(self, sentences: str | Sequence[str]) -> Any:
-        """Log density of the encoder's vectors under the map, in nats: low for unusual sentences.
-
-        Only values of one model are comparable; see :func:`flowbert.maps.log_density`.
-
-        Args:
-            sentences: One sentence or several.
-
-        Returns:
-            ``(N,)``, float64; a number for a single sentence.
-
-        Raises:
-            UserError: If there is no sentence, or the map has no density.
-
-        Example:
-            >>> from flowbert.data.sample import sample_corpus
-            >>> from flowbert.encoders import SentenceEncoder
-            >>> from flowbert.maps import Whitening
-            >>> encoder, corpus = SentenceEncoder("builtin-sample"), sample_corpus()[:500]
-            >>> model = Model(encoder, Whitening(shrinkage=0.1).fit(encoder.encode(corpus)))
-            >>> usual, unusual = model.log_prob([corpus[0], "zxq vvv 7 7 7 ; ;"])
-            >>> bool(usual > unusual)
-            True
-        """
-        texts, size = as_sentences(sentences), _SENTENCES_IN_MEMORY
-        blocks = (texts[start : start + size] for start in range(0, len(texts), size))
-        nats = np.concatenate(
-            [log_density(self.map, self._encode(block)) for block in blocks]
-        )
-        return float(nats[0]) if isinstance(sentences, str) else nats
-
-    def percentile(
-        self,
-        cosines: Any,
-        *,
-        truncate_dim: int | None = None,
-        precision: str = "float32",
-    ) -> Any:
-        """Percent of random pairs of the corpus that have a lower cosine than these.
-
-        At 99.9, one in a thousand random pairs is at least as similar.
-
-        Args:
-            cosines: Cosines of vectors of :meth:`encode`: a number, or an array of any shape. int8
-                and uint8 vectors are dequantized first, and bits compared as -1 and 1.
-            truncate_dim: As it was given to :meth:`encode`.
-            precision: As it was given to :meth:`encode`.
-
-        Returns:
-            Percentages of the same shape.
-
-        Raises:
-            UserError: If the model does not know the cosines of its corpus, or knows those of other
-                vectors, see :meth:`estimate_cosines`, or one is no cosine.
-
-        Example:
-            >>> from flowbert.data.sample import sample_corpus
-            >>> from flowbert.encoders import SentenceEncoder
-            >>> model = Model(SentenceEncoder("builtin-sample"))
-            >>> _ = model.estimate_cosines(sample_corpus()[:200])
-            >>> model.percentile([-1.0, 1.0]).tolist()
-            [0.0, 100.0]
-        """
-        if self.cosines is None:
-            raise UserError(
-                "missing, as the model was saved without a corpus; call "
-                "estimate_cosines(sentences) first",
-                argument="cosines",
-            )
-        output = Output(truncate_dim, precision=precision)
-        self.cosines.check_output(output, self.dim)
-        values = np.asarray(cosines, dtype=np.float64)
-        wrong = values[~(np.abs(values) <= _LARGEST_COSINE)]
-        if wrong.size:
-            raise UserError(
-                argument="cosines", received=wrong[0], expected="numbers from -1 to 1"
-            )
-        return self.cosines.after.percentile(values)
-
-    def estimate_cosines(
-        self,
-        sentences: Sequence[str],
-        *,
-        truncate_dim: int | None = None,
-        precision: str = "float32",
-        seed: int = 0,
-    ) -> Cosines:
-        """Estimate the cosines of random pairs of distinct sentences, and keep them with the model.
-
-        Args:
-            sentences: Sentences of the kind that the model is used for; of more than 16,384 a
-                random sample.
-            truncate_dim: As it is given to :meth:`encode`.
-            precision: As it is given to :meth:`encode`.
-            seed: Seed of sample and pairs.
-
-        Raises:
-            UserError: If fewer than two sentences are different, or an option does not fit.
-        """
-        output = Output(truncate_dim, precision=precision)
-        output.check(self.dim)
-        rows = self._encode(_sample(sentences, seed))
-        self.cosines = Cosines.of(rows, self.transform(rows), output, seed)
-        return self.cosines
-
-    def calibrate(self, sentences: Sequence[str], *, seed: int = 0) -> Scale:
-        """Take the ranges that int8 and uint8 vectors are scaled by, and keep them with the model.
-
-        ``fit`` saves them; values outside of a range become its end.
-
-        Args:
-            sentences: Sentences of the kind that the model is used for; of more than 16,384 a
-                random sample.
-            seed: Seed of the sample.
-
-        Example:
-            >>> from flowbert.data.sample import sample_corpus
-            >>> from flowbert.encoders import SentenceEncoder
-            >>> model = Model(SentenceEncoder("builtin-sample"))
-            >>> _ = model.calibrate(sample_corpus()[:200])
-            >>> model.encode("A man rides a horse.", precision="int8").dtype
-            dtype('int8')
-        """
-        self.scale = Scale.of(self.embed(_sample(sentences, seed)))
-        return self.scale
 
     @property
     def dim(self) -> int:
@@ -277,7 +131,7 @@ class Model:
         return digest(self.encoder.identity, state)
 
     def embed(self, sentences: Sequence[str]) -> Any:
-        """Vectors of sentences, ``(N, k)``, float32, as they are before :class:`Output`."""
+        """Vectors of sentences, ``(N, k)``, float32."""
         return self.transform(self._encode(sentences))
 
     def embed_blocks(
@@ -337,7 +191,7 @@ class Model:
         save_token_weights(folder, getattr(self.encoder, "token_weights", None))
         write_json(folder / MODEL_FILE, content | {"digest": digest(content)})
         file = folder / f"{self.map_name}.safetensors"
-        save_map(self.map, file, identity, self.scale, self.cosines)
+        save_map(self.map, file, identity)
 
     @classmethod
     def load(
@@ -376,12 +230,12 @@ class Model:
                 f"{path} was fitted on vectors; expected vectors, not sentences",
                 argument="model",
             )
-        parts = load_fitted(folder, method)
+        fitted = load_fitted(folder, method)
         moved = {"path": encoder, "revision": None} if encoder else own_encoder
         if moved:
-            return cls(_open_encoder(folder, content, moved), *parts)
+            return cls(_open_encoder(folder, content, moved), fitted)
         try:
-            return cls(_find_encoder(folder, content), *parts)
+            return cls(_find_encoder(folder, content), fitted)
         except UserError as error:
             reason = str(error).removeprefix("encoder: ")
             raise UserError(
@@ -389,13 +243,6 @@ class Model:
                 f"Model.load({str(path)!r}, encoder=FOLDER), or the option encoder",
                 argument="encoder",
             ) from error
-
-
-def _sample(sentences: Sequence[str], seed: int) -> list[str]:
-    """At most 16,384 distinct sentences in random order."""
-    texts = list(dict.fromkeys(as_sentences(sentences)))
-    order = Stream(seed, "cosines").rng().permutation(len(texts))[:SAMPLED_ROWS]
-    return [texts[place] for place in order]
 
 
 def _encoder_content(encoder: Any, folder: Path) -> dict[str, Any]:
@@ -524,10 +371,8 @@ def _refuse_parent(path: str) -> None:
         )
 
 
-def load_fitted(
-    folder: Path, method: str | None = None
-) -> tuple[Map | None, Scale | None, Cosines | None]:
-    """A map of a model folder (None for ``raw``), the scale of its bytes and its cosines, if saved.
+def load_fitted(folder: Path, method: str | None = None) -> Map | None:
+    """A map of a model folder; None for ``raw``.
 
     Args:
         folder: The model folder.
@@ -553,5 +398,5 @@ def load_fitted(
         )
     file = folder / f"{name}.safetensors"
     if name == "raw" and not file.is_file():
-        return None, None, None
+        return None
     return read_map_file(file, digest(_read_encoder(folder)["identity"]))

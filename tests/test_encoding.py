@@ -12,13 +12,14 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from safetensors.numpy import load_file
+from sentence_transformers import quantize_embeddings
 
 from flowbert import encoding
 from flowbert.cli import main
 from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoders
-from flowbert.encoding import encode
+from flowbert.encoding import PRECISIONS, encode
 from flowbert.errors import FlowbertWarning
-from flowbert.maps import PRECISIONS, Scale, Whitening, quantize
+from flowbert.maps import Whitening
 from flowbert.model import Model
 from helpers import refused
 
@@ -37,12 +38,9 @@ def raw(encoder):
 
 
 @pytest.fixture(scope="module")
-def model(encoder, raw, tmp_path_factory):
-    """A whitening of two hidden states, with its int8 scale, saved as a run does."""
-    fitted = Whitening(8, shrinkage=0.1).fit(raw)
-    made = Model(encoder, fitted, Scale.of(fitted.transform(raw)))
-    made.save(tmp_path_factory.mktemp("run") / "model")
-    return made
+def model(encoder, raw):
+    """A whitening of two hidden states."""
+    return Model(encoder, Whitening(8, shrinkage=0.1).fit(raw))
 
 
 @pytest.fixture(scope="module")
@@ -66,17 +64,26 @@ def test_the_command(model, run, tmp_path):
     (tmp_path / "a.txt").write_text("\n".join(TEXTS))
     words = f"encode --input {tmp_path}/a.txt --model {run} --device cpu --quiet"
     main([*words.split(), "--precision=int8", f"--output={tmp_path}/b.npy"])
-    written, expected = (
-        np.load(tmp_path / "b.npy"),
-        model.encode(TEXTS, precision="int8"),
-    )
-    assert written.dtype == expected.dtype
-    assert_array_equal(written, expected)
+    low, high = np.load(tmp_path / "b.ranges.npy")
+    codes, vectors = np.load(tmp_path / "b.npy"), model.encode(TEXTS)
+    assert codes.dtype == np.int8
+    # As the documents restore them: half a step, and the rounding of float32.
+    restored = low + (codes + 128.5) * (high - low) / 255
+    assert (np.abs(restored - vectors) <= 0.51 * (high - low) / 255).all()
+    again = [*words.split(), "--precision=uint8", f"--output={tmp_path}/c.npy"]
+    main([*again, f"--ranges={tmp_path}/b.ranges.npy"])
+    assert_array_equal(np.load(tmp_path / "c.npy"), codes.astype(int) + 128)
+    assert not (tmp_path / "c.ranges.npy").exists()
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_sentences_with_a_model(precision, model, run, tmp_path):
-    expected = model.encode(TEXTS, precision=precision)
+    vectors = model.encode(TEXTS)
+    ranges = np.stack([vectors.min(axis=0), vectors.max(axis=0)])
+    if precision == "float16":
+        expected = vectors.astype(np.float16)
+    else:
+        expected = quantize_embeddings(vectors, precision, ranges=ranges)
     options: dict[str, Any] = {"model": run, "precision": precision}
     assert_array_equal(encode(TEXTS, **options), expected)
     formats = FORMATS if precision in ("float32", "int8") else FORMATS[:1]
@@ -115,8 +122,7 @@ def test_vectors(model, run, raw, tmp_path):
         mapped = encode(vectors=given, model=run)
         assert_array_equal(mapped, model.encode(TEXTS))
         codes = encode(vectors=given, model=run, precision="int8")
-        assert model.scale is not None
-        assert_array_equal(codes, quantize(mapped, "int8", model.scale.plain))
+        assert_array_equal(codes, encode(TEXTS, model=run, precision="int8"))
 
 
 def test_an_interruption_leaves_nothing(tmp_path, monkeypatch):
@@ -163,8 +169,8 @@ def test_one_string_is_one_sentence(model, run, tmp_path):
     assert_array_equal(encode(text, model=run), model.encode(text))
     assert encode(text, model=run).shape == (8,)
     assert encode(text, model=run, output=tmp_path / "a.npy") == (1, 8)
-    codes = encode(text, model=run, precision="int8")
-    assert_array_equal(codes, model.encode(text, precision="int8"))
+    ranges = np.stack([np.full(8, -9.0), np.full(8, 9.0)])
+    assert encode(text, model=run, precision="int8", ranges=ranges).shape == (8,)
 
 
 @pytest.mark.parametrize("pooling", ["idf", "sif:cls=2"])
@@ -187,7 +193,12 @@ def test_what_counts_tokens_does_not_count_what_is_encoded(pooling, tmp_path):
 MISTAKES = [
     ({"vectors": np.ones((3, 2)), "devices": 2, "output": "a.npy"}, "devices: "),
     ({}, "input: received 0"),
-    ({"sentences": TEXTS[:1], "precision": "int8"}, "precision: received int8"),
+    ({"sentences": TEXTS[:1] * 3, "precision": "int8"}, "precision: received int8"),
+    ({"sentences": TEXTS, "precision": "int4"}, "precision: received 'int4'"),
+    (
+        {"sentences": TEXTS, "precision": "int8", "ranges": np.eye(2)},
+        r"ranges: received \(2, 2\)",
+    ),
     ({"sentences": TEXTS, "output": "a.csv"}, "output: received a.csv"),
     ({"sentences": TEXTS, "method": "flow"}, "method: received 'flow' without"),
     ({"sentences": TEXTS, "devices": 2}, "devices: received 2"),

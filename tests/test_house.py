@@ -115,12 +115,11 @@ def definitions():
                         yield file, target.id, node, False
 
 
-# Called by Lightning, torch, scikit-learn, argparse, the console script and users (log_prob,
-# calibrate, merge).
+# Called by Lightning, torch, scikit-learn, argparse, the console script and users (merge).
 HOOKS = re.compile(
     r"__\w+__|on_\w+|configure_\w+|\w+_step|\w+_dataloader|\w+_checkpoint|state_key|backward"
-    r"|write_on_batch_end|inverse_transform|log_prob|_format_action_invocation"
-    r"|_get_help_string|_split_lines|main|calibrate|merge|setup"
+    r"|write_on_batch_end|inverse_transform|_format_action_invocation"
+    r"|_get_help_string|_split_lines|main|merge|setup"
 )
 
 

@@ -1,7 +1,5 @@
 """A model in memory and in its folder."""
 
-import inspect
-import math
 import shutil
 from pathlib import Path
 
@@ -17,7 +15,7 @@ from exports.models import FLOW, TEXTS, fit_map
 from flowbert.encoders import SentenceEncoder, load_encoder
 from flowbert.encoding import encode
 from flowbert.errors import FlowbertWarning
-from flowbert.maps import PRECISIONS, Ranges, Scale, Whitening, log_density, quantize
+from flowbert.maps import Whitening
 from flowbert.model import Model, find_model, load_fitted
 from helpers import refused
 
@@ -50,8 +48,7 @@ def make_models(path):
     rows = encoder.encode(TEXTS)
     models = {"raw": Model(encoder)}
     for name, text in MAPS.items():
-        fitted = fit_map(text, rows)
-        models[name] = Model(encoder, fitted, Scale.of(fitted.transform(rows)))
+        models[name] = Model(encoder, fit_map(text, rows))
     return models
 
 
@@ -80,58 +77,6 @@ def test_options_of_encode(model):
     tensor = model.encode(SENTENCES, convert_to_tensor=True)
     assert isinstance(tensor, torch.Tensor)
     assert_array_equal(tensor.numpy(), vectors)
-
-
-@pytest.mark.parametrize(
-    ("size", "unit"), [(None, False), (None, True), (3, False), (3, True)]
-)
-def test_fewer_bits_are_those_of_sentence_transformers(size, unit, model):
-    util = pytest.importorskip("sentence_transformers.util.quantization")
-    if "floor" not in inspect.getsource(util):
-        pytest.skip("older sentence-transformers round towards zero, and pack less")
-    options = {"truncate_dim": size, "normalize_embeddings": unit}
-    vectors = model.encode(TEXTS, **options)
-    assert model.scale is not None
-    scale = model.scale.unit if unit else model.scale.plain
-    assert scale is not None
-    ranges = np.stack(scale.first(vectors.shape[1]))
-    for precision in PRECISIONS:
-        if precision.endswith("int8") and unit and size is not None:
-            refused(
-                r"^precision: received .*truncated",
-                model.encode,
-                TEXTS,
-                **options,
-                precision=precision,
-            )
-            continue
-        codes = model.encode(TEXTS, **options, precision=precision)
-        if precision == "float16":
-            assert_array_equal(codes, vectors.astype(np.float16))
-            continue
-        theirs = util.quantize_embeddings(vectors, precision, ranges=ranges)
-        assert codes.dtype == theirs.dtype
-        assert_array_equal(codes, theirs)
-        if precision.endswith("int8"):
-            assert np.ptp(codes.astype(int), axis=0).min() > 200, "all levels in use"
-            # Half a step of 1/255 of the range, and the rounding of float32.
-            bound = 0.51 * (ranges[1] - ranges[0]) / 255
-            restored = scale.first(vectors.shape[1]).restore(codes)
-            assert (np.abs(restored - vectors) <= bound).all()
-
-
-def test_bytes_of_two_calls_share_the_saved_ranges(folder, tmp_path):
-    own = Model(SentenceEncoder(folder / "bert"))
-    message = "^precision: received int8 without saved ranges.*calibrate"
-    refused(message, own.encode, TEXTS, precision="int8")
-    own.calibrate(TEXTS[:3] * 2)
-    own.save(tmp_path)
-    again = Model.load(tmp_path, encoder=str(folder / "bert"))
-    ranges = Ranges.of([own.encode(TEXTS[:3])])
-    expected = quantize(again.encode(TEXTS), "int8", ranges)
-    codes = again.encode(TEXTS, precision="int8")
-    # Vectors of batches of other sizes differ by rounding, which may cross a step.
-    assert np.abs(codes.astype(int) - expected).max() <= 1
 
 
 NO_SENTENCES = [
@@ -212,26 +157,22 @@ def test_a_name_on_the_hub_stays_a_name(tmp_path, monkeypatch):
     assert Model.load("model").encoder.path == "builtin-sample"
 
 
-def whitening_of(encoder, scaled=False):
-    rows = encoder.encode(TEXTS)
-    fitted = Whitening(4, shrinkage=0.1).fit(rows)
-    return Model(encoder, fitted, Scale.of(fitted.transform(rows)) if scaled else None)
+def whitening_of(encoder):
+    return Model(encoder, Whitening(4, shrinkage=0.1).fit(encoder.encode(TEXTS)))
 
 
 def test_a_folder_holds_models_of_one_encoder(folder, tmp_path):
     first = SentenceEncoder(folder / "bert")
     second = SentenceEncoder(folder / "bert", layers=1)
     to = tmp_path / "model"
-    whitening_of(first, scaled=True).save(to)
+    whitening_of(first).save(to)
     expected = Model.load(tmp_path).encode(TEXTS)
     message = "^folder: received .* holds a model of another encoder"
     refused(message, whitening_of(second).save, to)
-    # Another map of the same encoder stands beside the first; the same map replaces it, and its
-    # scale.
+    # Another map of the same encoder stands beside the first; the same map replaces it.
     Model(first, fit_map(FLOW, first.encode(TEXTS))).save(to)
     assert_array_equal(Model.load(tmp_path, "whitening").encode(TEXTS), expected)
     whitening_of(first).save(to)
-    assert Model.load(tmp_path, "whitening").scale is None
     (to / "notes.txt").write_text("mine")
     whitening_of(first).save(to)
     assert (to / "notes.txt").read_text() == "mine"
@@ -240,8 +181,10 @@ def test_a_folder_holds_models_of_one_encoder(folder, tmp_path):
 def test_a_map_knows_its_encoder(folder, tmp_path):
     first = SentenceEncoder(folder / "bert")
     second = SentenceEncoder(folder / "bert", layers=1)
-    whitening_of(first, scaled=True).save(tmp_path / "a" / "model")
-    whitening_of(second, scaled=True).save(tmp_path / "b" / "model")
+    whitening_of(first).save(tmp_path / "a" / "model")
+    whitening_of(
+        second,
+    ).save(tmp_path / "b" / "model")
     name = "whitening.safetensors"
     shutil.copy(tmp_path / "a" / "model" / name, tmp_path / "b" / "model" / name)
     rows = first.encode(TEXTS)
@@ -328,80 +271,8 @@ def test_mistakes(call, message, folder, monkeypatch):
     refused(f"^{message}", call, folder)
 
 
-@pytest.mark.parametrize("name", ["flow", "standardization+flow"])
-def test_log_densities(name, folder):
-    own = Model.load(folder / "run", name)
-    nats = own.log_prob(SENTENCES)
-    assert (nats.shape, nats.dtype) == ((len(SENTENCES),), np.float64)
-    # Of float32 vectors of other batches.
-    expected = log_density(own.map, own.encoder.encode(SENTENCES))
-    assert_allclose(nats, expected, rtol=1e-4)
-    assert own.log_prob(SENTENCES[0]) == pytest.approx(nats[0], rel=1e-4)
-    for other in ("whitening", "raw"):  # six of more directions, and none
-        model = Model.load(folder / "run", other)
-        refused(r"^map: received .* no density", model.log_prob, SENTENCES)
-
-
 def test_sentences_need_an_encoder():
     rows = np.random.default_rng(0).normal(size=(50, 8)).astype(np.float32)
     model = Model(None, fit_map("whitening", rows))
-    for call in (model.encode, model.embed, model.log_prob, model.estimate_cosines):
+    for call in (model.encode, model.embed):
         refused(r"^encoder: missing; .*\(transform", call, SENTENCES)
-
-
-@pytest.mark.parametrize("wrong", [2.0, -80, [0.5, math.nan], [[0.1, math.inf]]])
-def test_what_is_no_cosine(wrong, folder):
-    own = Model.load(folder / "run", "whitening")
-    own.estimate_cosines(TEXTS)
-    refused(r"^cosines: received .*; expected numbers from", own.percentile, wrong)
-    assert own.percentile([1.0 + 1e-3, -1.0 - 1e-3]).tolist() == [100.0, 0.0]
-
-
-OUTPUTS = [
-    {},
-    {"truncate_dim": 4},
-    {"normalize_embeddings": True},
-    {"normalize_embeddings": True, "precision": "uint8"},
-    {"truncate_dim": 4, "precision": "int8"},
-    {"truncate_dim": 5, "normalize_embeddings": True, "precision": "binary"},
-    {"precision": "ubinary"},
-]
-
-
-def compared(model, codes, options):
-    """The vectors whose cosines are compared: bytes are restored, bits are -1 and 1."""
-    precision = options.get("precision", "float32")
-    if "int8" in precision:
-        scale = model.scale
-        ranges = scale.unit if options.get("normalize_embeddings") else scale.plain
-        return ranges.first(codes.shape[1]).restore(codes)
-    if "binary" in precision:
-        shift = 128 if precision == "binary" else 0
-        bits = np.unpackbits((codes.astype(np.int16) + shift).astype(np.uint8), axis=1)
-        return bits[:, : options.get("truncate_dim") or model.dim] * 2.0 - 1
-    return codes
-
-
-@pytest.mark.parametrize("options", OUTPUTS, ids=str)
-def test_percentiles_are_those_of_the_vectors_given_out(folder, options, tmp_path):
-    own = Model.load(folder / "run", "whitening")
-    refused(r"cosines: missing, .* without a corpus", own.percentile, 0.5)
-    texts = list(dict.fromkeys(TEXTS))
-    known = {k: v for k, v in options.items() if k != "normalize_embeddings"}
-    own.estimate_cosines(texts * 2, **known)
-    codes = own.encode(texts, **options)
-    vectors = compared(own, codes, options)
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    cosines = (unit @ unit.T)[np.triu_indices(len(texts), 1)]
-    # A share of pairs within rounding of the float32 of another batch, or of bytes.
-    for q in (10, 50, 90):
-        value = float(np.quantile(cosines, q / 100))
-        low, high = (own.percentile(value + shift, **known) for shift in (-0.02, 0.02))
-        assert low - 0.1 <= q <= high + 0.1
-    own.save(tmp_path)
-    again = Model.load(tmp_path, encoder=str(folder / "bert"))
-    assert again.percentile(0.5, **known) == own.percentile(0.5, **known)
-    refused("3 dimensions, but the model has", again.percentile, 0.5, truncate_dim=3)
-    assert again.cosines is not None
-    Model(again.encoder, again.map).save(tmp_path)
-    assert Model.load(tmp_path, encoder=str(folder / "bert")).cosines is None

@@ -213,6 +213,7 @@ OTHERS: dict[str, dict[str, Any]] = {
         # Raw vectors are what an encoder gives.
         "method": ("raw", "--model ../given/flow"),
         "precision": "binary",
+        "ranges": ("../given/ranges.npy", "--precision int8"),
         "output": "other.npy",
     },
     "export": {
@@ -295,6 +296,7 @@ def given(tmp_path_factory):
     lines = [" ".join([word, *map(str, rng.normal(size=8).round(3))]) for word in words]
     (folder / "words.txt").write_text("\n".join(lines))
     np.save(folder / "rows.npy", rng.normal(size=(50, 8)).astype(np.float32))
+    np.save(folder / "ranges.npy", np.repeat(np.float32([[-9], [9]]), 128, axis=1))
     for place in (folder, folder / "other"):
         bench = place / "STS" / "STSBenchmark"
         bench.mkdir(parents=True)

@@ -1,7 +1,6 @@
 """A model passes between processes in memory, whatever it consists of."""
 
 import pickle
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from flowbert.encoders import (
     WordVectors,
     load_encoder,
 )
-from flowbert.maps import Scale
 from flowbert.model import Model
 from flowbert.vectors import EmbeddingCache, VectorFile, as_vectors, write_vectors
 from helpers import refused
@@ -95,20 +93,15 @@ def test_an_encoder_before_and_after_it_has_encoded(encoder, tmp_path):
 
 
 @pytest.mark.parametrize("name", [*AFFINE, *CHAINS, "PCA"])
-def test_a_model_of_each_map_with_its_output(name):
+def test_a_model_of_each_map(name):
     encoder = small_encoder()
     rows = encoder.encode(TEXTS)
     fitted = PCA(3).fit(rows) if name == "PCA" else fit_map(name, rows)
     model = Model(encoder, fitted)
-    model.scale = Scale.of(model.transform(rows))
     for dump in WAYS.values():
         passed = pickle.loads(dump(model))
         assert passed.map_name == model.map_name
-        for precision in ("float32", "int8"):
-            options: dict[str, Any] = {"precision": precision}
-            vectors = passed.encode(SENTENCES, **options)
-            assert np.array_equal(vectors, model.encode(SENTENCES, **options))
-            assert vectors.dtype == model.encode(SENTENCES, **options).dtype
+        assert np.array_equal(passed.encode(SENTENCES), model.encode(SENTENCES))
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".safetensors", ".parquet"])

@@ -14,7 +14,7 @@ from flowbert.analysis.drawing import Plot, method_colours, short
 from flowbert.analysis.measure import MEASURES, Measure, by_method
 from flowbert.analysis.sample import Sample
 from flowbert.arrays import Floats
-from flowbert.maps import RandomPairs
+from flowbert.maps import cosine_percentiles
 from flowbert.tasks.measures import Array, mean_cosine, to_rows, uniformity, unit_rows
 
 if TYPE_CHECKING:  # imported when it is used
@@ -279,7 +279,7 @@ class Isotropy(Measure):
 
 @MEASURES.register("random_pairs")
 class RandomPairCosines(Measure):
-    """A row per method: cosines of random pairs at some percentiles, see :class:`RandomPairs`.
+    """A row per method: cosines of random pairs at some percentiles.
 
     error is the standard error of the 99.9th percentile, effective_dim D_eff = 1 / mean(cosine²).
     """
@@ -290,5 +290,5 @@ class RandomPairCosines(Measure):
         """The percentiles of every method."""
         return by_method(
             sample.vectors,
-            lambda x: [RandomPairs.of(x.cpu().numpy(), sample.seed).row()],
+            lambda x: [cosine_percentiles(x.cpu().numpy(), sample.seed)],
         )

@@ -11,7 +11,7 @@ from flowbert.errors import UserError
 from flowbert.experiments.plan import UNMAPPED
 from flowbert.experiments.results import Results
 from flowbert.exports.format import Format
-from flowbert.maps import PERCENTILES, RandomPairs, Raw, is_map, make_map
+from flowbert.maps import Raw, is_map, make_map
 from flowbert.model import Model
 from flowbert.tasks import AVERAGE
 
@@ -83,23 +83,10 @@ def model_card(
         usage=format.usage(name, model),
         scores=scores,
         difference=difference,
-        cosines=_cosines(model),
-        percentiles=PERCENTILES,
         texts=TEXTS,
         version=__version__,
     )
     return str(card)
-
-
-def _cosines(model: Model) -> dict[str, RandomPairs]:
-    """Cosines of random pairs by space; empty if the model was saved without them."""
-    known = model.cosines
-    if known is None or known.bits or known.truncate_dim:
-        return {}
-    spaces = {"this model": known.after}
-    if model.map is not None:
-        spaces = {"the encoder, before the map": known.before} | spaces
-    return spaces
 
 
 def base_name(encoder: Encoder) -> str:

@@ -246,8 +246,7 @@ class SentenceTransformers(Format):
             # The map itself, with an encoder without a path of this machine.
             named = encoder.variant()
             named.path = base_name(encoder)
-            parts = model.map, model.scale, model.cosines
-            Model(named, *parts).save(folder / "model")
+            Model(named, model.map).save(folder / "model")
         elif isinstance(encoder, SentenceTransformerEncoder):
             opened = encoder.model
             modules = list(opened.children())

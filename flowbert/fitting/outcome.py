@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from shutil import rmtree
 from typing import Any
 
@@ -11,7 +10,7 @@ import torch
 
 from flowbert.data.corpus import OWN_NAMES, Corpus
 from flowbert.encoders import Encoder, SentenceEncoder, digests_reused
-from flowbert.errors import UserError, warn
+from flowbert.errors import warn
 from flowbert.experiments import Results
 from flowbert.experiments.analyze import analyze_results
 from flowbert.experiments.intervals import main_aggregation
@@ -21,9 +20,9 @@ from flowbert.fitting.parts import Run
 from flowbert.fitting.prepare import TRAINER_DEFAULTS
 from flowbert.fitting.run_options import plain
 from flowbert.loggers import log_results
-from flowbert.maps import SAMPLED_ROWS, Cosines, Flow, Raw, Scale, make_map
+from flowbert.maps import Flow, Raw, make_map
 from flowbert.methods import FlowModule
-from flowbert.methods.heads import HEADS
+from flowbert.methods.heads import HEADS, SAMPLED_ROWS
 from flowbert.model import Model
 from flowbert.progress import tell
 from flowbert.reports import content_of, page_of, report, save_page
@@ -32,7 +31,6 @@ from flowbert.tasks import STS, Task
 from flowbert.training import read_checkpoint
 from flowbert.vectors import EmbeddingCache
 
-_SCALE_ROWS = 8192  # rows whose vectors set the scale of int8
 _DENSITY_ROWS = 20_000  # rows that Gaussians are fitted on, to compare the flow with
 _COUNTED = 100_000  # sentences whose tokens are counted for the page
 _NOT_MEASURED = (
@@ -78,23 +76,17 @@ def _mapped(run: Run, trained: SentenceEncoder, text: str) -> list[Candidate]:
 
 
 def save(run: Run, candidates: Sequence[Candidate]) -> None:
-    """Save the maps with int8 scales and cosines, or the trained encoder, into ``model/``."""
+    """Save the maps, or the trained encoder, into ``model/``."""
     tell("saving the model")
     folder, rows = run.folder / "model", run.rows
     if rows is None:
         rmtree(folder, ignore_errors=True)  # of a resumed run that was interrupted here
         run.module.trained_encoder().save(folder / "encoder")
         return
-    sample = rows[np.arange(0, len(rows), max(1, len(rows) // _SCALE_ROWS))]
-    drawn = rows[rows.sample(SAMPLED_ROWS, Stream(run.options.seed, "cosines"))]
     models = [Model(run.encoder)]
     models += [Model(run.encoder, candidate.map) for candidate in candidates]
     with digests_reused():
         for model in reversed(models):  # the trained map, which encode takes, is first
-            model.scale = Scale.of(model.transform(sample))
-            mapped = model.transform(drawn)
-            with suppress(UserError):  # all rows are equal
-                model.cosines = Cosines.of(drawn, mapped, seed=run.options.seed)
             model.save(folder)
 
 

@@ -10,31 +10,20 @@ from flowbert.errors import UserError, warn
 from flowbert.io import load_tensors, save_tensors
 from flowbert.maps.base import MAPS, Map
 from flowbert.maps.chain import Chain, as_map
-from flowbert.maps.cosines import Cosines, RandomPairs
-from flowbert.maps.precision import Ranges, Scale
 from flowbert.maps.simple import Raw
 from flowbert.maps.state import is_plain, join_states, state_of_part
 from flowbert.registry import imports_refused
 
 _KIND = "map"
-_OUTPUT = ("plain.low", "plain.high", "unit.low", "unit.high", "before", "after")
 
 
-def save_map(
-    fitted: Any,
-    path: str | Path,
-    encoder: str | None = None,
-    scale: Scale | None = None,
-    cosines: Cosines | None = None,
-) -> None:
+def save_map(fitted: Any, path: str | Path, encoder: str | None = None) -> None:
     """Write a fitted map, or a pipeline of maps, as one safetensors file.
 
     Args:
         fitted: The map; None for the vectors of the encoder.
         path: The file.
         encoder: Digest of the identity of the encoder whose vectors it was fitted on, if known.
-        scale: Scale of the mapped vectors in int8, if known.
-        cosines: Cosines of random pairs, if known.
 
     Raises:
         UserError: If it cannot be saved completely, or could not be loaded again.
@@ -50,13 +39,6 @@ def save_map(
         "encoder": encoder,
         "flowbert": __version__,
     }
-    if scale is not None:
-        for name, ranges in scale._asdict().items():
-            tensors |= {f"{name}.low": ranges.low, f"{name}.high": ranges.high}
-    if cosines is not None:
-        before, after, *vectors = cosines
-        tensors |= {"before": before.quantiles, "after": after.quantiles}
-        metadata["cosines"] = [before[1:], after[1:], vectors]
     save_tensors(path, _KIND, tensors, **metadata)
 
 
@@ -79,12 +61,10 @@ def _describe(part: Map) -> dict[str, Any]:
 
 def load_map(path: str | Path) -> Map:
     """Read the map of a file of :func:`save_map`, see :func:`read_map_file`."""
-    return read_map_file(path)[0] or Raw()
+    return read_map_file(path) or Raw()
 
 
-def read_map_file(
-    path: str | Path, encoder: str | None = None
-) -> tuple[Map | None, Scale | None, Cosines | None]:
+def read_map_file(path: str | Path, encoder: str | None = None) -> Map | None:
     """Read what :func:`save_map` wrote; a map that is undefined gives a warning.
 
     A map of a class that does not come with the package needs its module imported before.
@@ -117,20 +97,4 @@ def read_map_file(
             message = f"{path}: {part.invalid_reason}"
             warn(message)
         parts.append(part)
-    fitted = parts[0] if len(parts) == 1 else Chain.of(*parts) if parts else None
-    arrays = {name: x.numpy() for name, x in tensors.items() if name in _OUTPUT}
-    scale = cosines = None
-    if "plain.low" in arrays:
-        plain, unit = (
-            Ranges(arrays[f"{name}.low"], arrays[f"{name}.high"])
-            for name in Scale._fields
-        )
-        scale = Scale(plain, unit)
-    if "cosines" in metadata:
-        before, after, vectors = metadata["cosines"]
-        spaces = (
-            RandomPairs(arrays["before"], *before),
-            RandomPairs(arrays["after"], *after),
-        )
-        cosines = Cosines(*spaces, *vectors)
-    return fitted, scale, cosines
+    return parts[0] if len(parts) == 1 else Chain.of(*parts) if parts else None

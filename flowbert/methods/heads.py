@@ -14,6 +14,9 @@ from flowbert.seeding import Stream
 HEADS = ("mlp_train_only", "mlp", "none")
 """Heads that are no maps."""
 
+SAMPLED_ROWS = 16384
+"""Sentences that the map of a head is fitted on."""
+
 _INIT_STD = 0.02  # as BERT starts its layers
 
 

@@ -9,9 +9,14 @@ from torch import Tensor
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
-from flowbert.maps import SAMPLED_ROWS
 from flowbert.methods.examples import Examples
-from flowbert.methods.heads import HEADS, AffineHead, dense_tanh, normalize_head
+from flowbert.methods.heads import (
+    HEADS,
+    SAMPLED_ROWS,
+    AffineHead,
+    dense_tanh,
+    normalize_head,
+)
 from flowbert.methods.losses import LOSSES, ContrastiveLoss
 from flowbert.methods.masking import (
     predict_masked,

@@ -21,7 +21,6 @@ from flowbert.encoders import SentenceEncoder, WordVectors, load_encoder, open_e
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.exports import EXPORT_FORMATS, SentenceTransformers, export
 from flowbert.exports.sentence_transformers import MODES, stock_modules
-from flowbert.maps import Scale
 from flowbert.model import Model
 from helpers import use_hub_cache
 
@@ -90,8 +89,7 @@ def model(folder):
     options |= {"max_length": 9, "template": "the big {}", "count_over": TEXTS}
     encoder = SentenceEncoder(folder, **options)
     rows = encoder.encode(TEXTS)
-    fitted = fit_map(FLOW, rows)
-    return Model(encoder, fitted, Scale.of(fitted.transform(rows)))
+    return Model(encoder, fit_map(FLOW, rows))
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +118,6 @@ def test_it_has_prompt_token_weights_length_and_map(exported, model):
         assert largest_difference(vectors, model.encode(texts)) <= TOLERANCE
     with pytest.warns(FlowbertWarning, match="is used without the map"):
         assert open_encoder(str(exported)).identity == model.encoder.identity
-    assert loaded.scale is not None
     assert Model.load(exported, "raw").map is None
 
 

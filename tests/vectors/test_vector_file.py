@@ -1,7 +1,6 @@
 """Files of vectors, read and written block by block, and vectors of fewer bits."""
 
 import tracemalloc
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,15 +11,10 @@ import safetensors.torch
 import torch
 
 from flowbert.arrays import BLOCK_ROWS
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError
 from flowbert.maps import (
     Moments,
-    Ranges,
-    Scale,
     Standardization,
-    quantize,
-    read_map_file,
-    save_map,
 )
 from flowbert.vectors import VectorFile, as_vectors, write_vectors
 from helpers import refused, rows
@@ -156,8 +150,7 @@ def test_bfloat16_becomes_float32(tmp_path):
 
 @pytest.mark.parametrize("suffix", [".npy", ".safetensors", ".parquet"])
 def test_bytes_are_no_vectors(suffix, tmp_path):
-    for precision in ("int8", "ubinary"):
-        codes = quantize(X, precision, Ranges.of([X]))
+    for codes in (X.astype("int8"), np.packbits(X > 0, axis=1)):
         file = tmp_path / f"x{suffix}"
         write_vectors(file, [codes], codes.shape, str(codes.dtype))
         for vectors in (file, codes, torch.from_numpy(codes)):
@@ -169,36 +162,6 @@ def test_files_that_hold_no_vectors_are_named(name, tmp_path):
     NO_VECTORS[name](tmp_path / name)
     with pytest.raises(UserError, match=name):
         list(as_vectors(tmp_path / name).blocks())
-
-
-def test_int8_steps_cover_the_range_of_each_dimension(tmp_path):
-    ranges = Ranges.of([X[:25], X[25:]])
-    codes = quantize(X, "int8", ranges)
-    assert codes.dtype == np.int8
-    assert (codes.min(axis=0) == -128).all()
-    assert (codes.max(axis=0) == 127).all()
-    half_a_step = (ranges.high - ranges.low) / 255 / 2
-    assert (np.abs(ranges.restore(codes) - X) <= half_a_step * 1.001).all()
-    unsigned = quantize(X, "uint8", ranges)
-    assert np.array_equal(unsigned, codes.astype(int) + 128)
-    save_map(None, tmp_path / "raw", scale=Scale.of(X))
-    saved: Any = read_map_file(tmp_path / "raw")[1]
-    assert np.array_equal(quantize(X, "int8", saved.plain), codes)
-    beyond = quantize(np.full((1, 6), 1e9, dtype=np.float32), "int8", ranges)
-    assert (beyond == 127).all()
-
-
-def test_a_dimension_that_does_not_vary_is_zero_in_int8():
-    x = X.copy()
-    x[:, 1] = 7.0
-    with pytest.warns(FlowbertWarning, match="without a saved scale"):
-        assert not quantize(x, "int8")[:, 1].any()
-
-
-def test_precisions_that_there_are_not():
-    refused("int4", quantize, X, "int4")
-    refused("one vector", quantize, X[:1], "int8")
-    refused("up to 7e[+]04; expected at most 65504", quantize, X * 0 - 7e4, "float16")
 
 
 @pytest.mark.parametrize(
