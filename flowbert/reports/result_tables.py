@@ -204,8 +204,10 @@ def notes(frame: pd.DataFrame) -> list[str]:
 
 
 def print_results(results: Results) -> None:
-    """Print tables and notes; in a terminal, wide tables continue below."""
+    """Print verdicts, tables and notes; in a terminal, wide tables continue below."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if results.verdicts:
+        print("\n".join([*results.verdicts, ""]))
     for table in result_tables(results.frame):
         if not table.folded:
             print(f"{table.title}\n\n{table_text(table, width)}\n")
@@ -248,4 +250,5 @@ def _interleave(
     order = np.arange(2 * len(first)).reshape(2, -1).T.ravel()
     lines = pd.concat([first, second]).iloc[order]
     shown = (lines != "").any(axis=1).to_numpy() | (lines.index.to_numpy() != "")
-    return str(lines[shown].to_string(line_width=width))
+    text = lines[shown].to_string(line_width=width)
+    return "\n".join(line.rstrip() for line in text.splitlines())
