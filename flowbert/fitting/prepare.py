@@ -60,7 +60,9 @@ def prepare_run(command: str, options: FitOptions, folder: Path) -> Iterator[Run
     kind = METHODS.get(options.method)
     map = None if kind is not None else _closed_form_method(options)
     saved: Mapping[str, Any] | None = None
-    if options.ckpt_path is not None:
+    if kind is None:  # what is fitted in closed form has no checkpoint
+        options = replace(options, ckpt_path=None)
+    elif options.ckpt_path is not None:
         path = find_checkpoint(options.ckpt_path, options.run_dir)
         options = replace(options, ckpt_path=path)
         saved = _read_saved(path, kind, options.method)
