@@ -278,16 +278,14 @@ def _compare(row: Any, tasks: Mapping[str, Task], ours: pd.DataFrame) -> pd.Data
     ours = ours[of_row].drop_duplicates("task", keep="last").set_index("task")
     names = {task.name: name for name, task in tasks.items()} | {AVERAGE: AVERAGE}
     is_complete = set(names) - {AVERAGE} <= set(ours.index)
+    differs = pd.Series(others, dtype=object).astype(bool)
     if len(tasks) > 1:
-        published[AVERAGE] = published.mean()
-        others[AVERAGE] = any(others.values())
+        published[AVERAGE], differs[AVERAGE] = published.mean(), differs.any()
     if not is_complete:
         ours = ours.drop(index=AVERAGE, errors="ignore")
     ours = ours.rename(index=names).reindex(published.index)
     scores = 100 * ours[["value", "low", "high", "std"]].astype(float)
-    is_target = pd.Series(not row.context, published.index) & ~pd.Series(others).astype(
-        bool
-    )
+    is_target = ~differs & (not row.context)
     known = is_target & scores["low"].notna()
     inside = published.between(scores["low"], scores["high"])
     reasons = ours["reason"].fillna("")
