@@ -166,12 +166,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sentences", type=int, default=5000, help="of the tasks")
     parser.add_argument("--output", type=Path, default=Path("encoder-choice.csv"))
     options = parser.parse_args(arguments)
-    names = as_list(options.tasks, "tasks", paths=True)
+    names = as_list(options.tasks, "tasks")
     tasks = load_tasks(names, options.senteval)
     texts = [text for task in tasks for text in task.corpus("target").sentences]
     long = [text for text in dict.fromkeys(texts) if len(text.split()) >= MIN_WORDS]
     drawn = Corpus("", tuple(long)).sample(options.sentences, seed=0)
-    encoders = as_list(options.encoders, "encoders", paths=True)
+    encoders = as_list(options.encoders, "encoders")
     frame = measure(encoders, tasks, drawn.sentences)
     frame.to_csv(options.output)
     print(frame.round(2).to_string())

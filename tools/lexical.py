@@ -243,9 +243,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--picture", type=Path, default=Path("lexical"))
     options = parser.parse_args(arguments)
     frame = measure(
-        as_list(options.encoders, "encoders", paths=True),
-        as_list(options.flow, "flow", paths=True),
-        as_list(options.tasks, "tasks", paths=True),
+        as_list(options.encoders, "encoders"),
+        as_list(options.flow, "flow"),
+        as_list(options.tasks, "tasks"),
         options.senteval,
         options.bootstrap,
     )

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.metrics import average_precision_score
 
 from flowbert.arrays import Floats
-from flowbert.data.tables import read_table
+from flowbert.data.tables import read_frame, read_sentences, read_texts
 from flowbert.tasks import PairTask
 from flowbert.tasks.measures import Weights
 
@@ -26,10 +26,10 @@ class Duplicates(PairTask):
     scored_with = ("is_duplicate",)
 
     def __init__(self, source: str) -> None:
-        rows = read_table(Path(source), ("question1", "question2", "is_duplicate"))
-        first, second = ([row.sentence(f"question{n}") for row in rows] for n in "12")
+        rows = read_frame(source, ("question1", "question2", "is_duplicate"))
+        first, second = (read_sentences(rows, f"question{n}") for n in "12")
         super().__init__(Path(source).stem, first, second)
-        self.is_duplicate = np.array([row.text("is_duplicate") == "1" for row in rows])
+        self.is_duplicate = np.array(read_texts(rows, "is_duplicate")) == "1"
 
     def score(
         self, items: Floats, weights: Weights | None = None

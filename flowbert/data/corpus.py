@@ -1,6 +1,5 @@
 """Corpora: sentences that a map or a flow is fitted on, from files or in memory."""
 
-import os
 import reprlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -8,17 +7,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from flowbert.data.hub import hub_name, hub_options, read_hub
 from flowbert.data.nli import BUILTIN, load_nli
 from flowbert.data.sample import sample_corpus
 from flowbert.data.tables import (
     TABLE_FORMATS,
-    Row,
     choose_columns,
     is_table,
-    read_table,
+    read_frame,
+    read_texts,
 )
-from flowbert.data.text_files import expand_files, read_lines
+from flowbert.data.text_files import expand_files, extension, read_lines
 from flowbert.errors import UserError, choices
 from flowbert.io import sentences_digest
 from flowbert.seeding import Stream
@@ -93,7 +94,6 @@ def _check_texts(values: Iterable[Any]) -> list[str]:
 
 
 # Sentences in memory that are checked for names of corpora and files.
-_CHECKED_FOR_NAMES = 100
 NAMED = ("target", "train_only", "nli", BUILTIN)
 
 OWN_NAMES = {"target": "{} sentences", "train_only": "{} train sentences"}
@@ -228,12 +228,6 @@ def load_corpus(source: Any, *, nli: str = "hub", column: str | None = None) -> 
         corpus = _load_named(str(source), nli, column)
     else:
         texts = texts_in_memory(source, column)
-        if texts and all(map(_is_source, texts[:_CHECKED_FOR_NAMES])):
-            raise UserError(
-                f"received the sentences {reprlib.repr(texts)}, which are names or files; "
-                f"expected sentences, or one text {','.join(texts[:2])!r}",
-                argument="corpus",
-            )
         corpus = Corpus.of_texts(IN_MEMORY, [texts])
     if not len(corpus):
         raise UserError(
@@ -267,22 +261,16 @@ def _load_named(name: str, nli: str, column: str | None) -> Corpus:
         )
     texts = []
     for path in expand_files(name):
-        if path.name.lower().endswith((".txt", ".txt.gz")):
+        if extension(path) == ".txt":
             texts.append([line.strip() for line in read_lines(path)])
         elif is_table(path):
-            texts.append(_texts(read_table(path, *layouts, argument="column")))
+            texts.append(_texts(read_frame(path, *layouts, argument="column")))
         else:
             known = choices([".txt", *TABLE_FORMATS], path.suffix)
             raise UserError(f"{path}: received {path.suffix!r}; expected {known}")
     return Corpus.of_texts(name, texts)
 
 
-def _is_source(text: str) -> bool:
-    """Whether a sentence is a name or a file."""
-    is_path = any(mark in text for mark in "./\\") and os.path.exists(text)
-    return text in NAMED or hub_name(text) is not None or is_path
-
-
-def _texts(rows: list[Row]) -> list[str]:
+def _texts(rows: pd.DataFrame) -> list[str]:
     """Values of the only column."""
-    return [row.text(column) for row in rows for column in row.values]
+    return read_texts(rows, rows.columns[0])

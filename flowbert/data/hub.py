@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import parse_qsl
 
-from flowbert.data.tables import Row, choose_columns, rows_of
+import pandas as pd
+
+from flowbert.data.tables import choose_columns, make_frame, name_labels
 from flowbert.data.text_files import user_path
 from flowbert.errors import UserError, choices, first_line
 
@@ -93,12 +95,12 @@ def read_hub(
     split: str = "train",
     argument: str | None = None,
     **options: str,
-) -> list[Row]:
+) -> pd.DataFrame:
     """Read columns of one split with ``datasets``, which runs no code of the data set.
 
     Args:
         name: Name on the hub (``owner/name``) or a local folder in the same layout.
-        layouts: As in :func:`flowbert.data.tables.read_table`.
+        layouts: As in :func:`flowbert.data.tables.read_frame`.
         config: Configuration of a data set with several.
         split: Split.
         argument: Name of the argument that chooses the columns, for the message.
@@ -124,10 +126,8 @@ def read_hub(
             "same layout"
         ) from error
     columns = choose_columns(data.column_names, layouts, local, argument)
-    records = data.select_columns(list(columns)).to_list()
-    label_names = {
-        name: feature.names
-        for name, feature in data.features.items()
-        if isinstance(feature, datasets.ClassLabel)
-    }
-    return rows_of(local, records, layouts, label_names=label_names)
+    values = data.select_columns(list(columns)).to_dict()
+    for name in columns:
+        if isinstance(data.features[name], datasets.ClassLabel):
+            values[name] = name_labels(values[name], data.features[name].names)
+    return make_frame(local, pd.DataFrame(values, dtype=object), layouts)

@@ -2,10 +2,13 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import repeat
+
+import pandas as pd
 
 from flowbert.data.hub import hub_name, read_hub
 from flowbert.data.sample import sample_nli
-from flowbert.data.tables import Row, read_table
+from flowbert.data.tables import read_frame, read_labels, read_sentences
 from flowbert.data.text_files import expand_files
 from flowbert.errors import UserError
 
@@ -85,13 +88,13 @@ def load_nli(source: str) -> NLIData:
         return NLIData(*zip(*sample_nli(), strict=True))
     hub = hub_name(source)
     if hub is None:
-        tables = [read_table(path, *_NLI_LAYOUTS) for path in expand_files(source)]
+        tables = [read_frame(path, *_NLI_LAYOUTS) for path in expand_files(source)]
     else:
         tables = [read_hub(name, _PAIRS) for name in ([hub] if hub else _HUB_SETS)]
     return labelled_pairs(tables)
 
 
-def labelled_pairs(tables: list[list[Row]]) -> NLIData:
+def labelled_pairs(tables: list[pd.DataFrame]) -> NLIData:
     """Pairs of tables that have a gold label.
 
     Raises:
@@ -99,17 +102,17 @@ def labelled_pairs(tables: list[list[Row]]) -> NLIData:
     """
     pairs: list[tuple[str, str, str]] = []
     for rows in tables:
-        first, second, third = rows[0].values
+        first, second, third = rows
         if third == "hard_neg":
+            premises = read_sentences(rows, first)
             for column, label in ((second, "entailment"), (third, "contradiction")):
-                pairs += [
-                    (row.sentence(first), row.sentence(column), label) for row in rows
-                ]
+                hypotheses = read_sentences(rows, column)
+                pairs += zip(premises, hypotheses, repeat(label), strict=False)
             continue
-        for row in rows:
-            name = row.label(third, _MEANING)
-            if name is not None:
-                pairs.append((row.sentence(first), row.sentence(second), name))
+        labels = read_labels(rows, third, _MEANING)
+        labelled = rows[[label is not None for label in labels]]
+        columns = (read_sentences(labelled, column) for column in (first, second))
+        pairs += zip(*columns, filter(None, labels), strict=True)
     if not pairs:
-        raise UserError(f"{tables[0][0].path}: no pair has a gold label")
+        raise UserError(f"{tables[0].attrs['source']}: no pair has a gold label")
     return NLIData(*zip(*pairs, strict=True))

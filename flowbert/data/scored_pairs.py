@@ -12,23 +12,25 @@ from itertools import compress
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from flowbert.data.hub import hub_name, read_hub
 from flowbert.data.sample import SPLITS, sample_pairs
 from flowbert.data.tables import (
-    Row,
-    field_records,
+    frame_of_lines,
     is_table,
-    read_table,
-    read_tsv,
-    rows_of,
+    make_frame,
+    read_frame,
+    read_numbers,
+    read_sentences,
+    read_texts,
 )
 from flowbert.data.text_files import read_lines, user_path
 from flowbert.errors import UserError, choices, warn
 from flowbert.numbers import is_number
 
-Part = tuple[str, str, list[Row]]
+Part = tuple[str, str, pd.DataFrame]
 """A split, the name of one of its subsets, and its rows of sentence, sentence, score."""
 
 SAMPLE_TASK = "SAMPLE"
@@ -170,9 +172,9 @@ def load_sts(
     spaces, as in SentEval.
 
     Args:
-        name: ``STS12`` to ``STS16``, ``STSB``, ``SICKR``, or ``SAMPLE``; a csv, tsv, jsonl or
-            parquet file of pairs, which is the split ``test``; or ``ATEC``, ``BQ``, ``LCQMC``,
-            ``PAWSX``, ``STS-B`` where ``senteval`` has a folder of that name.
+        name: ``STS12`` to ``STS16``, ``STSB``, ``SICKR``, or ``SAMPLE``; a table of pairs
+            (:func:`flowbert.data.tables.read_frame`), which is the split ``test``; or ``ATEC``,
+            ``BQ``, ``LCQMC``, ``PAWSX``, ``STS-B`` where ``senteval`` has a folder of that name.
         senteval: Folder in the layout of SentEval's ``data/downstream``; ``"hub"`` for the mteb
             data sets (years with merged subsets; SICKR with its 9,927 pairs as test split); or
             ``"hub:FOLDER"`` for local copies of these in a folder.
@@ -209,7 +211,7 @@ def load_sts(
                 f"received {', '.join(columns)}; expected 3 different names",
                 argument="columns",
             )
-        rows = read_table(user_path(name), columns, argument="columns")
+        rows = read_frame(user_path(name), columns, argument="columns")
         name = Path(name).name.split(".")[0]
         parts: Iterable[Part] = [("test", name, rows)]
     elif name not in DATA_SETS:
@@ -251,27 +253,27 @@ def _limits(score_range: Sequence[float]) -> tuple[float, float]:
     return float(numbers[0]), float(numbers[1])
 
 
-def make_subset(name: str, rows: list[Row], low: float, high: float) -> Subset:
-    """Make a subset of rows of sentence, sentence, score.
+def make_subset(name: str, rows: pd.DataFrame, low: float, high: float) -> Subset:
+    """Make a subset of a frame of sentence, sentence, score.
 
     Args:
         name: Name of the subset.
-        rows: At least one row.
+        rows: At least one row, as of :func:`flowbert.data.tables.read_frame`.
         low: Lowest allowed score.
         high: Highest allowed score.
 
     Raises:
         UserError: If a sentence is empty, a score is not allowed, or all scores are equal.
     """
-    first, second, score = rows[0].values
-    scores = [row.number(score, low, high) for row in rows]
-    sentences1 = tuple(row.sentence(first) for row in rows)
-    sentences2 = tuple(row.sentence(second) for row in rows)
+    first, second, score = rows
+    scores = read_numbers(rows, score, low, high)
+    sentences = (tuple(read_sentences(rows, column)) for column in (first, second))
     if len(set(scores)) < 2:
         raise UserError(
-            f"{rows[0].path}: {len(rows)} pairs; expected two or more different scores"
+            f"{rows.attrs['source']}: {len(rows)} pairs; expected two or more different "
+            "scores"
         )
-    return Subset(name, sentences1, sentences2, np.array(scores))
+    return Subset(name, *sentences, np.array(scores))
 
 
 def _read_year(root: Path, name: str) -> Iterator[Part]:
@@ -293,12 +295,12 @@ def _read_year(root: Path, name: str) -> Iterator[Part]:
 
 def _scored(
     path: Path, lines: list[str], names: Sequence[str], score: str = "score"
-) -> list[Row]:
+) -> pd.DataFrame:
     """Rows of lines with a score."""
-    records = field_records(path, lines, names=names)
-    rows = rows_of(path, records, [(*_SENTENCES, score)])
-    scored = [row for row in rows if row.text(score)]
-    if not scored:
+    frame = frame_of_lines(path, lines, names)
+    rows = make_frame(path, frame, [(*_SENTENCES, score)])
+    scored = rows[[text != "" for text in read_texts(rows, score)]]
+    if not len(scored):
         raise UserError(f"{path}: no pair has a score")
     return scored
 
@@ -317,7 +319,9 @@ def read_sick(
     for split, file in _SICK_FILES.items():
         path = root / "SICK" / f"SICK_{file}.txt"
         layout = ("sentence_A", "sentence_B", column)
-        yield split, name, rows_of(path, read_tsv(path), [layout])
+        header, *lines = read_lines(path) or [""]
+        frame = frame_of_lines(path, lines, header.split("\t"))
+        yield split, name, make_frame(path, frame, [layout])
 
 
 def _read_chinese(root: Path, name: str) -> Iterator[Part]:
@@ -345,12 +349,10 @@ def _read_chinese(root: Path, name: str) -> Iterator[Part]:
         yield split, name, _chinese_rows(path, lines)
 
 
-def _chinese_rows(path: Path, lines: Sequence[str]) -> list[Row]:
+def _chinese_rows(path: Path, lines: Sequence[str]) -> pd.DataFrame:
     """Rows of the lines that have three fields."""
     fields = [line.strip().split("\t") for line in lines if line.strip()]
-    records = [
-        dict(zip(PAIR_COLUMNS, row, strict=True)) for row in fields if len(row) == 3
-    ]
+    records = [row for row in fields if len(row) == len(PAIR_COLUMNS)]
     if not records:
         raise UserError(
             f"{path}: no line has three fields; expected BERT-whitening's layout: sentence 1, "
@@ -361,7 +363,8 @@ def _chinese_rows(path: Path, lines: Sequence[str]) -> list[Row]:
             f"{path}: {len(fields) - len(records)} of {len(fields)} lines do not have three "
             "fields between tabs; they are left out, as BERT-whitening's code does"
         )
-    return rows_of(path, records, [PAIR_COLUMNS])
+    frame = pd.DataFrame(records, columns=list(PAIR_COLUMNS))
+    return make_frame(path, frame, [PAIR_COLUMNS])
 
 
 def _read_hub(folder: str, name: str) -> Iterator[Part]:

@@ -1,125 +1,47 @@
-"""Rows of csv, tsv, jsonl and parquet files; errors name file and row.
+"""Tables as data frames: csv, tsv, jsonl, parquet, arrow and feather; errors name file and row.
 
-To add a format, write a function that reads its rows and add it to ``TABLE_FORMATS``.
+To add a format, write a function that reads a frame from an open file and add it to
+``TABLE_FORMATS``; for a compression see :mod:`flowbert.data.text_files`.
 """
 
 import csv
 import io
 import json
 import math
-import re
 import reprlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, BinaryIO, TypeVar
 
-from flowbert.data.text_files import check_file, read_lines, stream_lines
-from flowbert.errors import UserError, choices, nearest, warn
+import pandas as pd
+
+from flowbert.data.text_files import check_file, extension, open_file
+from flowbert.errors import UserError, choices, first_line, nearest
 from flowbert.numbers import parse_number
 
-_QUOTED = re.compile(r'"(?:[^"]|"")*"')
-_LONGEST_FIELD = 2**31 - 1  # the csv module has 131,072
 Value = TypeVar("Value")
-TableRow = Mapping[str, object]
-LabelNames = Mapping[str, Sequence[str]]
+_SEPARATORS = ";|\t,"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """Values of one row by column.
-
-    Args:
-        path: The file.
-        index: Number of the row, from 1, without header and blank lines.
-        values: Values by column, in the order of the layout.
-        label_names: Names of the labels 0, 1, ... by column, if the file has them.
-    """
-
-    path: Path
-    index: int
-    values: Mapping[str, object]
-    label_names: LabelNames
-
-    def error(self, column: str, expected: str) -> UserError:
-        """An error that names the row and the value."""
-        received = reprlib.repr(self.values[column])
-        return UserError(
-            f"{self.path}: row {self.index}: {column} is {received}; {expected}"
-        )
-
-    def text(self, column: str) -> str:
-        """A text without outer white space.
-
-        Raises:
-            UserError: If the value is not text.
-        """
-        value = self.values[column]
-        if not isinstance(value, str):
-            raise self.error(column, "expected text")
-        # JSON can hold half a character, such as "\ud800"; it becomes a question mark.
-        return value.encode(errors="replace").decode().strip()
-
-    def sentence(self, column: str) -> str:
-        """A text that is not empty, with single spaces inside, as SentEval has it.
-
-        Raises:
-            UserError: If the value is not text, or empty.
-        """
-        text = " ".join(self.text(column).split())
-        if not text:
-            raise self.error(column, "expected a sentence")
-        return text
-
-    def number(self, column: str, low: float, high: float) -> float:
-        """A finite number from ``low`` to ``high``.
-
-        Raises:
-            UserError: If the value is not such a number.
-        """
-        try:
-            number = parse_number(str(self.values[column]))
-        except ValueError:
-            number = math.nan
-        if not low <= number <= high:
-            limits = "" if math.isinf(high - low) else f" from {low:g} to {high:g}"
-            raise self.error(column, f"expected a finite number{limits}")
-        return number
-
-    def label(self, column: str, meaning: Mapping[str, Value]) -> Value:
-        """The meaning of a label: of its name, if the file names its numbers.
-
-        Raises:
-            UserError: If the label is unknown.
-        """
-        value = self.values[column]
-        names = self.label_names.get(column, ())
-        if isinstance(value, int) and 0 <= value < len(names):
-            value = names[value]
-        label = str(value).strip().lower()
-        if label not in meaning:
-            named = f"named {label!r} in the file; " if names else ""
-            raise self.error(column, f"{named}expected {choices(meaning, label)}")
-        return meaning[label]
-
-
-def read_table(
+def read_frame(
     path: str | Path, *layouts: Sequence[str], argument: str | None = None
-) -> list[Row]:
-    r"""Read columns of a csv, tsv, jsonl or parquet file (``.gz`` for the first three).
+) -> pd.DataFrame:
+    r"""Read columns of a table; its name may end in ``.gz`` or ``.zst``.
 
-    A csv file has a header and RFC 4180 quoting. So has a tsv file if every field of it that begins
-    with a quote is quoted, as pandas and spreadsheets write it; otherwise its quotes are plain
-    characters (the IANA definition, and what NLP data sets do), with a warning if some fields are
-    quoted. A jsonl file has one object per line. Blank lines are dropped.
+    A csv file has a header and RFC 4180 quoting; quotes in a tsv file are plain characters (the
+    IANA definition, and what NLP data sets do). A header without the usual separator may have
+    another one (``;``, ``|``, tab or comma), or Excel's line ``sep=;`` above it. A jsonl file has
+    one object per line. Blank lines are dropped.
 
     Args:
         path: The file.
         layouts: Lists of columns; the first that the file has is read. Without any: the only
             column.
         argument: Name of the argument that chooses the columns, for the message.
+
+    Returns:
+        A frame of the columns in the order of the layout, the number of each row from 1 as index.
 
     Raises:
         UserError: If the file is missing, damaged, of another format, or lacks the columns.
@@ -128,27 +50,32 @@ def read_table(
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp()) / "pairs.csv"
         >>> _ = path.write_text('a,b\n"one, two",3\n')
-        >>> read_table(path, ["a"])[0].text("a")
-        'one, two'
+        >>> read_texts(read_frame(path, ["a"]), "a")
+        ['one, two']
     """
     path = Path(path)
-    extension = _extension(path)
-    reader = TABLE_FORMATS.get(extension)
-    if reader is None:
+    suffix = extension(path)
+    if suffix not in TABLE_FORMATS:
         raise UserError(
             f"{path}: received {path.suffix!r}; expected {choices(TABLE_FORMATS, path.suffix)}"
         )
     check_file(path)
-    records = reader(path)
-    names = list(records[0]) if records and not layouts else []
+    try:
+        with open_file(path) as file:
+            frame = TABLE_FORMATS[suffix](file)
+    # pandas, pyarrow and json raise unrelated types.
+    except Exception as error:
+        raise UserError(
+            f"{path}: not {suffix[1:]}, damaged, or not UTF-8 ({first_line(error)})"
+        ) from error
+    names = list(frame)
     # A column that is named by a sentence: the header is missing.
-    if extension in (".csv", ".tsv") and len(names) == 1 and len(names[0].split()) > 1:
+    if not layouts and len(names) == 1 and len(str(names[0]).split()) > 1:
         raise UserError(
             f"{path}: its first line, the name of its column, is {reprlib.repr(names[0])}; "
             "expected a header, or this name given as the column"
         )
-    label_names = _read_label_names(path) if extension == ".parquet" else {}
-    return rows_of(path, records, layouts, argument, label_names)
+    return make_frame(path, frame, layouts, argument)
 
 
 def is_table(name: str | Path) -> bool:
@@ -158,11 +85,7 @@ def is_table(name: str | Path) -> bool:
         >>> is_table("data/pairs.tsv.gz"), is_table("data/lines.txt"), is_table("STSB")
         (True, False, False)
     """
-    return _extension(Path(name)) in TABLE_FORMATS
-
-
-def _extension(path: Path) -> str:
-    return Path(path.name.lower().removesuffix(".gz")).suffix
+    return extension(name) in TABLE_FORMATS
 
 
 def choose_columns(
@@ -202,123 +125,160 @@ def choose_columns(
     )
 
 
-def rows_of(
+def make_frame(
     path: Path,
-    records: Sequence[TableRow],
+    frame: pd.DataFrame,
     layouts: Sequence[Sequence[str]],
     argument: str | None = None,
-    label_names: LabelNames = MappingProxyType({}),
-) -> list[Row]:
-    """Rows of records, reduced to the columns of a layout.
+) -> pd.DataFrame:
+    """A frame as of :func:`read_frame`, whose errors name a file.
 
     Args:
-        path: File or folder of the records.
-        records: Values of each row by column.
+        path: File or folder of the rows.
+        frame: All columns.
         layouts: As in :func:`choose_columns`.
         argument: As in :func:`choose_columns`.
-        label_names: As in :class:`Row`.
 
     Raises:
-        UserError: If there are no records, or no layout fits the first record.
+        UserError: If there is no row, no layout fits, or a column occurs twice.
     """
-    if not records:
+    if not len(frame):
         raise UserError(f"{path}: has no row")
-    columns = choose_columns(list(records[0]), layouts, path, argument)
-    rows = ({column: record.get(column) for column in columns} for record in records)
-    return [Row(path, i, row, label_names) for i, row in enumerate(rows, start=1)]
-
-
-class Tabs(csv.excel_tab):
-    """Fields between tabs, in which quotes are plain characters."""
-
-    quoting = csv.QUOTE_NONE
-
-
-def field_records(
-    path: Path,
-    lines: Iterable[str],
-    dialect: type[csv.Dialect] = Tabs,
-    names: Sequence[str] = (),
-) -> list[TableRow]:
-    """Records of lines with fields.
-
-    Args:
-        path: File of the lines.
-        lines: The lines.
-        dialect: Separator and quotes.
-        names: Columns of a file without a header; fields beyond them are ignored.
-
-    Raises:
-        UserError: If a row has another number of fields, a column occurs twice, or quotes do not
-            match.
-    """
-    further = bool(names)
-    records: list[TableRow] = []
-    limit = csv.field_size_limit(_LONGEST_FIELD)
-    try:
-        for fields in csv.reader(lines, dialect, strict=True):
-            is_cell = len(fields) == len(names) == 1  # of the only column
-            if not any(field.strip() for field in fields) and not (fields and is_cell):
-                continue
-            if not names:
-                names = fields
-                continue
-            if len(fields) < len(names) or (len(fields) > len(names) and not further):
-                raise csv.Error(f"{len(fields)} fields; expected {', '.join(names)}")
-            records.append(dict(zip(names, fields, strict=False)))
-    except csv.Error as error:
-        raise UserError(f"{path}: row {len(records) + 1}: {error}") from error
-    finally:
-        csv.field_size_limit(limit)
+    names = list(map(str, frame))
     for name in filter(None, names):  # spreadsheets have empty headers
         if names.count(name) > 1:
             raise UserError(
                 f"{path}: has {names.count(name)} columns {name!r}; expected one"
             )
-    return records
+    columns = list(choose_columns(names, layouts, path, argument))
+    chosen = frame[columns].set_axis(range(1, len(frame) + 1))
+    chosen.attrs["source"] = str(path)
+    return chosen
 
 
-# Not with pyarrow, which reads an open quote as a field that ends with the file, and text like a
-# date as a timestamp.
+def frame_of_lines(
+    path: Path, lines: Sequence[str], names: Sequence[str]
+) -> pd.DataFrame:
+    """Fields between tabs as columns; fields beyond the names are ignored.
+
+    Raises:
+        UserError: If a line has too few fields.
+    """
+    rows = [line.split("\t") for line in lines if line.strip()]
+    for number, row in enumerate(rows, start=1):
+        if len(row) < len(names):
+            raise UserError(
+                f"{path}: row {number}: {len(row)} fields; expected {', '.join(names)}"
+            )
+    return pd.DataFrame([row[: len(names)] for row in rows], columns=list(names))
 
 
-def _read_csv(path: Path) -> list[TableRow]:
-    lines = io.StringIO("".join(stream_lines(path)), newline="")
-    return field_records(path, lines, csv.excel)
+def _error(frame: pd.DataFrame, row: Any, column: str, expected: str) -> UserError:
+    """An error that names the row and the value."""
+    received = reprlib.repr(frame.at[row, column])
+    return UserError(
+        f"{frame.attrs['source']}: row {row}: {column} is {received}; {expected}"
+    )
 
 
-def read_tsv(path: Path) -> list[TableRow]:
-    """Records of a file with a header and tabs, in which quotes are plain characters."""
-    return field_records(path, read_lines(path))
+def read_texts(frame: pd.DataFrame, column: str) -> list[str]:
+    """Texts of a column without outer white space.
+
+    Raises:
+        UserError: If a value is not text.
+    """
+    texts = []
+    for row, value in frame[column].items():
+        if not isinstance(value, str):
+            raise _error(frame, row, column, "expected text")
+        # JSON can hold half a character, such as "\ud800"; it becomes a question mark.
+        texts.append(value.encode(errors="replace").decode().strip())
+    return texts
 
 
-def _read_quoted_or_plain(path: Path) -> list[TableRow]:
-    """Records of a .tsv file, with the quoting of csv if that fits all of its quotes."""
-    lines = read_lines(path)
-    quotes = [*_find_quotes(lines)]
-    opened = [number for number, is_closed in quotes if not is_closed]
-    tabs = {line.count("\t") for line in lines if line.strip()}
-    is_plain = len(tabs) == 1 and tabs != {0}  # each line is a row of several fields
-    # A quote that is opened in one row and closed in another must not join them.
-    if quotes and not (opened and is_plain):
-        with suppress(UserError):
-            return field_records(path, stream_lines(path), csv.excel_tab)
-    records = field_records(path, lines)
-    if 0 < len(opened) < len(quotes):
-        warn(
-            f"{path}: line {opened[0]} has a field that begins with a quote and is not quoted as "
-            "in csv, unlike others; all quotes are read as characters"
-        )
-    return records
+def read_sentences(frame: pd.DataFrame, column: str) -> list[str]:
+    """Texts that are not empty, with single spaces inside, as SentEval has them.
+
+    Raises:
+        UserError: If a value is not text, or empty.
+    """
+    texts = [" ".join(text.split()) for text in read_texts(frame, column)]
+    if "" in texts:
+        row = frame.index[texts.index("")]
+        raise _error(frame, row, column, "expected a sentence")
+    return texts
 
 
-def _find_quotes(lines: Iterable[str]) -> Iterator[tuple[int, bool]]:
-    """Line of each field that begins with a quote, and whether it is quoted as in csv."""
-    for number, line in enumerate(lines, start=1):
-        if '"' in line:
-            for field in line.split("\t"):
-                if field.startswith('"'):
-                    yield number, _QUOTED.fullmatch(field) is not None
+def read_numbers(
+    frame: pd.DataFrame, column: str, low: float, high: float
+) -> list[float]:
+    """Finite numbers from ``low`` to ``high``.
+
+    Raises:
+        UserError: If a value is not such a number.
+    """
+    numbers = []
+    for row, value in frame[column].items():
+        try:
+            number = parse_number(str(value))
+        except ValueError:
+            number = math.nan
+        if not low <= number <= high:
+            limits = "" if math.isinf(high - low) else f" from {low:g} to {high:g}"
+            raise _error(frame, row, column, f"expected a finite number{limits}")
+        numbers.append(number)
+    return numbers
+
+
+def read_labels(
+    frame: pd.DataFrame, column: str, meaning: Mapping[str, Value]
+) -> list[Value]:
+    """The meaning of each label.
+
+    Raises:
+        UserError: If a label is unknown.
+    """
+    labels = []
+    for row, value in frame[column].items():
+        label = str(value).strip().lower()
+        if label not in meaning:
+            raise _error(frame, row, column, f"expected {choices(meaning, label)}")
+        labels.append(meaning[label])
+    return labels
+
+
+def name_labels(values: Sequence[Any], names: Sequence[str]) -> list[Any]:
+    """Labels 0, 1, ... of ``datasets`` by their names; other values as they are."""
+    return [
+        names[value] if isinstance(value, int) and 0 <= value < len(names) else value
+        for value in values
+    ]
+
+
+def _read_fields(
+    file: BinaryIO, separator: str, quoting: Any = csv.QUOTE_MINIMAL
+) -> pd.DataFrame:
+    content = io.BytesIO(file.read())
+    header = content.readline().decode("utf-8-sig").rstrip("\r\n")
+    is_excel = header.startswith("sep=")
+    if is_excel:
+        separator = header[4:5]
+    elif separator not in header:
+        separator = next((sign for sign in _SEPARATORS if sign in header), separator)
+    content.seek(0)
+    frame = pd.read_csv(
+        content,
+        sep=separator,
+        header=None,  # or names that occur twice would get numbers
+        skiprows=int(is_excel),
+        dtype=str,
+        na_filter=False,
+        quoting=quoting,
+    )
+    names, rows = frame.iloc[0].tolist(), frame.iloc[1:]
+    if len(names) > 1:  # an empty cell of the only column is a blank line
+        rows = rows[rows.ne("").any(axis=1)]
+    return rows.set_axis(names, axis=1)
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -331,65 +291,63 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return values
 
 
-def _read_jsonl(path: Path) -> list[TableRow]:
-    records: list[TableRow] = []
-    for line in read_lines(path):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line, object_pairs_hook=_unique)
+def _read_jsonl(file: BinaryIO) -> pd.DataFrame:
+    records = []
+    for number, line in enumerate(file, start=1):
+        if line.strip():
+            try:
+                record = json.loads(line, object_pairs_hook=_unique)
+            except (ValueError, RecursionError) as error:
+                raise ValueError(f"line {number}: {error}") from error
             if not isinstance(record, dict):
-                raise ValueError(f"received {reprlib.repr(record)}; expected an object")
-        except (ValueError, RecursionError) as error:
-            raise UserError(
-                f"{path}: row {len(records) + 1}: not JSON ({error})"
-            ) from error
-        records.append(record)
-    return records
+                received = reprlib.repr(record)
+                raise ValueError(f"line {number}: {received}; expected an object")
+            records.append(record)
+    return pd.DataFrame(records, dtype=object)
 
 
-def _read_parquet(path: Path) -> list[TableRow]:
-    import pyarrow.parquet
+def _read_parquet(file: BinaryIO) -> pd.DataFrame:
+    import pyarrow.parquet as pq
 
+    source = pq.ParquetFile(file if file.seekable() else io.BytesIO(file.read()))
+    return _from_arrow(source.read(_flat_columns(source.schema_arrow)))
+
+
+def _read_arrow(file: BinaryIO) -> pd.DataFrame:
+    import pyarrow as pa
+
+    content = pa.py_buffer(file.read())
     try:
-        schema = pyarrow.parquet.read_schema(path)
-        # Columns of vectors are skipped.
-        flat = [
-            field.name for field in schema if not pyarrow.types.is_nested(field.type)
-        ]
-        records: list[TableRow] = pyarrow.parquet.read_table(
-            path, columns=flat
-        ).to_pylist()
-    except (pyarrow.ArrowException, OSError, ValueError, ArithmeticError) as error:
-        raise UserError(
-            f"{path}: not parquet, damaged, or not UTF-8 ({error})"
-        ) from error
-    return records
+        table = pa.ipc.open_file(content).read_all()
+    except pa.ArrowInvalid:  # as ``datasets`` writes it
+        table = pa.ipc.open_stream(content).read_all()
+    return _from_arrow(table.select(_flat_columns(table.schema)))
 
 
-def _read_label_names(path: Path) -> LabelNames:
-    """Names of the labels in a parquet file that ``datasets`` wrote, by column."""
-    import pyarrow.parquet
+def _flat_columns(schema: Any) -> list[str]:
+    """Columns that hold no vectors."""
+    import pyarrow as pa
 
-    metadata = pyarrow.parquet.read_schema(path).metadata or {}
-    try:
-        info = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {})
-        features = info.get("features", {}).items()
-        return {
-            column: [str(name) for name in feature["names"]]
-            for column, feature in features
-            if feature.get("_type") == "ClassLabel"
-        }
-    except (ValueError, RecursionError, AttributeError, TypeError, KeyError) as error:
-        raise UserError(
-            f"{path}: its metadata of datasets is damaged ({error})"
-        ) from error
+    return [field.name for field in schema if not pa.types.is_nested(field.type)]
 
 
-TABLE_FORMATS: dict[str, Callable[[Path], list[TableRow]]] = {
-    ".csv": _read_csv,
-    ".tsv": _read_quoted_or_plain,
+def _from_arrow(table: Any) -> pd.DataFrame:
+    """The frame of a table; labels that ``datasets`` wrote have their names."""
+    columns = table.to_pydict()
+    metadata = table.schema.metadata or {}
+    info = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {})
+    for name, feature in info.get("features", {}).items():
+        if name in columns and feature.get("_type") == "ClassLabel":
+            columns[name] = name_labels(columns[name], feature["names"])
+    return pd.DataFrame(columns, dtype=object)
+
+
+TABLE_FORMATS: dict[str, Callable[[BinaryIO], pd.DataFrame]] = {
+    ".csv": partial(_read_fields, separator=","),
+    ".tsv": partial(_read_fields, separator="\t", quoting=csv.QUOTE_NONE),
     ".jsonl": _read_jsonl,
     ".parquet": _read_parquet,
+    ".arrow": _read_arrow,
+    ".feather": _read_arrow,
 }
-"""Reader of each extension."""
+"""Reader of each extension, of an open file."""

@@ -2,11 +2,12 @@
 
 import glob
 import gzip
+import io
 import os
 import re
 import unicodedata
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,52 +24,27 @@ def user_path(path: str | Path) -> Path:
     return Path(os.path.expanduser(path))
 
 
-def as_list(
-    value: str | Sequence[str] | None, argument: str, *, paths: bool = False
-) -> list[str]:
+def as_list(value: str | Sequence[str] | None, argument: str) -> list[str]:
     """Items of a list or of comma-separated text, without repetitions; [] for None.
 
     Args:
-        value: The list, the text, or None.
+        value: The text or list. An item of a list may have commas.
         argument: Name of the argument, for the message.
-        paths: Whether items may be paths: text with commas that is a path is one item.
 
     Raises:
         UserError: If there are no items.
 
     Example:
-        >>> as_list("raw, whitening", "methods"), as_list(None, "methods")
-        (['raw', 'whitening'], [])
+        >>> as_list("raw, whitening", "methods"), as_list(["a,b"], "methods")
+        (['raw', 'whitening'], ['a,b'])
     """
     if value is None:
         return []
-    items: Sequence[str] = [value] if isinstance(value, str) else value
-    if isinstance(value, str):
-        items = _split_paths(value) if paths else value.split(",")
+    items = value.split(",") if isinstance(value, str) else value
     names = list(dict.fromkeys(item.strip() for item in items if item.strip()))
     if not names:
         raise UserError(argument=argument, received=value, expected="one name or more")
     return names
-
-
-def _split_paths(text: str) -> list[str]:
-    """Split at commas, except inside of paths that exist."""
-    parts, items = text.split(","), []
-    while parts:
-        counts = range(len(parts), 1, -1)
-        found = [count for count in counts if _exists(",".join(parts[:count]))]
-        count = found[0] if found else 1
-        items.append(",".join(parts[:count]))
-        del parts[:count]
-    return items
-
-
-def _exists(text: str) -> bool:
-    """Whether text, or what follows its prefix such as ``answers:``, is a path that exists."""
-    prefix, _, rest = text.partition(":")
-    names = (text.strip(), "" if "," in prefix else rest.strip())
-    # Path.exists fails for long names.
-    return any(os.path.exists(user_path(name)) for name in names if name)
 
 
 def check_file(path: Path) -> None:
@@ -133,36 +109,63 @@ def sort_names(names: Iterable[str]) -> list[str]:
 def expand_files(spec: str | Path) -> list[Path]:
     """Files of a comma-separated list of paths and globs (with ``**``), without repetitions.
 
-    A path that exists is taken literally, even with a comma or a bracket in its name; the files of
-    one glob are sorted by name, with numbers in numeric order.
+    A path that exists is taken literally, even with a bracket in its name; the files of one glob
+    are sorted by name, with numbers in numeric order. A ``?`` matches a comma in a name.
 
     Raises:
         UserError: If a path is missing or a glob matches no file.
     """
     files: list[Path] = []
-    for name in as_list(str(spec), "files", paths=True):
+    for name in as_list(str(spec), "files"):
         path = user_path(name)
-        matches: list[str] = []
-        if not _exists(name):
-            matches = sort_names(glob.glob(str(path), recursive=True))
-        found = [match for match in map(Path, matches) if match.is_file()]
+        if os.path.exists(path):  # Path.exists fails for long names
+            check_file(path)
+            files.append(path)
+            continue
+        matches = map(Path, sort_names(glob.glob(str(path), recursive=True)))
+        found = [match for match in matches if match.is_file()]
         if not found:
             check_file(path)
-        files += found or [path]
+        files += found
     return list(dict.fromkeys(files))
 
 
+def _open_zstd(path: Path) -> Any:
+    import pyarrow as pa
+
+    return io.BufferedReader(pa.input_stream(str(path), compression="zstd"))
+
+
+COMPRESSIONS: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".zst": _open_zstd}
+"""What opens a compressed file as bytes, by the last extension of its name."""
+
+
+def open_file(path: Path) -> Any:
+    """Open a file as bytes, decompressed."""
+    return COMPRESSIONS.get(path.suffix.lower(), lambda path: path.open("rb"))(path)
+
+
+def extension(path: str | Path) -> str:
+    """The extension of a name in lower case, without that of a compression.
+
+    Example:
+        >>> extension("data/pairs.TSV.gz"), extension("lines.txt"), extension("STSB")
+        ('.tsv', '.txt', '')
+    """
+    name = Path(str(path).lower())
+    return (name.with_suffix("") if name.suffix in COMPRESSIONS else name).suffix
+
+
 def stream_lines(path: Path) -> Iterator[str]:
-    """Lines of a UTF-8 file with their ends, ``.gz`` too, without a byte order mark.
+    """Lines of a UTF-8 file with their ends, without a byte order mark.
 
     Raises:
         UserError: If the file is missing, damaged, not UTF-8, or has a NUL character (UTF-16).
     """
     check_file(path)
-    opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
     number = 0
     try:
-        with opened(path, "rb") as lines:
+        with open_file(path) as lines:
             for number, line in enumerate(lines, start=1):
                 if b"\0" in line:
                     raise UserError(

@@ -89,7 +89,7 @@ def open_encoders(
     given: Sequence[str | None] = as_list(options.pooling, "pooling") or [None]
     poolings = sorted(given, key=_has_pooler)
     encoders: list[Encoder] = []
-    paths = as_list(options.path, "path", paths=True)
+    paths = as_list(options.path, "path")
     for path in paths[1:]:  # report a missing one before the first is loaded
         if not os.path.exists(user_path(path)):
             locate(path, options.revision)

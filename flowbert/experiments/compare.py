@@ -8,8 +8,7 @@ from typing import Any
 
 import torch
 
-from flowbert.data.corpus import IN_MEMORY, NAMED, OWN_NAMES, Corpus, load_corpus
-from flowbert.data.hub import hub_name
+from flowbert.data.corpus import IN_MEMORY, OWN_NAMES, Corpus, load_corpus
 from flowbert.data.text_files import as_list
 from flowbert.encoders import (
     Encoder,
@@ -207,7 +206,7 @@ def _sources(corpus: Any) -> dict[str, Any]:
     """
     items = list(corpus) if isinstance(corpus, list | tuple) else [corpus]
     if all(isinstance(item, str) for item in items):
-        items = as_list(corpus, "corpus", paths=True)
+        items = as_list(corpus, "corpus")
     sources: dict[str, Any] = {}
     for item in items:
         name = item if isinstance(item, str) else IN_MEMORY
@@ -230,8 +229,8 @@ def _load_corpora(
     shared = {
         name: load_corpus(
             source,
-            nli=nli if name == "nli" else "hub",
-            column=column if _is_table(name) else None,
+            nli=nli,
+            column=column,
         )
         for name, source in sources.items()
         if not (isinstance(source, str) and source in OWN_NAMES)
@@ -242,12 +241,6 @@ def _load_corpora(
         ]
         for task in tasks
     }
-
-
-def _is_table(name: str) -> bool:
-    """Whether a corpus of this name may have columns."""
-    is_text = hub_name(name) is None and name.lower().endswith((".txt", ".txt.gz"))
-    return name not in NAMED and not is_text
 
 
 def _describe_argument(value: Any) -> Any:

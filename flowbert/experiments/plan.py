@@ -123,7 +123,7 @@ def parse_candidates(methods: Any) -> list[Candidate]:
         UserError: If a name is unknown or given twice.
     """
     if isinstance(methods, str):
-        methods = as_list(methods, "methods", paths=True)
+        methods = as_list(methods, "methods")
     if isinstance(methods, Mapping):
         parsed = [
             replace(_candidate(value), name=name) for name, value in methods.items()

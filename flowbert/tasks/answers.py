@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from flowbert.arrays import Floats
 from flowbert.data.hub import hub_name, read_hub
-from flowbert.data.tables import Row, read_table
+from flowbert.data.tables import read_frame, read_labels, read_sentences
 from flowbert.data.text_files import user_path
 from flowbert.errors import UserError, warn
 from flowbert.tasks.base import TASKS, Metric, PairTask, Scorer
@@ -68,7 +69,7 @@ def load_answers(source: str | Path) -> AnswerData:
     hub = hub_name(source)
     if hub is None:
         path = user_path(source)
-        return _data(path.name.split(".")[0], read_table(path, *_ANSWER_LAYOUTS))
+        return _data(path.name.split(".")[0], read_frame(path, *_ANSWER_LAYOUTS))
     config = None if hub else "qnli"
     return _data(
         "QNLI",
@@ -76,21 +77,23 @@ def load_answers(source: str | Path) -> AnswerData:
     )
 
 
-def _data(name: str, rows: list[Row]) -> AnswerData:
-    question, label, answer = rows[0].values
+def _data(name: str, rows: pd.DataFrame) -> AnswerData:
+    question, label, answer = rows
     meaning = _QNLI_LABELS if answer == "sentence" else _LABELS
     questions: dict[str, int] = {}
     question_of = [
-        questions.setdefault(row.sentence(question), len(questions)) for row in rows
+        questions.setdefault(text, len(questions))
+        for text in read_sentences(rows, question)
     ]
-    answers = tuple(row.sentence(answer) for row in rows)
-    labels = np.array([row.label(label, meaning) for row in rows])
+    answers = tuple(read_sentences(rows, answer))
+    labels = np.array(read_labels(rows, label, meaning))
+    source = rows.attrs["source"]
     if labels.all() or not labels.any():
-        raise UserError(f"{rows[0].path}: every {label} is {labels[0]}; expected both")
+        raise UserError(f"{source}: every {label} is {labels[0]}; expected both")
     answered = np.bincount(question_of, weights=labels) > 0
     if not answered.all():
         warn(
-            f"{rows[0].path}: {np.sum(~answered)} of {len(questions)} questions have no answer and "
+            f"{source}: {np.sum(~answered)} of {len(questions)} questions have no answer and "
             "are left out of MAP and MRR",
             3,
         )

@@ -103,7 +103,7 @@ def _as_items(tasks: Any) -> list[Any]:
     items = tasks if tasks is None or isinstance(tasks, str) else list(tasks)
     if isinstance(items, list) and not all(isinstance(item, str) for item in items):
         return items
-    return as_list(items, "tasks", paths=True)
+    return as_list(items, "tasks")
 
 
 def _parse(item: Any) -> tuple[type[Task], Any]:

@@ -21,7 +21,7 @@ from flowbert.data.scored_pairs import (
     load_sts,
     make_subset,
 )
-from flowbert.data.tables import rows_of
+from flowbert.data.tables import make_frame
 from flowbert.data.text_files import as_list
 from flowbert.errors import UserError, choices
 from flowbert.numbers import is_count, is_number
@@ -89,13 +89,7 @@ class Pairs:
             UserError: If lengths differ, a sentence is blank or not text, a score is not a finite
                 number of the range, or all scores are equal.
         """
-        try:
-            scores = np.asarray(self.scores, dtype=np.float64).tolist()
-        except (TypeError, ValueError) as error:
-            raise UserError(
-                f"{self.name}: scores: received {self.scores!r}; expected finite numbers",
-                argument="tasks",
-            ) from error
+        scores = getattr(self.scores, "tolist", lambda: list(self.scores))()
         columns = self.sentences1, self.sentences2, scores
         sizes = list(map(len, columns))
         if len(set(sizes)) > 1:
@@ -104,9 +98,9 @@ class Pairs:
                 "equal numbers",
                 argument="tasks",
             )
-        pairs = zip(*columns, strict=True)
-        records = [dict(zip(PAIR_COLUMNS, pair, strict=True)) for pair in pairs]
-        rows = rows_of(Path(self.name), records, [PAIR_COLUMNS])
+        values = dict(zip(PAIR_COLUMNS, map(list, columns), strict=True))
+        frame = pd.DataFrame(values, dtype=object)
+        rows = make_frame(Path(self.name), frame, [PAIR_COLUMNS])
         low, high = self.score_range or (-math.inf, math.inf)
         subset = make_subset(self.name, rows, low, high)
         return STSData(self.name, {"test": [subset]}, self.score_range)

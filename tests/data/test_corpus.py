@@ -67,13 +67,6 @@ def test_sentences_in_memory_are_those_of_a_file(source, column, tmp_path):
     assert load_corpus(corpus) is corpus
 
 
-def test_names_are_no_sentences(tmp_path):
-    files = [str(write(tmp_path / name, "one")) for name in ("a.txt", "b.txt")]
-    for names in (files, ["target", "nli"], ["hub:owner/name"]):
-        refused("which are names or files", load_corpus, names)
-    assert len(load_corpus([*files, "a sentence"])) == 3
-
-
 @pytest.mark.parametrize(
     ("source", "column", "message"),
     [
