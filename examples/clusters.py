@@ -25,13 +25,14 @@ def main(words: list[str] | None = None) -> list[list[str]]:
     whitening = Whitening(shrinkage=0.3).fit(encoder.encode(sentences))
     vectors = Model(encoder, whitening).encode(sentences, normalize_embeddings=True)
 
-    fitted = KMeans(options.clusters, n_init=3, random_state=0).fit(vectors)
+    clusters = min(options.clusters, len(sentences))
+    fitted = KMeans(clusters, n_init=3, random_state=0).fit(vectors)
     sizes = np.bincount(fitted.labels_)
     shown = []
     for cluster in np.argsort(-sizes):
-        near = vectors @ fitted.cluster_centers_[cluster]
-        near[fitted.labels_ != cluster] = -1
-        shown.append([sentences[row] for row in np.argsort(-near)[:3]])
+        members = np.flatnonzero(fitted.labels_ == cluster)
+        near = vectors[members] @ fitted.cluster_centers_[cluster]
+        shown.append([sentences[row] for row in members[np.argsort(-near)[:3]]])
         print(f"{sizes[cluster]:5}  {'  |  '.join(shown[-1])}")
     return shown
 

@@ -30,7 +30,7 @@ def main(words: list[str] | None = None) -> list[str]:
     index = faiss.IndexFlatIP(vectors.shape[1])
     index.add(vectors)
     query = model.encode([options.query], normalize_embeddings=True)
-    cosines, rows = index.search(query, options.count)
+    cosines, rows = index.search(query, min(options.count, len(sentences)))
     for cosine, row in zip(cosines[0], rows[0], strict=True):
         print(f"{cosine:.2f}  {sentences[row]}")
     return [sentences[row] for row in rows[0]]

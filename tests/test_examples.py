@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from examples import duplicates
 from flowbert import Model, SentenceEncoder, Whitening
 from flowbert.data.sample import sample_corpus, sample_encoder_path
 
@@ -50,6 +51,36 @@ def test_search(file):
 def test_duplicates(file):
     (first, *_) = run("duplicates", "--input", file, "--count", "3")
     assert set(first) == set(PLANTED)
+
+
+@pytest.mark.filterwarnings("ignore:whitening.*are few")
+@pytest.mark.parametrize("name", ["search", "duplicates", "clusters"])
+def test_a_few_sentences(name, tmp_path):
+    if name == "search":
+        pytest.importorskip("faiss")
+    path = tmp_path / "few.txt"
+    few = ["a dog runs", "a cat sleeps", "the sky is blue", "two men ride"]
+    path.write_text("\n".join(few))
+    found = run(name, *["dog"][: name == "search"], "--input", str(path))
+    if name == "duplicates":
+        assert len({frozenset(pair) for pair in found}) == len(found) == 6
+    else:
+        shown = found if name == "search" else [text for (text,) in found]
+        assert sorted(shown) == sorted(few)
+
+
+def test_nearest_pairs_of_all_blocks():
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(23, 4))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    pairs = duplicates.nearest_pairs(vectors, 9, block=5)
+    rows, columns = np.triu_indices(23, k=1)
+    cosines = (vectors @ vectors.T)[rows, columns]
+    best = np.argsort(-cosines)[:9]
+    assert [pair[1:] for pair in pairs] == [
+        *zip(rows[best], columns[best], strict=True)
+    ]
+    assert [pair[0] for pair in pairs] == pytest.approx(cosines[best])
 
 
 def test_clusters(file):
