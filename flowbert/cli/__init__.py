@@ -7,6 +7,7 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from io import TextIOWrapper
 from typing import Any
 
 from flowbert import __version__
@@ -59,6 +60,8 @@ def main(args: Sequence[str] | None = None) -> None:
     if args is None:
         args = sys.argv[1:]
         sys.path.append(os.getcwd())  # import paths name modules in the current folder
+    if isinstance(sys.stdout, TextIOWrapper):  # that of a terminal may not be UTF-8
+        sys.stdout.reconfigure(errors="replace")
     command, *words = list(args) or ["--help"]
     names: list[str] = []
     try:

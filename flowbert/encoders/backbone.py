@@ -402,8 +402,10 @@ def _check_weights(path: str, network: Any, missing: set[str], pooler: bool) -> 
     of_pooler = {name for name in missing if name.startswith("pooler")}
     others = sorted(missing - of_pooler)
     if others:
+        of = ", ".join(network.config.architectures or ["an unnamed class"])
         raise UserError(
-            f"received {path!r}, which lacks {len(others)} weights, first {others[0]!r}",
+            f"received {path!r}, saved from {of}, which lacks {len(others)} weights of "
+            f"{type(network).__name__}, first {others[0]!r}",
             argument="encoder",
         )
     if pooler and (getattr(network, "pooler", None) is None or of_pooler):
