@@ -267,13 +267,14 @@ def make_subset(name: str, rows: pd.DataFrame, low: float, high: float) -> Subse
     """
     first, second, score = rows
     scores = read_numbers(rows, score, low, high)
-    sentences = (tuple(read_sentences(rows, column)) for column in (first, second))
+    sentences1 = tuple(read_sentences(rows, first))
+    sentences2 = tuple(read_sentences(rows, second))
     if len(set(scores)) < 2:
         raise UserError(
             f"{rows.attrs['source']}: {len(rows)} pairs; expected two or more different "
             "scores"
         )
-    return Subset(name, *sentences, np.array(scores))
+    return Subset(name, sentences1, sentences2, np.array(scores))
 
 
 def _read_year(root: Path, name: str) -> Iterator[Part]:

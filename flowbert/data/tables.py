@@ -21,7 +21,7 @@ from flowbert.errors import UserError, choices, first_line, nearest
 from flowbert.numbers import parse_number
 
 Value = TypeVar("Value")
-_SEPARATORS = ";|\t,"
+_FIELD_SEPARATORS = ";|\t,"
 
 
 def read_frame(
@@ -264,7 +264,9 @@ def _read_fields(
     if is_excel:
         separator = header[4:5]
     elif separator not in header:
-        separator = next((sign for sign in _SEPARATORS if sign in header), separator)
+        separator = next(
+            (sign for sign in _FIELD_SEPARATORS if sign in header), separator
+        )
     content.seek(0)
     frame = pd.read_csv(
         content,

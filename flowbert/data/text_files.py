@@ -133,7 +133,8 @@ def expand_files(spec: str | Path) -> list[Path]:
 def _open_zstd(path: Path) -> Any:
     import pyarrow as pa
 
-    return io.BufferedReader(pa.input_stream(str(path), compression="zstd"))
+    stream: Any = pa.input_stream(str(path), compression="zstd")  # type: ignore[no-untyped-call]
+    return io.BufferedReader(stream)
 
 
 COMPRESSIONS: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".zst": _open_zstd}
