@@ -133,7 +133,7 @@ def expand_files(spec: str | Path) -> list[Path]:
 def _open_zstd(path: Path) -> Any:
     import pyarrow as pa
 
-    stream: Any = pa.input_stream(str(path), compression="zstd")  # type: ignore[no-untyped-call]
+    stream: Any = pa.input_stream(str(path), compression="zstd")
     return io.BufferedReader(stream)
 
 
@@ -143,7 +143,8 @@ COMPRESSIONS: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".zst": _ope
 
 def open_file(path: Path) -> Any:
     """Open a file as bytes, decompressed."""
-    return COMPRESSIONS.get(path.suffix.lower(), lambda path: path.open("rb"))(path)
+    opened = COMPRESSIONS.get(path.suffix.lower())
+    return path.open("rb") if opened is None else opened(path)
 
 
 def extension(path: str | Path) -> str:
