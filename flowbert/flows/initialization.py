@@ -24,7 +24,7 @@ class DataInitialized(Bijection):
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("initialized", torch.tensor(False))
+        self.register_buffer("initialized", torch.zeros(()))
         self._known_initialized = False
 
     @abstractmethod

@@ -87,7 +87,7 @@ class AffineHead(nn.Module):
     Attributes:
         weight: W, ``(D, k)``.
         bias: b, ``(k,)``.
-        is_fitted: Whether they are those of a fitted map, ``()``, bool.
+        is_fitted: 1 if they are those of a fitted map, otherwise 0, ``()``.
 
     Shapes:
         x: ``(..., D)``; y: ``(..., k)``, float32.  D: size of a vector, k: of a mapped one, which
@@ -112,7 +112,7 @@ class AffineHead(nn.Module):
         size = _affine_map(text).check(dim, "head")
         self.register_buffer("weight", torch.zeros(dim, size))
         self.register_buffer("bias", torch.zeros(size))
-        self.register_buffer("is_fitted", torch.tensor(False))
+        self.register_buffer("is_fitted", torch.zeros(()))
 
     def fit(self, rows: Floats) -> "AffineHead":
         """Fit the map on rows ``(N, D)``, in float64. Returns self.

@@ -92,7 +92,6 @@ class TrainedModule(TrainingModule):
 
     def on_train_start(self) -> None:
         """Warn that prediction layers start at random, unless a fit resumes."""
-        super().on_train_start()
         alone = self.hparams.get("head_only", False)
         if self.starts_at_random and not alone and self.trainer.ckpt_path is None:
             name = self.encoder.path or "encoder"
@@ -131,7 +130,6 @@ class TrainedModule(TrainingModule):
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """Draw the dropout masks of each batch from a stream of its own."""
-        super().on_train_batch_start(batch, batch_idx)
         self.stream("dropout").seed_torch()
 
     def embed(self, batch: TextBatch) -> Tensor:

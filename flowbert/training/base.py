@@ -17,6 +17,7 @@ from flowbert.registry import imports_refused
 from flowbert.seeding import Stream
 from flowbert.training.callbacks import TrainingThreads
 from flowbert.training.optim import SCHEDULES, make_schedule
+from flowbert.training.resume import ExactResume
 
 _CHECK_EVERY = 50  # losses: reading one waits for an accelerator
 _LARGEST_FLOAT = sys.float_info.max
@@ -92,11 +93,8 @@ class TrainingModule(LightningModule):
         check_choice("schedule", self.hparams["schedule"], SCHEDULES)
         self.invalid_reason: str | None = None
         self.fitted_on: dict[str, Any] = {}
-        self._total_steps: float = math.inf
-        self._saved_steps: tuple[int, float] | None = None  # done, and in all
         self._unchecked: list[tuple[int, Tensor]] = []
-        self._gradients: dict[str, Tensor] = {}
-        self._from_last_batch = False
+        self._callbacks: list[Callback] = [TrainingThreads(), ExactResume()]
 
     @classmethod
     def load_from_checkpoint(cls, *args: Any, **options: Any) -> Any:
@@ -113,8 +111,13 @@ class TrainingModule(LightningModule):
         return {}
 
     def configure_callbacks(self) -> list[Callback]:
-        """Threads by the size of the work."""
-        return [TrainingThreads()]
+        """Threads by the size of the work, and exact resumes."""
+        # Lightning keeps those of an earlier call, and its data module.
+        trainer: Any = self.trainer
+        kinds = {type(callback) for callback in self._callbacks}
+        trainer.callbacks = [x for x in trainer.callbacks if type(x) not in kinds]
+        trainer.datamodule = trainer._data_connector._datahook_selector.datamodule
+        return self._callbacks
 
     @property
     def numbers_at_once(self) -> float:
@@ -126,18 +129,20 @@ class TrainingModule(LightningModule):
 
     def scheduled(self, optimizer: Optimizer) -> OptimizerLRScheduler:
         """An optimizer with the schedule of the hyper-parameters, per step."""
-        schedule, warmup = self.hparams["schedule"], self.hparams["warmup"]
-        self._total_steps = self.trainer.estimated_stepping_batches
-        endless = math.isinf(self._total_steps)
-        if endless and self._depends_on_length:
+        steps = self.trainer.estimated_stepping_batches
+        schedule = self.schedule_over_length
+        if math.isinf(steps) and schedule:
             raise UserError(
-                f"received {self._schedule_text()} for a training without an end; "
+                f"received {schedule} for a training without an end; "
                 "expected max_steps or max_epochs, or a constant schedule without warm-up",
                 argument="model.schedule",
             )
-        self._check_length()
-        steps = 0 if endless else int(self._total_steps)
-        scheduler = make_schedule(optimizer, schedule, warmup, steps)
+        scheduler = make_schedule(
+            optimizer,
+            self.hparams["schedule"],
+            self.hparams["warmup"],
+            0 if math.isinf(steps) else int(steps),
+        )
         # A fused step unscales float16 gradients by itself, too late to clip them.
         optimizer._step_supports_amp_scaling = False  # type: ignore[attr-defined]
         return {
@@ -146,12 +151,11 @@ class TrainingModule(LightningModule):
         }
 
     @property
-    def _depends_on_length(self) -> bool:
-        """Whether the learning rate of a step depends on the number of all steps."""
-        return bool(self.hparams["schedule"] != "constant" or self.hparams["warmup"])
-
-    def _schedule_text(self) -> str:
+    def schedule_over_length(self) -> str:
+        """The schedule in words, if a step's learning rate depends on the number of all steps."""
         schedule, warmup = self.hparams["schedule"], self.hparams["warmup"]
+        if schedule == "constant" and not warmup:
+            return ""
         return f"{schedule!r}{f' with warm-up {warmup}' if warmup else ''}"
 
     def stream(self, name: str) -> Stream:
@@ -180,107 +184,22 @@ class TrainingModule(LightningModule):
                     argument="learning_rate",
                 )
 
-    def on_train_start(self) -> None:
-        """Restore the gradients of a checkpoint that was written while they accumulated."""
-        self._check_length()  # of a strategy that reads the checkpoint after the optimizer
-        for name, parameter in self.named_parameters():
-            if name in self._gradients:
-                parameter.grad = self._gradients[name].to(parameter.device)
-        self._gradients = {}
-
-    def _check_length(self) -> None:
-        """Check that the steps that were done do not depend on the new length.
-
-        Raises:
-            UserError: If the run had another number of steps and a schedule over them, or if more
-                steps were done than are wanted.
-        """
-        if self._saved_steps is None:
-            return
-        (done, before), self._saved_steps = self._saved_steps, None
-        wanted = self._total_steps
-        name = "max_epochs" if self.trainer.max_steps == -1 else "max_steps"
-        if wanted < done:
-            raise UserError(
-                f"received a training of {wanted} steps for a checkpoint after "
-                f"{done}; expected at least as many, or a new training",
-                argument=f"trainer.{name}",
-            )
-        if wanted != before and self._depends_on_length:
-            raise UserError(
-                f"received a training of {wanted} steps; expected {before} as in "
-                f"the checkpoint, because its schedule {self._schedule_text()} depends on the "
-                "length (a constant one without warm-up does not)",
-                argument=f"trainer.{name}",
-            )
-
-    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
-        """Stop where Lightning 2.6 would train a batch in the wrong epoch, and step too early."""
-        if (
-            batch_idx >= self.trainer.num_training_batches
-            and self.trainer.accumulate_grad_batches > 1
-        ):
-            raise UserError(
-                "received a checkpoint of the end of an epoch, from which Lightning "
-                "cannot resume with max_steps and accumulate_grad_batches; expected max_epochs, or "
-                "a checkpoint from within an epoch",
-                argument="ckpt_path",
-            )
-
     def on_train_end(self) -> None:
         """Check the last losses."""
         self.check_losses()
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Add what a resumed run needs, and what the module was fitted on."""
+        """Add what the module was fitted on, and whether it is defined."""
         self.check_losses()
-        self._mark_end_of_epoch(checkpoint)
         checkpoint["module"] = type(self).__name__
         checkpoint["fitted_on"] = self.fitted_on
-        checkpoint["total_steps"] = self._total_steps
         checkpoint["invalid_reason"] = self.invalid_reason
-        checkpoint["from_last_batch"] = self._from_last_batch
-        if self.trainer.fit_loop._should_accumulate():
-            checkpoint["gradients"] = {
-                name: self.trainer.strategy.reduce(parameter.grad.clone())
-                for name, parameter in self.named_parameters()
-                if parameter.grad is not None
-            }
-
-    def _mark_end_of_epoch(self, checkpoint: dict[str, Any]) -> None:
-        """Say plainly whether an epoch that has ended left batches, so that a fit resumes exactly.
-
-        Lightning counts an epoch that ``max_steps`` ends as one that was trained: a resumed
-        run would leave its other batches out. And with ``max_steps`` it resumes from the end of a
-        whole epoch as if that were not over: a step less is done in the end.
-        """
-        loops = checkpoint["loops"]["fit_loop"]
-        epochs = loops["epoch_progress"]
-        if epochs["current"]["processed"] != epochs["current"]["ready"]:
-            return
-        batches = loops["epoch_loop.batch_progress"]
-        if 0 < batches["current"]["ready"] < self.trainer.num_training_batches:
-            for progress in (epochs["current"], epochs["total"]):
-                progress["processed"] -= 1
-                progress["completed"] = progress["processed"]
-            return
-        for progress in (epochs["current"], epochs["total"]):
-            progress["completed"] = progress["processed"]
-        batches["is_last_batch"] = False
-        steps = loops["epoch_loop.automatic_optimization.optim_progress"]["optimizer"]
-        for counted in (
-            batches,
-            loops["epoch_loop.scheduler_progress"],
-            *steps.values(),
-        ):
-            counted["current"] = dict.fromkeys(counted["current"], 0)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Restore what a checkpoint holds.
 
         Raises:
-            UserError: If the checkpoint is one of another module or training, or a fit cannot
-                resume exactly.
+            UserError: If the checkpoint is one of another module.
         """
         expected, received = type(self).__name__, checkpoint.get("module")
         if received != expected:
@@ -289,27 +208,3 @@ class TrainingModule(LightningModule):
                 argument="ckpt_path",
             )
         self.invalid_reason = checkpoint["invalid_reason"]
-        self._gradients = checkpoint.get("gradients", {})
-        if self._trainer is not None and self.trainer.state.fn == "fit":
-            self._saved_steps = checkpoint["global_step"], checkpoint["total_steps"]
-            self._check_resumable(checkpoint)
-
-    def _check_resumable(self, checkpoint: dict[str, Any]) -> None:
-        progress = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]
-        batches = progress["total"]
-        if batches["ready"] != batches["processed"]:
-            raise UserError(
-                "received a checkpoint of the middle of a batch, written after an "
-                "error or Ctrl-C; expected one from between two batches, such as last.ckpt",
-                argument="ckpt_path",
-            )
-        # Lightning 2.6 counts one epoch too few after a resume from the last batch of an epoch.
-        if checkpoint["from_last_batch"] and self.trainer.max_steps == -1:
-            raise UserError(
-                "received a checkpoint of a run that had resumed from the last batch of "
-                "an epoch, which Lightning cannot resume again; expected an earlier checkpoint",
-                argument="ckpt_path",
-            )
-        ended = batches["processed"] == batches["completed"]
-        if checkpoint["from_last_batch"] or (progress["is_last_batch"] and not ended):
-            self._from_last_batch = True

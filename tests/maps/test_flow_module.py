@@ -1,6 +1,7 @@
 """The flow's LightningModule: what it learns, logs, refuses, and on several processes."""
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,11 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 from pytorch_lightning import Callback, Trainer
+from pytorch_lightning.callbacks import (
+    EMAWeightAveraging,
+    StochasticWeightAveraging,
+    WeightAveraging,
+)
 from torch.utils.data import DataLoader, TensorDataset
 
 from fits import DIM, differences, fit, make_data, make_module, make_rows
@@ -95,6 +101,61 @@ def test_whitening_is_of_all_rows_with_their_noise(tmp_path):
         whitened = weight.T @ covariance @ weight
         close(whitened, torch.eye(DIM).double(), rtol=0, atol=0.02)
         assert bool(module.flow.initialized)
+
+
+class Weights(Callback):
+    """The parameters after each step."""
+
+    def __init__(self):
+        self.weights = []
+
+    def on_train_batch_end(self, trainer, module, *_):
+        parameters = torch.nn.utils.parameters_to_vector(module.parameters())
+        self.weights.append(parameters.detach().clone())
+
+
+AVERAGES = {
+    "WeightAveraging": WeightAveraging(),
+    "EMA": EMAWeightAveraging(decay=0.5),
+    "SWA": StochasticWeightAveraging(swa_lrs=0.01, swa_epoch_start=1),
+}
+
+
+@pytest.mark.filterwarnings("ignore:SWA is currently only supported every epoch")
+@pytest.mark.parametrize("kind", AVERAGES)
+def test_averages_of_weights(kind, tmp_path):
+    kept = Weights()
+    module = make_module(mixing="random")
+    fit(tmp_path, kept, AVERAGES[kind], module=module, max_epochs=3)
+    after = torch.nn.utils.parameters_to_vector(module.parameters())
+    assert bool(module.flow.initialized)
+    assert torch.isfinite(module.flow.latents(torch.from_numpy(make_rows()))).all()
+    assert not torch.equal(after, kept.weights[-1])
+    if kind == "WeightAveraging":
+        close(after, torch.stack(kept.weights).mean(0))
+
+
+def test_the_data_are_those_of_the_call(tmp_path):
+    """Of one Trainer, after a fit with a data module."""
+
+    def loader(rows):
+        return DataLoader(TensorDataset(torch.from_numpy(rows)), batch_size=8)
+
+    others = loader(100 * make_rows(40)), loader(make_rows(24, seed=1))
+    trainer = fit(tmp_path, max_epochs=1)
+    with warnings.catch_warnings(), quiet_lightning():
+        warnings.filterwarnings("error", message="The following callbacks")
+        trainer.validate(trainer.lightning_module, list(others), verbose=False)
+        names = {name for name in trainer.callback_metrics if name.endswith("/nll")}
+        assert names == {"val/nll", "val_1/nll"}
+        module = make_module()
+        trainer.fit_loop.max_epochs = 2
+        trainer.fit(module, others[0])
+        # The one fit of another Trainer.
+        options = {"logger": False, "enable_checkpointing": False, "max_epochs": 1}
+        expected = make_module()
+        Trainer(accelerator="cpu", **options).fit(expected, others[0])
+    assert module.noise_std == expected.noise_std
 
 
 @pytest.mark.filterwarnings("ignore:.*fp16 is not supported", "ignore:.*float16")
