@@ -27,22 +27,19 @@ from flowbert.progress import bar
 from flowbert.vectors.base import Vectors
 from flowbert.vectors.store import KEY_BYTES, Store
 
-VERSION = 2
+VERSION = 3
 """Raised with every change of the code that moves vectors: older files are then left alone."""
 
 MEMORY_BYTES = 2**30
 """Size of the vectors above which a copy is in a temporary file."""
-
-# Reads: the first, after encoding, and after damage to one file and to another.
-_ATTEMPTS = 4
 
 
 class EmbeddingCache:
     """Vectors of encoders, in files or in memory; each distinct sentence is encoded once.
 
     Of processes that use the same encoder, one encodes and the others wait. An interruption loses
-    at most 4,096 sentences. Vectors that are damaged or of another encoder are deleted with a
-    warning, and their sentences are encoded again.
+    at most 4,096 sentences. A damaged file is deleted with a warning, and its sentences are encoded
+    again.
 
     Args:
         folder: Folder of the files; None for the environment variable FLOWBERT_CACHE, or else
@@ -113,7 +110,7 @@ class EmbeddingCache:
         check_list(sentences)
         found = self._find_stores([encoder])
         keys = _keys(sentences)
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(3):  # damage may show only when vectors are added
             if attempt > 0:
                 self._fill(found, sentences)
             with _writing(self.folder):
@@ -189,7 +186,7 @@ def _copy_rows(stores: Sequence[Store], keys: Sequence[bytes]) -> Floats | None:
         for parts in zip(*(store.read(keys) for store in stores), strict=True):
             block = [part for part in parts if part is not None]
             complete = complete and len(block) == len(parts)
-            if complete:  # after one that is not, the others are read for damaged rows
+            if complete:  # after one that is not, the others are read for damage
                 file.write(sum(block[1:], block[0]) / np.float32(len(block)))
         file.flush()
         if not complete:

@@ -1,13 +1,13 @@
 """Vectors of one encoder by sentence: an SQLite table in a file, or in memory."""
 
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import xxhash
 from filelock import FileLock, Timeout
 
 from flowbert.arrays import Floats
@@ -22,8 +22,7 @@ WARN_AFTER_SECONDS = 5.0
 _BUSY_SECONDS = 60.0  # a transaction takes milliseconds
 _KEYS_AT_ONCE = 8192
 _PAGE_BYTES = 16384  # a quarter of pages of 4 KB would stay empty
-_AGAIN = "their sentences are encoded again"
-_TABLE = "CREATE TABLE IF NOT EXISTS vectors (key BLOB UNIQUE, row BLOB, checksum BLOB)"
+_TABLE = "CREATE TABLE IF NOT EXISTS vectors (key BLOB UNIQUE, row BLOB)"
 # What SQLite reports of a damaged file.
 _DAMAGED = {
     sqlite3.SQLITE_CORRUPT,
@@ -36,24 +35,26 @@ _DAMAGED = {
 class Store:
     """Vectors of size D by the digests of their sentences.
 
-    The checksum of a row is compared when the row is read. Damaged rows are deleted with a warning,
-    and so is a file that SQLite cannot read; their vectors are missing from then on.
+    SQLite checks a file once a day (``PRAGMA quick_check``). A damaged one is deleted with a
+    warning; its vectors are missing from then on.
 
     Args:
         folder: Folder of the file, which need not exist; None for a store in memory.
-        name: Digest of the encoder, hexadecimal; names the file, and enters the checksums.
+        name: Digest of the encoder, hexadecimal; names the file.
         dim: Size D of a vector.
     """
 
     def __init__(self, folder: Path | None, name: str, dim: int) -> None:
         self.name = name
         self.dim = dim
-        self._seed = int(name[:16], 16)
         self._path = None if folder is None else folder / f"{name}.sqlite"
         self._memory = None
         if folder is None:
             self._memory = sqlite3.connect(":memory:", check_same_thread=False)
             self._memory.execute(_TABLE)
+        elif self._has_table():
+            with self._transaction() as database:
+                _check(database)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -88,7 +89,7 @@ class Store:
             rows: dict[bytes, bytes] = {}
             if self._has_table():
                 with self._transaction() as database:
-                    rows = self._intact_rows(database, set(chunk))
+                    rows = self._rows(database, set(chunk))
             if rows.keys() >= set(chunk):
                 values = b"".join(rows[key] for key in chunk)
                 yield np.frombuffer(values, np.float32).reshape(-1, self.dim)
@@ -97,15 +98,12 @@ class Store:
 
     def add(self, keys: Sequence[bytes], vectors: Floats) -> None:
         """Keep vectors ``(N, D)``, all or none of them; sentences that have one keep theirs."""
-        values = [row.tobytes() for row in np.asarray(vectors, dtype=np.float32)]
-        rows = [
-            (key, row, self._checksum(key, row))
-            for key, row in zip(keys, values, strict=True)
-        ]
+        rows = [row.tobytes() for row in np.asarray(vectors, dtype=np.float32)]
         with self._transaction() as database:
             database.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
             database.execute(_TABLE)
-            database.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?, ?)", rows)
+            pairs = zip(keys, rows, strict=True)
+            database.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", pairs)
 
     def _has_table(self) -> bool:
         # The file of a process that was killed before it wrote anything is empty.
@@ -129,38 +127,41 @@ class Store:
             if self._path is None or code & 0xFF not in _DAMAGED:
                 raise
             self._path.unlink(missing_ok=True)
-            warn(f"{self._path}: damaged and deleted ({error}); {_AGAIN}")
+            warn(
+                f"{self._path}: damaged and deleted ({error}); its sentences are encoded again"
+            )
         finally:
             if self._path is not None:
                 database.close()
 
-    def _intact_rows(
+    def _rows(
         self, database: sqlite3.Connection, keys: set[bytes]
     ) -> dict[bytes, bytes]:
-        """Rows by key; damaged ones are deleted."""
+        """Rows by key."""
         numbers = [number for (number,) in _find(database, "rowid", "key", list(keys))]
-        rows: dict[bytes, bytes] = {}
-        damaged = []
         # By number, in the order of the file: by key, each row would be a random access.
-        columns = "rowid, key, row, checksum"
-        for number, key, row, checksum in _find(database, columns, "rowid", numbers):
-            are_bytes = isinstance(key, bytes) and isinstance(row, bytes)
-            if not are_bytes or self._checksum(key, row) != checksum:
-                damaged.append((number,))
-            elif key in keys:
-                rows[key] = row
-        if len(rows) + len(damaged) < len(numbers):
+        rows = dict(_find(database, "key, row", "rowid", numbers))
+        if len(rows.keys() & keys) < len(numbers):
             raise sqlite3.DatabaseError("the index contradicts the table")
-        if damaged:
-            database.executemany("DELETE FROM vectors WHERE rowid = ?", damaged)
-            warn(
-                f"{self._path}: {len(damaged)} vectors are damaged, or of another encoder; {_AGAIN}"
-            )
         return rows
 
-    def _checksum(self, key: bytes, row: bytes) -> bytes:
-        """Checksum of a row of this encoder (XXH3, 64 bits: at the speed of memory)."""
-        return xxhash.xxh3_64_digest(key + row, seed=self._seed)
+
+def _check(database: sqlite3.Connection) -> None:
+    """Let SQLite check a file, once a day.
+
+    Raises:
+        sqlite3.DatabaseError: If it is damaged.
+    """
+    today = int(time.time() // 86400)
+    version = database.execute("PRAGMA user_version").fetchone()
+    is_empty = not database.execute("SELECT 1 FROM sqlite_master").fetchone()
+    if version == (today,) or is_empty:
+        return
+    (found,) = database.execute("PRAGMA quick_check(1)").fetchone()
+    if found != b"ok":
+        raise sqlite3.DatabaseError(found.decode(errors="replace"))
+    with suppress(sqlite3.OperationalError):  # a folder that is only read
+        database.execute(f"PRAGMA user_version = {today}")
 
 
 def _find(
