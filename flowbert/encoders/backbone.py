@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, lru_cache
+from threading import Lock
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,6 +34,8 @@ NO_LIMIT = 4096
 
 MOST_TOKENS = 2**20
 """Tokens that can be asked for without a limit."""
+
+_CHANGING_MODE = Lock()  # not of a backbone, which is copied and pickled
 
 
 class Backbone(nn.Module):
@@ -81,6 +84,7 @@ class Backbone(nn.Module):
             # BigBird does so itself, for good, when it first sees a short sentence.
             choose_attention("original_full")
         backend = getattr(tokenizer, "backend_tokenizer", None)
+        self._users = 0  # of evaluation mode
         self._merge_dropout = getattr(getattr(backend, "model", None), "dropout", None)
         # Position 0 is the first token of every sentence.
         tokenizer.padding_side = "right"
@@ -296,14 +300,20 @@ class Backbone(nn.Module):
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """Evaluation mode, no gradients, no autocast."""
-        training = self.training
-        self.eval()
+        """Evaluation mode, no gradients, no autocast; threads may share it."""
+        with _CHANGING_MODE:
+            if self._users == 0:
+                self._was_training = self.training
+                self.eval()
+            self._users += 1
         try:
             with torch.no_grad(), torch.autocast(self.device.type, enabled=False):
                 yield
         finally:
-            self.train(training)
+            with _CHANGING_MODE:
+                self._users -= 1
+                if self._users == 0:
+                    self.train(self._was_training)
 
     @property
     def digests(self) -> dict[str, str]:

@@ -2,8 +2,10 @@
 
 import itertools
 import random
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -159,6 +161,28 @@ def test_unfrozen_trains(pooling, tiny):
 
 
 # -------------------------------------------------------------------------- identities
+
+
+def test_threads_share_evaluation_mode(tiny):
+    encoder = SentenceEncoder(tiny("bert"), frozen=False)
+    texts = ["the cat", "a dog on the mat"]
+    expected = encoder.encode(texts)
+    entered, leave = Event(), Event()
+
+    def enter_first():
+        with encoder.backbone.evaluating():
+            entered.set()
+            assert leave.wait(30)
+
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(enter_first)
+        assert entered.wait(30)
+        with encoder.backbone.evaluating():
+            leave.set()
+            first.result()
+            assert not encoder.backbone.training
+            assert np.array_equal(encoder.encode(texts), expected)
+    assert encoder.backbone.training
 
 
 def test_the_identity_names_what_decides_the_vectors(folder, tmp_path):
