@@ -31,7 +31,7 @@ def main(words: list[str] | None = None) -> Model:
         kernel = torch.from_numpy(options.scale * theirs["kernel"]).double()
         bias = torch.from_numpy(theirs["bias"].reshape(-1) / options.scale).double()
     # y = (x + bias) kernel
-    state = {"center_": -bias, "weight_": kernel, "inverse_": torch.linalg.pinv(kernel)}
+    state = {"center_": -bias, "weight_": kernel}
     fitted = Whitening(n_components=kernel.shape[1])
     fitted.set_state({**state, "n_features_in_": len(bias)})
     encoder = SentenceEncoder(

@@ -30,10 +30,8 @@ class Damping(AffineMap):
         self.require("factor", self.factor > 0, "above 0")
         return dim
 
-    def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
-        """Center, weight and inverse."""
+    def solve(self, moments: Moments) -> tuple[Tensor, Tensor]:
+        """Center and weight."""
         top = moments.eigen()[1][:, : self.n_directions]
         identity = torch.eye(moments.dim, dtype=torch.float64)
-        factors = self.factor, 1 / self.factor
-        weight, inverse = (identity - (1 - f) * top @ top.T for f in factors)
-        return moments.mean, weight, inverse
+        return moments.mean, identity - (1 - self.factor) * top @ top.T

@@ -42,14 +42,12 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         supervised: Whether it learns from labelled pairs: ``fit`` wants ``pairs`` then.
         state: Names of the fitted attributes, tensors and plain values, that make the fitted map:
             they are saved and loaded.
-        not_saved: Names of fitted attributes that a loaded map is without.
     """
 
     size_parameter: ClassVar[str | None] = None
     seeded: bool = False
     supervised: bool = False
     state: ClassVar[tuple[str, ...]] = ()
-    not_saved: ClassVar[tuple[str, ...]] = ()
     min_features: ClassVar[int] = 1
     min_samples: ClassVar[int] = 1
 
@@ -167,11 +165,11 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         listed = [*self.state, *(name for name in _SAVED if hasattr(self, name))]
-        other = set(self._fitted_attributes()) - {*listed, *self.not_saved}
+        other = set(self._fitted_attributes()) - set(listed)
         if other:
             raise UserError(
                 f"{self.name}: holds {', '.join(sorted(other))}; expected attributes that its "
-                "state or not_saved lists"
+                "state lists"
             )
         return pack({name: getattr(self, name) for name in listed})
 
@@ -292,29 +290,19 @@ MAPS: Registry[type[Map]] = Registry(
 class AffineMap(Map):
     r"""A map :math:`y = (x - \mu) W` that is solved from the moments of the rows.
 
-    A subclass defines :meth:`solve`; chunks of rows give what all rows at once give.
+    A subclass defines :meth:`solve`. Rows in chunks are moments that are updated or merged, see
+    :meth:`fit_moments`.
 
     Attributes:
         center_: :math:`\mu`, ``(D,)``, float64.
         weight_: W, ``(D, k)``, float64.
-        inverse_: (Pseudo-)inverse of W, ``(k, D)``, float64.
-        moments_: Moments of the rows, to which :meth:`partial_fit` adds. They hold the last rows
-            as they are, and are not saved.
     """
 
-    state: ClassVar[tuple[str, ...]] = ("center_", "weight_", "inverse_")
-    not_saved = ("moments_",)
-
-    @property
-    def invalid_reason(self) -> str | None:
-        """Why the fitted map is undefined, in one line; None if it is not."""
-        if hasattr(self, "moments_"):
-            self._solve_once()
-        return super().invalid_reason
+    state: ClassVar[tuple[str, ...]] = ("center_", "weight_")
 
     @abstractmethod
-    def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
-        """Center, weight and inverse for these moments."""
+    def solve(self, moments: Moments) -> tuple[Tensor, Tensor]:
+        """Center and weight for these moments."""
 
     def check_fit(self, moments: Moments) -> str | None:
         """Why the map solved from these moments is undefined; None if it is not."""
@@ -333,94 +321,43 @@ class AffineMap(Map):
 
     def fit(self, X: Any, y: Any = None, pairs: LabelledPairs | None = None) -> Self:
         """Fit on rows ``(N, D)``; y is ignored. Returns self."""
-        moments = self._moments_with(X)
+        moments: Moments | None = None
+        for block in self._row_blocks(X):
+            moments = (moments or Moments(block.shape[1])).update(block)
         if moments is None:
             raise UserError("fit: received no rows; expected at least 1")
         return self.fit_moments(moments, pairs)
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Add rows ``(N, D)``; y is ignored. Returns self."""
-        self.check_not_loaded()
-        known = getattr(self, "moments_", None)
-        # Another map may have the same moments.
-        moments = self._moments_with(X, None if known is None else known.copy())
-        if moments is not None:
-            self.moments_ = moments
-            self._forget_solution()
-        return self
-
-    def _moments_with(self, X: Any, moments: Moments | None = None) -> Moments | None:
-        """Moments with further rows; None without any row."""
-        for block in self._row_blocks(X, reset=moments is None):
-            moments = (moments or Moments(block.shape[1])).update(block)
-        return moments
-
-    def _forget_solution(self) -> None:
-        for name in (*self.state, "invalid_reason_"):
-            if hasattr(self, name):
-                delattr(self, name)
-
-    def check_not_loaded(self) -> None:
-        """Raise a UserError for a loaded map, which has no moments to update."""
-        if hasattr(self, "weight_") and not hasattr(self, "moments_"):
-            raise UserError(
-                f"{self.name}: received further rows for a loaded map, whose first rows are not "
-                "saved; expected a new fit"
-            )
-
     def fit_moments(self, moments: Moments, pairs: LabelledPairs | None = None) -> Self:
-        """Fit on rows whose moments are known, such as those of another map. Returns self."""
+        """Fit on rows whose moments are known, such as merged ones. Returns self."""
         self.output_dim(moments.dim)
         self.check_pairs(pairs)
-        self.moments_ = moments
-        self._forget_solution()
         self.n_features_in_ = moments.dim
         if pairs is not None:
             self.learn(moments, pairs)
-        self._solve()
-        self.moments_ = moments.copy()  # rows may be added to either
+        # A product rounds by the layout of its factors: the same before and after saving.
+        self.center_, self.weight_ = (x.contiguous() for x in self.solve(moments))
+        self.invalid_reason_ = self.check_fit(moments)
         return self
 
     def learn(self, moments: Moments, pairs: LabelledPairs) -> None:
         """Learn from labelled pairs, before the map is solved; nothing where it does not."""
 
-    def _solve(self) -> Self:
-        solved = self.solve(self.moments_)
-        # A product rounds by the layout of its factors: the same before and after saving.
-        self.center_, self.weight_, self.inverse_ = (x.contiguous() for x in solved)
-        self.invalid_reason_ = self.check_fit(self.moments_)
-        return self
-
-    def _solve_once(self) -> Self:
-        """Solve what :meth:`partial_fit` has added."""
-        return self if hasattr(self, "weight_") else self._solve()
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "weight_") or hasattr(self, "moments_")
-
     def affine(self) -> tuple[Tensor, Tensor]:
         """Weight W ``(D, k)`` and bias b ``(k,)``, float64, with ``transform(x) = x W + b``."""
         check_is_fitted(self)
-        fitted = self._solve_once()
-        return fitted.weight_.clone(), -(fitted.center_ @ fitted.weight_)
+        return self.weight_.clone(), -(self.center_ @ self.weight_)
 
     def _apply(self, rows: Tensor) -> Tensor:
-        fitted = self._solve_once()
-        return (rows - fitted.center_.to(rows.device)) @ fitted.weight_.to(rows.device)
+        return (rows - self.center_.to(rows.device)) @ self.weight_.to(rows.device)
 
     def _invert(self, rows: Tensor) -> Tensor:
-        fitted = self._solve_once()
-        return rows @ fitted.inverse_.to(rows.device) + fitted.center_.to(rows.device)
+        inverse = torch.linalg.pinv(self.weight_)
+        return rows @ inverse.to(rows.device) + self.center_.to(rows.device)
 
     @property
     def _n_features_out(self) -> int:
-        return int(self._solve_once().weight_.shape[1])
-
-    def get_state(self) -> dict[str, Any]:
-        """The fitted map as tensors and plain values by name."""
-        check_is_fitted(self)
-        self._solve_once()
-        return super().get_state()
+        return int(self.weight_.shape[1])
 
 
 def check_rows(X: Any, name: str = "X") -> Any:

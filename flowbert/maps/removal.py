@@ -1,11 +1,10 @@
 """Removal of the strongest directions, those that all sentences share."""
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from flowbert.arrays import Floats
@@ -56,19 +55,19 @@ class RemoveDirections(AffineMap):
         self.require("standardize", valid, "true or false")
         return dim
 
-    def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
+    def solve(self, moments: Moments) -> tuple[Tensor, Tensor]:
         """The projection onto the other directions."""
         identity = torch.eye(moments.dim, dtype=torch.float64)
         count = self._count(moments.dim)
         if not self.standardize:
             top = moments.eigen()[1][:, :count]
             projection = identity - top @ top.T
-            return moments.mean, projection, projection
+            return moments.mean, projection
         std = standard_deviations(moments)
         correlation = moments.covariance() / torch.outer(std, std)
         top = torch.linalg.eigh(correlation).eigenvectors[:, -count:]
         projection = identity - top @ top.T
-        return moments.mean, projection / std[:, None], projection * std
+        return moments.mean, projection / std[:, None]
 
     def check_fit(self, moments: Moments) -> str | None:
         """Without all the directions that few sentences span, nothing of them is left."""
@@ -92,8 +91,7 @@ class LearnedRemoval(AffineMap):
         center: Subtract the mean, and take directions of the covariance; otherwise those of the
             second moment.
 
-    It is fitted on rows and labelled pairs, ``fit(X, pairs=(left, right, scores))``; rows that come
-    in chunks (``partial_fit``) are followed by :meth:`fit_pairs`.
+    It is fitted on rows and labelled pairs, ``fit(X, pairs=(left, right, scores))``.
 
     Attributes:
         weights_: Weights ``(k,)``, float64, the strongest direction first.
@@ -118,22 +116,6 @@ class LearnedRemoval(AffineMap):
         self.require("penalty", valid, "a number of at least 0")
         self.require("center", isinstance(self.center, bool), "true or false")
         return dim
-
-    def fit_pairs(self, left: Any, right: Any, scores: Any) -> Self:
-        """Learn the weights anew for the rows fitted on. Returns self.
-
-        Args:
-            left: First vectors of the pairs, ``(P, D)``.
-            right: Second vectors, ``(P, D)``.
-            scores: Labelled similarities, ``(P,)``.
-
-        Raises:
-            UserError: If there are fewer than two different finite scores, or the map was loaded
-                and its rows are not known.
-        """
-        check_is_fitted(self)
-        self.check_not_loaded()
-        return self.fit_moments(self.moments_, (left, right, scores))
 
     def learn(self, moments: Moments, pairs: LabelledPairs) -> None:
         """Learn the weights of the strongest directions."""
@@ -170,24 +152,12 @@ class LearnedRemoval(AffineMap):
         best = min(found, key=lambda each: float(each.fun))
         self.weights_ = torch.tensor(best.x, dtype=torch.float64)
 
-    def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
-        """The map of the learned weights.
-
-        Raises:
-            UserError: If they have not been learned.
-        """
-        if not hasattr(self, "weights_"):
-            raise UserError(
-                f"{self.name}: received no labelled pairs; expected "
-                "fit_pairs(left, right, scores) after partial_fit"
-            )
+    def solve(self, moments: Moments) -> tuple[Tensor, Tensor]:
+        """The map of the learned weights."""
         directions = self._directions(moments)
-        factors = 1 - self.weights_
-        back = torch.where(factors > 1e-12, 1 / factors.clamp_min(1e-12), 0.0)
         identity = torch.eye(moments.dim, dtype=torch.float64)
-        weight = identity + (directions * (factors - 1)) @ directions.T
-        inverse = identity + (directions * (back - 1)) @ directions.T
-        return self._center(moments), weight, inverse
+        weight = identity - (directions * self.weights_) @ directions.T
+        return self._center(moments), weight
 
     def _center(self, moments: Moments) -> Tensor:
         return moments.mean if self.center else torch.zeros_like(moments.mean)

@@ -17,10 +17,10 @@ _SMALLEST_STD = 1e-7
 class Raw(AffineMap):
     """The embeddings unchanged: the baseline of every map."""
 
-    def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
+    def solve(self, moments: Moments) -> tuple[Tensor, Tensor]:
         """The identity."""
         identity = torch.eye(moments.dim, dtype=torch.float64)
-        return torch.zeros(moments.dim, dtype=torch.float64), identity, identity
+        return torch.zeros(moments.dim, dtype=torch.float64), identity
 
     def _apply(self, rows: Tensor) -> Tensor:
         return rows
@@ -37,10 +37,10 @@ class Standardization(AffineMap):
         https://arxiv.org/abs/2011.05864
     """
 
-    def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
+    def solve(self, moments: Moments) -> tuple[Tensor, Tensor]:
         """The standardizing map."""
         std = standard_deviations(moments)
-        return moments.mean, torch.diag(1 / std), torch.diag(std)
+        return moments.mean, torch.diag(1 / std)
 
 
 def standard_deviations(moments: Moments) -> Tensor:
@@ -72,12 +72,12 @@ class Truncation(AffineMap):
         """Check the parameter; the number of dimensions."""
         return self.check_count("n_components", dim)
 
-    def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
+    def solve(self, moments: Moments) -> tuple[Tensor, Tensor]:
         """The first columns of the identity."""
         columns = torch.eye(moments.dim, dtype=torch.float64)[
             :, : self.output_dim(moments.dim)
         ]
-        return torch.zeros(moments.dim, dtype=torch.float64), columns, columns.T
+        return torch.zeros(moments.dim, dtype=torch.float64), columns
 
 
 @MAPS.register("centering")
@@ -91,10 +91,10 @@ class Centering(AffineMap):
         https://arxiv.org/abs/2511.11041
     """
 
-    def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
+    def solve(self, moments: Moments) -> tuple[Tensor, Tensor]:
         """The identity around the mean."""
         identity = torch.eye(moments.dim, dtype=torch.float64)
-        return moments.mean, identity, identity
+        return moments.mean, identity
 
 
 @MAPS.register("mean-removal")
@@ -111,9 +111,9 @@ class MeanRemoval(AffineMap):
 
     min_features = 2
 
-    def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
+    def solve(self, moments: Moments) -> tuple[Tensor, Tensor]:
         """The projection onto all other directions."""
         direction = moments.mean_direction
         identity = torch.eye(moments.dim, dtype=torch.float64)
         projection = identity - torch.outer(direction, direction)
-        return torch.zeros_like(direction), projection, projection
+        return torch.zeros_like(direction), projection

@@ -23,8 +23,8 @@ class SpectralMap(AffineMap):
     rank_tolerance: float
 
     @abstractmethod
-    def _weights(self, vectors: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
-        """Weight ``(D, k)`` and inverse ``(k, D)`` of directions ``(D, r)`` and scales ``(r,)``."""
+    def _weight(self, vectors: Tensor, scales: Tensor) -> Tensor:
+        """Weight ``(D, k)`` of directions ``(D, r)`` and scales ``(r,)``."""
 
     def output_dim(self, dim: int) -> int:
         """Check the parameters; the number of directions."""
@@ -35,13 +35,11 @@ class SpectralMap(AffineMap):
         self.require("rank_tolerance", valid, "a number in [0, 1)")
         return self.check_count("n_components", dim)
 
-    def solve(self, moments: Moments) -> tuple[Tensor, Tensor, Tensor]:
+    def solve(self, moments: Moments) -> tuple[Tensor, Tensor]:
         """The map of the shrunk covariance, without directions that hardly vary."""
         wanted = self.output_dim(moments.dim)
-        values, vectors = moments.eigen()
-        weight = self._shrinkage(moments)
-        values = (1 - weight) * values + weight * values.mean()
-        rank = int((values > self.rank_tolerance * values[0]).sum())
+        values, rank = self._spectrum(moments)
+        vectors = moments.eigen()[1]
         # A last LayerNorm leaves one direction without variance: that is the usual case.
         if rank < wanted - 1:
             warn(
@@ -51,7 +49,7 @@ class SpectralMap(AffineMap):
         rank = min(rank, wanted)
         if rank == 0:
             identity = torch.eye(moments.dim, dtype=torch.float64)
-            return moments.mean, identity[:, :wanted], identity[:wanted]
+            return moments.mean, identity[:, :wanted]
         if self._equalizes(moments):
             few = rank + 1 < moments.distinct < ROWS_PER_DIRECTION * rank
             advice = f"shrinkage ({self.name}:shrinkage=0.1)"
@@ -62,17 +60,22 @@ class SpectralMap(AffineMap):
                 f"{self.name}: N={moments.distinct} distinct sentences for {rank} directions are "
                 f"few; use {advice}"
             )
-        return moments.mean, *self._weights(
-            vectors[:, :rank], values[:rank].pow(self.exponent)
-        )
+        scales = values[:rank].pow(self.exponent)
+        return moments.mean, self._weight(vectors[:, :rank], scales)
 
     def check_fit(self, moments: Moments) -> str | None:
         """Without shrinkage, all directions of few sentences make them equally similar."""
         if not self._equalizes(moments):
             return None
-        # The trace of a projection.
-        rank = round(float((self.weight_ * self.inverse_.T).sum()))
+        wanted = self.output_dim(moments.dim)
+        rank = min(self._spectrum(moments)[1], wanted) or wanted
         return self.too_few_rows(moments, rank, "makes all of them equally similar")
+
+    def _spectrum(self, moments: Moments) -> tuple[Tensor, int]:
+        """Shrunk eigenvalues, falling, and how many are not negligible."""
+        weight, values = self._shrinkage(moments), moments.eigen()[0]
+        values = (1 - weight) * values + weight * values.mean()
+        return values, int((values > self.rank_tolerance * values[0]).sum())
 
     def _shrinkage(self, moments: Moments) -> float:
         if isinstance(self.shrinkage, str):
@@ -116,8 +119,8 @@ class Whitening(SpectralMap):
     exponent: float = -0.5
     rank_tolerance: float = RANK_TOLERANCE
 
-    def _weights(self, vectors: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
-        return vectors * scales, (vectors / scales).T.contiguous()
+    def _weight(self, vectors: Tensor, scales: Tensor) -> Tensor:
+        return vectors * scales
 
 
 @MAPS.register("zca")
@@ -139,5 +142,5 @@ class ZCA(SpectralMap):
     exponent: float = -0.5
     rank_tolerance: float = RANK_TOLERANCE
 
-    def _weights(self, vectors: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
-        return (vectors * scales) @ vectors.T, (vectors / scales) @ vectors.T
+    def _weight(self, vectors: Tensor, scales: Tensor) -> Tensor:
+        return (vectors * scales) @ vectors.T

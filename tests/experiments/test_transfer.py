@@ -23,7 +23,7 @@ DIM = 128  # of the built-in encoder
 
 def affine(weight, bias):
     """The map y = (x + bias) W."""
-    state = {"center_": -bias, "weight_": weight, "inverse_": weight.T}
+    state = {"center_": -bias, "weight_": weight}
     tensors = {name: torch.tensor(array) for name, array in state.items()}
     return Whitening().set_state({**tensors, "n_features_in_": DIM})
 
