@@ -1,16 +1,14 @@
 """Batches of sentences: which share one, and how they go through a network."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from flowbert.arrays import is_pinned_for
 from flowbert.encoders.settings import changes_positions
-from flowbert.threads import MAX_WORKERS
-
-Item = TypeVar("Item")
+from flowbert.threads import MAX_WORKERS, Item
 
 # Kinds whose modules write nothing while they compute, so that threads may share them.
 SHAREABLE = (
