@@ -73,7 +73,7 @@ def _step(flow: Glow, x: Tensor) -> Callable[[], None]:
     optimizer = BertAdam(parameters, lr=1e-4, weight_decay=0.01)
 
     def step() -> None:
-        (flow.nll(x).mean() / DIM).backward()  # type: ignore[no-untyped-call]
+        (-flow.log_prob(x).mean() / DIM).backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
         optimizer.zero_grad()

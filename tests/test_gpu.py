@@ -37,7 +37,7 @@ def test_poolings_are_those_of_a_cpu():
 def train(flow, optimizer, x):
     """Three steps."""
     for _ in range(3):
-        flow.nll(x).mean().backward()
+        (-flow.log_prob(x).mean()).backward()
         optimizer.step()
         optimizer.zero_grad()
 

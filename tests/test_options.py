@@ -296,7 +296,7 @@ def given(tmp_path_factory):
     lines = [" ".join([word, *map(str, rng.normal(size=8).round(3))]) for word in words]
     (folder / "words.txt").write_text("\n".join(lines))
     np.save(folder / "rows.npy", rng.normal(size=(50, 8)).astype(np.float32))
-    np.save(folder / "ranges.npy", np.repeat(np.float32([[-9], [9]]), 128, axis=1))
+    np.save(folder / "ranges.npy", np.full((2, 128), [[-9], [9]], np.float32))
     for place in (folder, folder / "other"):
         bench = place / "STS" / "STSBenchmark"
         bench.mkdir(parents=True)

@@ -96,7 +96,7 @@ class Points(Callback):
         """Add a point."""
         flow: Any = trainer.lightning_module.flow
         with torch.no_grad():
-            nats = float(flow.eval().nll(self.real).mean())
+            nats = float(-flow.eval().log_prob(self.real).mean())
             scores = self.vectors.scores(lambda x: flow.latents(torch.from_numpy(x)))
         flow.train()
         bits = bits_per_dim(nats, flow.dim)

@@ -95,7 +95,7 @@ def gaussian_bits(
 
 @torch.no_grad()
 def _flow_bits(flow: Glow, rows: Tensor) -> float:
-    return bits_per_dim(float(flow.nll(rows).mean()), flow.dim)
+    return bits_per_dim(float(-flow.log_prob(rows).mean()), flow.dim)
 
 
 def prepare_bits(frame: pd.DataFrame) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from flowbert.flows.coupling import (
     AffineCoupling,
     CouplingNet,
 )
-from flowbert.flows.glow import Glow, bits_per_dim
+from flowbert.flows.glow import Glow, StandardNormal, bits_per_dim
 from flowbert.flows.initialization import DataInitialized
 from flowbert.flows.mixing import (
     MIXING_INITS,
@@ -38,6 +38,7 @@ __all__ = [
     "LULinear",
     "RandomPermutation",
     "Reverse",
+    "StandardNormal",
     "WhiteningLayer",
     "bits_per_dim",
 ]

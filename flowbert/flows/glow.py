@@ -37,6 +37,16 @@ def bits_per_dim(nats: TensorOrFloat, dim: int) -> TensorOrFloat:
     return nats / (dim * math.log(2))
 
 
+class StandardNormal:
+    """The prior of latents z: N(0, I)."""
+
+    name = "normal"
+
+    def log_prob(self, z: Tensor) -> Tensor:
+        """Log density of latents ``(B, D)`` in nats, ``(B,)``."""
+        return -0.5 * (z.square().sum(1) + z.shape[1] * math.log(2 * math.pi))
+
+
 class Glow(Bijection):
     r"""Glow on vectors: :math:`\log p(x) = \log N(z; 0, I) + \log|\det dz/dx|`.
 
@@ -68,9 +78,10 @@ class Glow(Bijection):
         config: These arguments, as JSON values.
         front: What comes before the levels, a :class:`Composition` of at most one layer.
         levels: A :class:`Composition` of the steps of each level.
+        prior: The density of the latents.
 
     Shapes:
-        x, z: ``(B, D)``; log_det, nll: ``(B,)``, nats.  B: batch, D: embedding size.
+        x, z: ``(B, D)``; log_det, log_prob: ``(B,)``, nats.  B: batch, D: embedding size.
 
     Raises:
         UserError: If D cannot be halved so often, a size is below 1, or a name is unknown.
@@ -80,11 +91,13 @@ class Glow(Bijection):
         >>> flow = Glow(12, levels=2)
         >>> flow.initialize(x)
         >>> z, log_det = flow(x)
-        >>> z.shape, log_det.shape, bool(flow.nll(x).mean() < 40)
+        >>> z.shape, log_det.shape, bool(flow.log_prob(x).mean() > -40)
         (torch.Size([64, 12]), torch.Size([64]), True)
         >>> torch.allclose(flow.inverse(z)[0], x, atol=1e-4)
         True
     """
+
+    prior = StandardNormal()
 
     def __init__(
         self,
@@ -188,11 +201,10 @@ class Glow(Bijection):
             x, log_det = self.front.inverse(x)
         return x, total + log_det
 
-    def nll(self, x: Tensor) -> Tensor:
-        """Negative log density of embeddings ``(B, D)`` in nats, ``(B,)``."""
+    def log_prob(self, x: Tensor) -> Tensor:
+        """Log density of embeddings ``(B, D)`` in nats, ``(B,)``."""
         z, log_det = self(x)
-        squares = z.square().sum(1)
-        nats: Tensor = 0.5 * (squares + self.dim * math.log(2 * math.pi)) - log_det
+        nats: Tensor = self.prior.log_prob(z) + log_det
         return nats
 
     @torch.no_grad()

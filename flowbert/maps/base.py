@@ -352,7 +352,7 @@ class AffineMap(Map):
         return (rows - self.center_.to(rows.device)) @ self.weight_.to(rows.device)
 
     def _invert(self, rows: Tensor) -> Tensor:
-        inverse = torch.linalg.pinv(self.weight_)
+        inverse: Tensor = torch.linalg.pinv(self.weight_)
         return rows @ inverse.to(rows.device) + self.center_.to(rows.device)
 
     @property

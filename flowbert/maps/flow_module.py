@@ -186,7 +186,7 @@ class FlowModule(FullPrecision, TrainingModule):
         rows = self._rows(batch)
         if self.hparams["noise"]:
             rows = rows + self._noise_like(rows, self.stream("noise"))
-        nll = self.flow.nll(rows).mean()
+        nll = -self.flow.log_prob(rows).mean()
         self._last_batch = rows
         self.check_loss(nll)
         loss = bits_per_dim(nll, self.flow.dim)
@@ -209,7 +209,7 @@ class FlowModule(FullPrecision, TrainingModule):
     ) -> None:
         """Log the likelihood of fitting or held-out vectors, without noise."""
         rows = self._rows(batch)
-        nll = self.flow.nll(rows).mean()
+        nll = -self.flow.log_prob(rows).mean()
         split = f"val_{dataloader_idx}" if dataloader_idx else "val"
         if hasattr(self.trainer.datamodule, "likelihood_rows"):  # type: ignore[attr-defined]
             split = LIKELIHOOD_SPLITS[dataloader_idx]

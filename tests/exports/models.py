@@ -13,7 +13,6 @@ from flowbert.maps.state import pack
 from helpers import fit
 
 FLOW = "flow:levels=2:depth=2:width=5"
-OF_FLOW = ("levels", "depth", "width", "coupling", "init")
 AFFINE = [name for name in MAPS if name not in ("flow", "views")]
 CHAINS = ["standardization+whitening-6", FLOW, f"whitening-9+{FLOW}+standardization"]
 
@@ -50,8 +49,7 @@ def fit_map(name, rows):
     steps = make_map(name).parts
     for number, step in enumerate(steps):
         if isinstance(step, Flow):
-            options = {name: getattr(step, name) for name in OF_FLOW}
-            steps[number] = moved_flow(rows, **options)
+            steps[number] = moved_flow(rows, **step.glow())
         else:
             fit(step, rows)
         rows = steps[number].transform(rows)

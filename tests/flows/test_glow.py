@@ -106,7 +106,7 @@ def test_a_whitening_flow_begins_as_the_gaussian_of_its_moments():
     gaussian = torch.distributions.MultivariateNormal(mean, shrunk)
     expected = -gaussian.log_prob(other)
     # The actnorms are of 900 rows: they know a variance to 2 / 900, the square of it in nats.
-    bits = bits_per_dim((flow.nll(other) - expected).mean().detach(), 12)
+    bits = bits_per_dim((-flow.log_prob(other) - expected).mean().detach(), 12)
     assert abs(bits) < 0.01
     flow.initialize(x)  # its own moments
     weight = flow.get_buffer("front.whitening.weight")
@@ -161,18 +161,18 @@ def test_precision_is_that_of_the_flow_whatever_surrounds_it(dtype):
     x = batch(64, 48)
     flow = Glow(48, mixing_init="rotation", coupling="affine")
     flow.initialize(x)
-    expected = [flow.nll(x), flow(x)[0], flow.inverse(x)[0]]
+    expected = [flow.log_prob(x), flow(x)[0], flow.inverse(x)[0]]
     with torch.autocast("cpu", dtype=dtype):
         again = Glow(**flow.config)
         again.initialize(x)
         for result, value in zip(
-            [again.nll(x), again(x)[0], again.inverse(x)[0]], expected, strict=True
+            [again.log_prob(x), again(x)[0], again.inverse(x)[0]], expected, strict=True
         ):
             assert torch.equal(result, value)
     nn.Sequential(flow).to(dtype).half()
-    assert torch.equal(flow.nll(x), expected[0])
-    assert flow.nll(x.to(dtype)).dtype == torch.float32
-    assert flow.double().nll(x).dtype == torch.float64
+    assert torch.equal(flow.log_prob(x), expected[0])
+    assert flow.log_prob(x.to(dtype)).dtype == torch.float32
+    assert flow.double().log_prob(x).dtype == torch.float64
 
 
 BAD = [

@@ -101,7 +101,7 @@ def test_start(reference):
     }
     assert {name: value for name, value in errors.items() if value > TOLERANCE} == {}
     assert error(reference.flow(x)[0], reference.tensors["z_init"]) < TOLERANCE
-    bits = bits_per_dim(reference.flow.nll(x), 64)
+    bits = bits_per_dim(-reference.flow.log_prob(x), 64)
     assert error(bits, reference.tensors["objective_init"]) < TOLERANCE
 
 
@@ -110,13 +110,13 @@ def test_latents_and_objective_with_moved_parameters(reference):
     x, z = reference.tensors["x"], reference.tensors["z"]
     assert error(reference.flow(x)[0], z) < TOLERANCE
     assert error(reference.flow.inverse(z)[0], x) < TOLERANCE
-    bits = bits_per_dim(reference.flow.nll(x), 64)
+    bits = bits_per_dim(-reference.flow.log_prob(x), 64)
     assert error(bits, reference.tensors["objective"]) < TOLERANCE
 
 
 def test_gradients(reference):
     reference.load("params")
-    loss = bits_per_dim(reference.flow.nll(reference.tensors["x"]), 64).mean()
+    loss = bits_per_dim(-reference.flow.log_prob(reference.tensors["x"]), 64).mean()
     parameters = dict(reference.flow.named_parameters())
     gradients = torch.autograd.grad(loss, list(parameters.values()))
     expected = reference.state("grad")
