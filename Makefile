@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SHELL := bash
 
-.PHONY: quickstart test test-oldest test-newest test-processors test-gpu test-slow lint types docs wheel
+.PHONY: quickstart test test-oldest test-middle test-newest test-processors test-gpu test-slow lint types docs wheel
 
 quickstart: $(VENV)/installed
 	$(BIN)/python train.py fit --config quickstart
@@ -12,10 +12,10 @@ quickstart: $(VENV)/installed
 test: $(VENV)/installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-# The suite with the lowest and with the newest releases that pyproject.toml allows. Warnings of libraries
+# The suite with the lowest, middle and newest releases that pyproject.toml allows. Warnings of libraries
 # that know nothing of each other are no errors there. The pins may pass what pip is configured to allow.
 TESTS ?=
-test-oldest test-newest: test-%: $(VENV)/%/installed
+test-oldest test-middle test-newest: test-%: $(VENV)/%/installed
 	OMP_NUM_THREADS=1 $(VENV)/$*/bin/python -m pytest -n 2 --dist worksteal --override-ini filterwarnings=default $(TESTS)
 
 $(VENV)/%/installed: constraints-%.txt pyproject.toml

@@ -87,8 +87,9 @@ def test_the_oldest_set_is_the_lower_bounds_line_by_line():
     assert oldest == bounds
 
 
-def test_the_newest_set_has_a_line_for_each_range():
-    names = list(dict.fromkeys(pin.name for pin in pins("constraints-newest.txt")))
+@pytest.mark.parametrize("which", ["middle", "newest"])
+def test_the_set_has_a_line_for_each_range(which):
+    names = list(dict.fromkeys(pin.name for pin in pins(f"constraints-{which}.txt")))
     assert names == [each.name for each in RANGES]
 
 
@@ -98,6 +99,7 @@ def test_the_newest_set_has_a_line_for_each_range():
         "requirements.txt",
         "requirements-dev.txt",
         "requirements-bench.txt",
+        "constraints-middle.txt",
         "constraints-newest.txt",
     ],
 )

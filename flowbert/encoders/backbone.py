@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,9 +16,14 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.encoders.base import reuse_digest
-from flowbert.encoders.depth import Stack, stack_of
+from flowbert.encoders.depth import Stack, find_blocks, stack_of
 from flowbert.encoders.sanity import Findings
-from flowbert.encoders.settings import config_values, note_captures, remove_captures
+from flowbert.encoders.settings import (
+    changes_positions,
+    config_values,
+    note_captures,
+    remove_captures,
+)
 from flowbert.encoders.source import (
     EncoderFiles,
     FolderSettings,
@@ -25,7 +31,7 @@ from flowbert.encoders.source import (
     in_dtype,
     loading,
 )
-from flowbert.errors import FlowbertWarning, UserError, choices
+from flowbert.errors import FlowbertWarning, UserError, choices, warn
 from flowbert.io import digest, digest_tensors
 
 DTYPES = ("float32", "float16", "bfloat16")
@@ -36,6 +42,12 @@ MOST_TOKENS = 2**20
 """Tokens that can be asked for without a limit."""
 
 _CHANGING_MODE = Lock()  # not of a backbone, which is copied and pickled
+
+# Layers above a network by which it was pretrained or classifies.
+_HEADS = re.compile(
+    r"(cls|contact_head|classifier|decoder|discriminator_predictions|embed_out|generator_\w+|head|"
+    r"lm_head|lm_loss|\w*predictions|pooler|pred_layer|qa_outputs|score|sop_classifier|vocab_\w+)\."
+)
 
 
 class Backbone(nn.Module):
@@ -53,6 +65,7 @@ class Backbone(nn.Module):
         inputs: Names of the token features that the network takes.
         first_position: Position of a sentence's first token.
         longest: Number of positions; None without a table of them.
+        moving: Its rotary positions that follow the longest text of a batch.
         findings: What the sanity check found; None before the first sentences are encoded.
         reads_prefixes: Whether a :class:`~flowbert.encoders.prefix.Prefix` gives the same hidden
             states; None before one is computed.
@@ -74,6 +87,11 @@ class Backbone(nn.Module):
         self.revision = revision
         self.dim: int = config.hidden_size
         self.num_layers: int = config.num_hidden_layers
+        self.moving = [
+            module
+            for module in network.modules()
+            if changes_positions(getattr(module, "rope_type", ""))
+        ]
         self.findings: Findings | None = None
         self.reads_prefixes: bool | None = None
         self.settings = FolderSettings()
@@ -128,8 +146,7 @@ class Backbone(nn.Module):
                 **in_dtype(getattr(torch, dtype)),
             )
         check_digests(files.folder)
-        missing = set(report["missing_keys"])
-        return cls.checked(path, network, tokenizer, files.revision, missing, pooler)
+        return cls.checked(path, network, tokenizer, files.revision, report, pooler)
 
     @classmethod
     def checked(
@@ -138,7 +155,7 @@ class Backbone(nn.Module):
         network: Any,
         tokenizer: Any,
         revision: str | None,
-        missing: set[str],
+        report: Mapping[str, Any],
         pooler: bool,
     ) -> "Backbone":
         """A loaded network and its tokenizer.
@@ -148,14 +165,16 @@ class Backbone(nn.Module):
             network: The network.
             tokenizer: Its tokenizer.
             revision: Commit on the hub.
-            missing: Names of weights that were not found.
+            report: Names of weights that transformers did not find, and those that it did not use.
             pooler: Keep the network's pooler; an unused one would enter digests and gradients.
 
         Raises:
-            UserError: If it is no text encoder, or weights or the vocabulary are missing.
+            UserError: If it is no text encoder, weights or the vocabulary are missing, or blocks
+                are not used.
         """
         _check_config(path, network.config)
-        _check_weights(path, network, missing, pooler)
+        _check_weights(path, network, set(report["missing_keys"]), pooler)
+        _check_unused(path, network, sorted(report["unexpected_keys"]))
         if not pooler:
             _take_pooler_out(network)
         if tokenizer.pad_token_id is None:
@@ -285,6 +304,11 @@ class Backbone(nn.Module):
         # Decoders keep keys and values for generation.
         if "use_cache" in self.inputs:
             features = {"use_cache": False} | features
+        for module in self.moving:
+            # It would keep those of the longest text so far.
+            for name in vars(module):
+                if name.endswith("max_seq_len_cached"):
+                    setattr(module, name, 0)
         return network(**features, output_hidden_states=True, return_dict=True)
 
     def _stack(self) -> Stack | None:
@@ -422,6 +446,32 @@ def _check_weights(path: str, network: Any, missing: set[str], pooler: bool) -> 
         raise UserError(
             f"received cls_pooler; expected another one, as {path!r} has no pooler",
             argument="pooling",
+        )
+
+
+def _check_unused(path: str, network: Any, unused: list[str]) -> None:
+    """Warn of weights that the network does not have, and of code that was not run."""
+    others = [name for name in unused if not _HEADS.match(name)]
+    blocks = network.config.num_hidden_layers
+    for path_of_blocks in find_blocks(network):
+        number = re.compile(rf"(?:.*\.)?{re.escape(path_of_blocks)}\.(\d+)\.")
+        for name, found in zip(others, map(number.match, others), strict=True):
+            if found and int(found[1]) >= blocks:
+                raise UserError(
+                    f"received {path!r}, whose config.json has {blocks} blocks and whose file has "
+                    f"more, with {name}; expected a config.json with the blocks of its file",
+                    argument="encoder",
+                )
+    if others:
+        warn(
+            f"encoder: {path} has {len(others)} weights that a {type(network).__name__} does not "
+            f"have, first {others[0]}; they are not used"
+        )
+    classes = getattr(network.config, "auto_map", None)
+    if own := classes.get("AutoModel") if isinstance(classes, dict) else None:
+        warn(
+            f"encoder: the config.json of {path} names code that comes with it, {own}, which is "
+            f"not run; {type(network).__name__} of transformers may compute other vectors"
         )
 
 

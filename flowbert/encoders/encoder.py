@@ -20,6 +20,7 @@ from flowbert.encoders.batches import (
     with_next_begun,
     workers,
 )
+from flowbert.encoders.depth import find_blocks
 from flowbert.encoders.layers import (
     LayerSpec,
     average_layers,
@@ -178,7 +179,7 @@ class SentenceEncoder(nn.Module):
                     library.model[0].auto_model,
                     library.model[0].tokenizer,
                     files.revision,
-                    library.missing,
+                    library.report,
                     pooler,
                 )
             self.backbone.settings = settings
@@ -386,6 +387,22 @@ class SentenceEncoder(nn.Module):
         """
         backbone = self.backbone.first_blocks(max(self.layers) + 1)
         return self if backbone is self.backbone else self._with(backbone)
+
+    def freeze_unread(self) -> None:
+        """Parameters that no vector depends on require no gradients, for which DDP would wait."""
+        blocks = find_blocks(self.backbone.network.base_model).values()
+        # A sentence need not read all experts of a block.
+        read = {p for each in blocks for p in each[: max(self.layers)].parameters()}
+        others = [p for p in self.parameters() if p.requires_grad and p not in read]
+        if not others:
+            return
+        features = to_device(self.tokenize(["A man sings."]), self.device)
+        with torch.random.fork_rng(devices=[]), torch.enable_grad():  # dropout
+            total = self(features).sum()
+        gradients = torch.autograd.grad(total, others, allow_unused=True)
+        for parameter, gradient in zip(others, gradients, strict=True):
+            if gradient is None:
+                parameter.requires_grad_(False)
 
     def lengths(self, sentences: Sequence[str]) -> list[int]:
         """Number of tokens of each sentence, special ones included, after truncation."""
@@ -605,6 +622,7 @@ class SentenceEncoder(nn.Module):
         if (
             count < PREFIX_SENTENCES
             or self.wrapping is None
+            or self.backbone.moving
             or not all(kind.over_tokens or kind is LastTokenPooling for kind in kinds)
         ):
             return None
@@ -613,14 +631,15 @@ class SentenceEncoder(nn.Module):
     def _check_network(self, variants: Sequence["SentenceEncoder"]) -> bool:
         """Whether batches need equal lengths; warn of the findings of the sanity check.
 
-        Once for a backbone, when it encodes for the first time: on the device that was chosen by
-        then, and at no cost where every vector is cached.
+        Rotary positions that follow the longest text need them, too. The check runs once for a
+        backbone, when it encodes for the first time: on the device that was chosen by then, and at
+        no cost where every vector is cached.
         """
         findings = find(self.backbone)
         if findings is None:
             return False
         warn_of_findings(self.backbone, variants if self.wrapping is None else ())
-        return findings.equal_lengths
+        return findings.equal_lengths or bool(self.backbone.moving)
 
     def _refuse_not_finite(self, sentence: str) -> NoReturn:
         """Raise a UserError for a sentence whose vector is not finite."""

@@ -75,14 +75,20 @@ def _reads_prefixes(backbone: Any) -> bool:
     findings = find(backbone)
     if findings is None or findings.equal_lengths:
         return False
-    features = {
-        name: values.to(backbone.device) for name, values in findings.features.items()
-    }
-    prefix = _compute(backbone, features["input_ids"][1:, :3])
-    if prefix is None:
+    long = {name: values[1].tolist() for name, values in findings.features.items()}
+    short = {name: values[:-2] for name, values in long.items()}
+    padded = backbone.pad([long, short])
+    features = {name: values.to(backbone.device) for name, values in padded.items()}
+    try:
+        prefix = _compute(backbone, features["input_ids"][:1, :3])
+        if prefix is None:
+            return False
+        outputs = [backbone(x) for x in (prefix.add_to(features), features)]
+    except Exception:  # caches of recurrent blocks raise a dozen types
         return False
-    long = {name: values[1:] for name, values in features.items()}
-    states = backbone(prefix.add_to(long)).hidden_states
-    found = torch.stack([state.float().cpu() for state in states])
-    expected = torch.stack([state[1:, 3:] for state in findings.states])
-    return not differ(found, [expected], tolerance_of(backbone))
+    found, expected = (
+        torch.stack([state.float().cpu() for state in output.hidden_states])
+        for output in outputs
+    )
+    rows = [expected[:, :1, 3:], expected[:, 1:, 3:-2]]
+    return not differ(found, rows, tolerance_of(backbone))

@@ -49,12 +49,12 @@ class Library(NamedTuple):
 
     Args:
         model: The SentenceTransformer.
-        missing: Weights of its network that the folder lacks.
+        report: Weights that the folder lacks or the network does not use, by transformers.
         files: Digest of its files.
     """
 
     model: Any
-    missing: set[str]
+    report: dict[str, Any]
     files: str
 
 
@@ -186,7 +186,7 @@ def load_library(
         kind = read_json(settings, {"model_type": (str, "")})["model_type"]
         if kind not in ("", "SentenceTransformer"):
             _refuse_kind(path, kind)
-    with loading(path), _missing_weights() as missing:
+    with loading(path), _loading_report() as report:
         from sentence_transformers import SentenceTransformer
 
         model = SentenceTransformer(
@@ -206,7 +206,7 @@ def load_library(
         for file in sorted(files.folder.rglob("*"))
         if file.suffix in _MODEL_FILES
     }
-    return Library(model, missing, digest(digests))
+    return Library(model, report, digest(digests))
 
 
 def load_network(path: str, files: EncoderFiles, dtype: str, changed: bool) -> Library:
@@ -293,18 +293,18 @@ def _refuse_kind(path: str, kind: str) -> NoReturn:
 
 
 @contextmanager
-def _missing_weights() -> Iterator[set[str]]:
-    """Names of weights that ``AutoModel`` does not find inside of the block."""
+def _loading_report() -> Iterator[dict[str, Any]]:
+    """Weights that ``AutoModel`` does not find, or not use, inside of the block."""
     from transformers import AutoModel
 
-    missing: set[str] = set()
+    found: dict[str, Any] = {"missing_keys": (), "unexpected_keys": ()}
     load = AutoModel.from_pretrained
 
     def load_and_note(*arguments: Any, **options: Any) -> Any:
         network, report = load(*arguments, output_loading_info=True, **options)
-        missing.update(report["missing_keys"])
+        found.update(report)
         return network
 
     # sentence-transformers does not return the report.
     with patch.object(AutoModel, "from_pretrained", load_and_note):
-        yield missing
+        yield found

@@ -103,6 +103,11 @@ class TrainedModule(TrainingModule):
     def check_examples(self, examples: Examples) -> None:
         """Raise an error for examples that the method cannot train on."""
 
+    def setup(self, stage: str) -> None:
+        """Leave out of the training what no vector depends on; a predictor reads all layers."""
+        if stage == "fit" and self.predictor is None:
+            self.encoder.freeze_unread()
+
     def on_fit_start(self) -> None:
         """Check the data and the precision.
 

@@ -137,6 +137,10 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no JSON": (written("tokenizer.json", "\0x"), "loaded"),
     "cut weights": (written("model.safetensors", "x"), "loaded"),
     "a missing layer": (partial(drop_weights, pattern="1.output"), "lacks 4 weights"),
+    "a layer above the others": (
+        lambda folder: update(folder / "config.json", num_hidden_layers=2),
+        "config.json has 2 blocks",
+    ),
     "a layer of another size": (resize_a_weight, "cannot be loaded"),
     "another tokenizer": (add_words, "30 tokens"),
     "code": (add_code, "cannot be loaded"),
@@ -192,6 +196,26 @@ def test_a_masked_language_model_loads_in_silence(folder, tmp_path, capfd):
     state = encoder.backbone.network.state_dict()
     assert torch.equal(state[name], model.state_dict()[f"bert.{name}"].float())
     assert "".join(capfd.readouterr()) == ""
+
+
+def test_weights_and_code_that_are_not_used(folder):
+    weights = load_file(folder / "model.safetensors")
+    added = {
+        "encoder.layer.0.adapter.weight": torch.ones(2),
+        "linear.weight": torch.ones(2),
+    }
+    metadata = {"format": "pt"}
+    save_file(weights | added, folder / "model.safetensors", metadata)
+    with pytest.warns(
+        FlowbertWarning, match=r"2 weights .*, first encoder.layer.0.adap"
+    ):
+        SentenceEncoder(folder)
+    save_file(weights, folder / "model.safetensors", metadata)
+    update(folder / "config.json", auto_map={"AutoModel": "modeling.OtherModel"})
+    with pytest.warns(
+        FlowbertWarning, match=r"code .*, modeling.OtherModel, .* BertModel"
+    ):
+        SentenceEncoder(folder)
 
 
 NAMES = ["Qwen2.5-0.5B", "a,b", "v1.txt", "last", "a b", "x[1]", "o:n@e", "*"]
@@ -398,7 +422,8 @@ def test_changed_json_gives_an_encoder_or_one_line(file, folder, monkeypatch):
     prompts = {"prompts": {"query": "the big "}, "default_prompt_name": "query"}
     (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
     # The weights stay as they are, and are read once.
-    loaded = SentenceEncoder(folder).backbone.network, {"missing_keys": set[str]()}
+    report = {"missing_keys": set[str](), "unexpected_keys": set[str]()}
+    loaded = SentenceEncoder(folder).backbone.network, report
     monkeypatch.setattr(AutoModel, "from_pretrained", lambda *_, **__: loaded)
     if file == "flowbert.json":
         settings = {

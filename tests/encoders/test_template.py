@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.processors import TemplateProcessing
-from transformers import PreTrainedTokenizerFast
+from transformers import CONFIG_MAPPING, PreTrainedTokenizerFast
 
 from encoders.tiny import SENTENCES, TOLERANCE, tiny_network, word_tokenizer, write_tiny
 from flowbert.encoders import SentenceEncoder
@@ -72,6 +72,45 @@ def test_the_last_token_is_that_of_the_template_and_means_are_of_the_sentence(ki
         np.testing.assert_allclose(
             read[1][number], words.mean(0), rtol=0, atol=TOLERANCE
         )
+
+
+HYBRIDS = {
+    "lfm2": {"layer_types": ["conv", "full_attention", "conv"]},
+    "falcon_h1": {
+        "mamba_n_heads": 4,
+        "mamba_d_head": 8,
+        "mamba_d_ssm": 32,
+        "head_dim": 8,
+        "mamba_d_state": 8,
+    },
+}
+
+
+@pytest.mark.parametrize("kind", HYBRIDS)
+def test_recurrent_blocks_read_the_whole_template(kind):
+    if kind not in CONFIG_MAPPING:
+        pytest.skip("transformers does not have it")
+    network = tiny_network(kind, num_key_value_heads=1, **HYBRIDS[kind])
+    tokenizer = word_tokenizer(decoder=True)
+    tokenizer.pad_token = tokenizer.eos_token
+    encoder = SentenceEncoder(Backbone(network, tokenizer), template=AROUND)
+    found = encoder.encode(SENTENCES * 4)[: len(SENTENCES)]
+    np.testing.assert_allclose(found, encoder.encode(SENTENCES), atol=TOLERANCE)
+    assert encoder.backbone.reads_prefixes is False
+
+
+def test_positions_that_follow_the_longest_text():
+    rope = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0}
+    name = "rope_scaling" if version("transformers") < "5" else "rope_parameters"
+    sizes = {name: rope, "num_key_value_heads": 1, "max_position_embeddings": 16}
+    tokenizer = word_tokenizer(decoder=True)
+    tokenizer.pad_token = tokenizer.eos_token
+    backbone = Backbone(tiny_network("llama", **sizes), tokenizer)
+    encoder = SentenceEncoder(backbone, template=AROUND, max_length=0)
+    texts = ["the cat sleeps " * count for count in (1, 5, 8, 12)]
+    alone = np.concatenate([encoder.encode([text]) for text in texts])
+    found = encoder.encode(texts * 4)[: len(texts)]
+    np.testing.assert_allclose(found, alone, atol=TOLERANCE)
 
 
 def test_a_template_that_ends_in_its_slot_is_a_prompt_that_is_pooled():

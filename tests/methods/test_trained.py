@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from pytorch_lightning import Callback
-from pytorch_lightning.callbacks import ModelCheckpoint
+from pytorch_lightning.callbacks import LambdaCallback, ModelCheckpoint
 from torch import multiprocessing
 from torch.testing import assert_close
 from transformers import ElectraConfig, ElectraModel
@@ -98,7 +98,8 @@ def test_layers_that_nothing_reads_are_not_computed(kind, tmp_path):
     module = kind(trainable(layers=0))
     computed = []
     network: Any = module.encoder.backbone.network
-    network.encoder.layer[0].register_forward_hook(lambda *_: computed.append(1))
+    module.encoder.encode(SENTENCES)  # finds the blocks
+    network.encoder.layer[0].forward = lambda *_, **__: computed.append(1)
     data = text_data(module.encoder, examples(kind.name, 8))
     fit(tmp_path, module=module, data=data, max_steps=1, limit_val_batches=0)
     assert computed == []
@@ -115,15 +116,16 @@ class Gradients(Callback):
         self.tensors["loss"] = outputs["loss"].clone()
 
 
-JOINT = ("simcse", "simcse, whitening:shrinkage=0.3", "sbert")
-"""Methods, with a head."""
+JOINT = ("simcse", "simcse, whitening:shrinkage=0.3", "sbert", "sbert of layer 1")
+"""Methods, with a head or a layer below the top, above which DDP would wait for gradients."""
 
 
 def joint_step(method, folder, **options):
     """Gradients of a batch of 16 examples of all processes together."""
-    # The weights of tokens are trained, too; they begin as the mean.
-    encoder = trainable(pooling="learned_weights")
     method, _, head = method.partition(", ")
+    method, _, layer = method.partition(" of layer ")
+    # The weights of tokens are trained, too; they begin as the mean.
+    encoder = trainable(pooling="learned_weights", layers=int(layer or -1))
     given = {"loss": "infonce:hard_negative_weight=0.7"} if method == "simcse" else {}
     given |= {"head": head} if head else {}
     module = METHODS[method](encoder, dropout=0.0, **given)
@@ -242,7 +244,9 @@ def test_optimizer_and_precision(precision, clip, tmp_path):
     layer.register_forward_hook(lambda _m, _i, output: dtypes.add(output.dtype))
     data = text_data(encoder, examples("sbert", 16))
     options = {"max_steps": 2, "precision": precision, "gradient_clip_val": clip}
-    trainer = fit(tmp_path, module=module, data=data, limit_val_batches=0, **options)
+    begin = LambdaCallback(on_train_start=lambda *_: dtypes.clear())
+    options["limit_val_batches"] = 0
+    trainer = fit(tmp_path, begin, module=module, data=data, **options)
     assert dtypes == {torch.float32 if precision == "32-true" else torch.bfloat16}
     assert {p.dtype for p in module.parameters()} == {torch.float32}
     left = [p.grad for p in module.parameters() if p.grad is not None]
