@@ -1,6 +1,7 @@
 """Templates around sentences, and attention sinks, on small random decoders of each kind."""
 
 from importlib.metadata import version
+from typing import Any
 
 import numpy as np
 import pytest
@@ -74,7 +75,7 @@ def test_the_last_token_is_that_of_the_template_and_means_are_of_the_sentence(ki
         )
 
 
-HYBRIDS = {
+HYBRIDS: dict[str, dict[str, Any]] = {
     "lfm2": {"layer_types": ["conv", "full_attention", "conv"]},
     "falcon_h1": {
         "mamba_n_heads": 4,
