@@ -219,6 +219,7 @@ class FlowModule(FullPrecision, TrainingModule):
                 f"{split}/bits_per_dim": bits_per_dim(nll, self.flow.dim),
             },
             on_epoch=True,
+            sync_dist=True,
             add_dataloader_idx=False,
             batch_size=len(rows),
         )

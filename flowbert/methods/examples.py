@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flowbert.data.corpus import Corpus, draw_indices
+from flowbert.data.corpus import Corpus, draw_indices, load_corpus
 from flowbert.data.nli import LABELS, load_nli
 from flowbert.errors import UserError, warn
 from flowbert.io import digest, sentences_digest
@@ -82,7 +82,7 @@ def make_examples(
             modelling. Pairs for SimCSE, see :func:`simcse_examples`. For Sentence-BERT:
             ``softmax`` (NLI pairs with labels), ``triplet`` (NLI triples) or ``cosine`` (the
             labelled pairs of the first task, with scores scaled to 0 to 1).
-        corpus: A :class:`flowbert.data.corpus.Corpus`, where the examples are made of one.
+        corpus: Sentences, as of :func:`flowbert.load_corpus`, where the examples are made of any.
         nli: NLI pairs, see :func:`flowbert.data.nli.load_nli`; default ``hub``.
         tasks: Measured tasks, of which the first has the labels for ``cosine``.
         argument: Name of the text in messages.
@@ -97,8 +97,10 @@ def make_examples(
     """
     function, options = EXAMPLES.parse(text, argument)
     read = signature(function).parameters
-    if "corpus" in read and corpus is None:
-        raise ValueError("corpus: received None; expected a Corpus")
+    if "corpus" in read:
+        if corpus is None:
+            raise ValueError("corpus: received None; expected sentences")
+        corpus = load_corpus(corpus)
     sources = {"corpus": corpus, "nli": nli or "hub", "tasks": tasks}
     made = {name: source for name, source in sources.items() if name in read}
     return function(**made, **options)

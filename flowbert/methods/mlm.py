@@ -108,7 +108,7 @@ class MLMModule(TrainedModule):
         masks = Stream(self.hparams["seed"], "validation masks", batch=batch_idx)
         loss, accuracy, count = self._predict(batch, masks)
         metrics = {"val/mlm_loss": loss, "val/mlm_accuracy": accuracy}
-        self.log_dict(metrics, on_epoch=True, batch_size=count)
+        self.log_dict(metrics, on_epoch=True, batch_size=count, sync_dist=True)
 
     test_step = validation_step
 

@@ -75,6 +75,12 @@ class TextDataModule(BatchDataModule):
     ) -> None:
         super().__init__(batch_size=batch_size, workers=workers, seed=seed)
         check_limits(held_out=held_out, max_length=max_length, pool=pool)
+        if not isinstance(examples, Examples):
+            raise UserError(
+                argument="examples",
+                received=type(examples).__name__,
+                expected="those of make_examples",
+            )
         length = min(max_length, encoder.max_length)
         self.encoder = encoder.variant(max_length=length)
         self.examples = examples

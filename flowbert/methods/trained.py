@@ -166,7 +166,8 @@ class TrainedModule(TrainingModule):
     def validation_step(self, batch: TextBatch, batch_idx: int) -> None:
         """Log the loss without dropout, weighted by the number of examples."""
         size = batch["rows"].shape[1]
-        self.log("val/loss", self.batch_loss(batch), on_epoch=True, batch_size=size)
+        options: dict[str, Any] = {"on_epoch": True, "sync_dist": True}
+        self.log("val/loss", self.batch_loss(batch), batch_size=size, **options)
 
     test_step = validation_step
 

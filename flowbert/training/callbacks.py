@@ -8,17 +8,18 @@ import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from torch.optim import Optimizer
 
+from flowbert.errors import UserError
 from flowbert.threads import threads_for
 
 
 class WhiteningBaseline(Callback):
     """A closed-form map of the same rows, to compare the trained method with.
 
-    It is fitted on the data module's ``rows`` before the training, or before a validation or test
-    without one, and kept in the checkpoint.
+    Unless it is fitted already, it is fitted on the data module's ``rows`` before the training, or
+    before a validation or test without one. It is kept in the checkpoint.
 
     Args:
-        map: An unfitted affine map, such as :class:`flowbert.maps.Whitening`, or a chain of them.
+        map: An affine map, such as :class:`flowbert.maps.Whitening`, or a chain of them.
         pairs: Makes the labelled pairs of a map that learns from them: vectors ``(P, D)`` each, and
             scores ``(P,)``.
 
@@ -31,7 +32,6 @@ class WhiteningBaseline(Callback):
     def __init__(self, map: Any, pairs: Callable[[], Any] | None = None) -> None:
         self.map = map
         self.pairs = pairs
-        self._fitted = False
 
     @property
     def name(self) -> str:
@@ -48,29 +48,28 @@ class WhiteningBaseline(Callback):
         """Fit the map, unless it was fitted or loaded before.
 
         Raises:
-            ValueError: If the Trainer has no data module with rows.
+            UserError: If the Trainer has no data module with rows.
         """
-        if self._fitted:
+        if self.map.is_fitted:
             return
         rows = getattr(trainer.datamodule, "rows", None)  # type: ignore[attr-defined]
         if rows is None:
-            raise ValueError(
-                "datamodule: received none with rows; expected RowsDataModule for a baseline"
+            raise UserError(
+                "received none with rows; expected RowsDataModule, or a fitted baseline",
+                argument="datamodule",
             )
         pairs = None if self.pairs is None else self.pairs()
         self.map.fit(rows, pairs=pairs)
-        self._fitted = True
 
     on_validation_start = on_test_start = on_fit_start
 
     def state_dict(self) -> dict[str, Any]:
         """The state of the fitted map."""
-        return {"map": self.map.get_state()} if self._fitted else {}
+        return {"map": self.map.get_state()} if self.map.is_fitted else {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the fitted map."""
         self.map.set_state(state_dict["map"])
-        self._fitted = True
 
 
 class StepLog(Callback):

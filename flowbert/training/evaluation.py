@@ -34,7 +34,7 @@ class TaskEvaluation(Callback):
         tasks: Tasks of the development split.
         embed: Embeddings of sentences before the training, ``(M, D)``, such as
             ``encoder.encode``.
-        baseline: The closed-form map to compare the trained method with, if any.
+        baseline: A :class:`WhiteningBaseline` or fitted map to compare the trained method with.
 
     Raises:
         UserError: If ``embed`` is an encoder.
@@ -44,7 +44,7 @@ class TaskEvaluation(Callback):
         self,
         tasks: Sequence[STS],
         embed: Callable[[Sequence[str]], NDArray[np.float32]],
-        baseline: WhiteningBaseline | None = None,
+        baseline: Any = None,
     ) -> None:
         if hasattr(embed, "encode"):
             raise UserError(
@@ -54,6 +54,8 @@ class TaskEvaluation(Callback):
             )
         self.tasks = tasks
         self.embed = embed
+        if baseline is not None and not isinstance(baseline, WhiteningBaseline):
+            baseline = WhiteningBaseline(baseline)
         self.baseline = baseline
         self._fixed: dict[STS, dict[str, float]] = {}  # what training does not change
         self._history: list[dict[str, float]] = []  # of the validations of a fit
@@ -87,7 +89,8 @@ class TaskEvaluation(Callback):
             figures = self._fixed[task] | _scores(pl_module.name, task, now)
             for name, mapped in pl_module.mapped(now).items():
                 figures |= _scores(name, task, mapped)
-            pl_module.log_dict(figures)
+            # Equal on all processes; the largest is exactly that, a mean may not be.
+            pl_module.log_dict(figures, sync_dist=True, reduce_fx="max")
 
     def on_validation_end(self, trainer: Trainer, pl_module: Any) -> None:
         """Keep the correlations and the likelihood."""

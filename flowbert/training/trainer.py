@@ -26,7 +26,6 @@ from flowbert.quota import available_processors
 # Each with the reason why it is harmless here.
 _HARMLESS = (
     ".*does not have many workers.*",  # rows come from memory: workers would add copies
-    ".*recommended to use `self.log.*sync_dist=True.*",  # computed alike on every process
     ".*You defined a `validation_step` but have no `val_dataloader`.*",  # Flow only fits
     ".*treespec, LeafSpec.*is deprecated.*",  # Lightning 2.6 with torch 2.13
     ".*number of training batches .* is smaller than the logging interval.*",  # short runs

@@ -10,10 +10,12 @@ from flowbert.data.corpus import load_corpus
 from flowbert.data.nli import LABELS, load_nli
 from flowbert.data.sample import sample_encoder_path
 from flowbert.data.scored_pairs import STSData, Subset
+from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning
 from flowbert.methods.augment import WORD_EDITS, MaskedReplacement, edit_words
 from flowbert.methods.examples import Examples, make_examples
 from flowbert.methods.mlm import MLMModule
+from flowbert.methods.text import TextDataModule
 from flowbert.tasks import STS, load_tasks
 from helpers import refused
 from texts import CORPUS, trainable
@@ -183,6 +185,17 @@ def test_sample_and_digest():
     swapped = Examples("letters", columns[::-1], np.arange(6))
     without = Examples("letters", columns)
     assert len({each.digest for each in (examples, drawn, swapped, without)}) == 4
+
+
+def test_sentences_in_memory():
+    examples = make_examples("dropout", ["a dog", "a cat"])
+    assert examples.columns == (("a dog", "a cat"),) * 2
+    refused(
+        "examples: received 'list'; expected those of make_examples",
+        TextDataModule,
+        SentenceEncoder(),
+        ["a dog", "a cat"],
+    )
 
 
 MISTAKES = [

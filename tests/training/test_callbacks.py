@@ -10,6 +10,7 @@ import torch
 from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.loggers import CSVLogger
 from torch.testing import assert_close
+from torch.utils.data import DataLoader
 
 from fits import fit, make_data, make_module, make_rows
 from flowbert.data.scored_pairs import STSData, Subset
@@ -76,6 +77,31 @@ def test_baseline_is_fitted_before_a_test_without_a_fit(tmp_path):
         trainer.test(make_module(), datamodule=make_data(rows=X), verbose=False)
     covariance = baseline.map.transform(X).T.cov()
     assert_close(covariance, torch.eye(4), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("wrap", [WhiteningBaseline, lambda map: map])
+def test_a_fitted_map_is_a_baseline_of_any_data(wrap):
+    pairs = Subset("T", ("a", "b", "c"), ("d", "e", "f"), np.arange(3.0))
+    task = STS(STSData("T", {"dev": [pairs]}), "dev")
+    fitted = Whitening().fit(X)
+    evaluation = TaskEvaluation(
+        [task], lambda texts: X.numpy()[: len(texts)], wrap(fitted)
+    )
+    batches = DataLoader(X, batch_size=4)
+    with quiet_lightning():
+        trainer = Trainer(accelerator="cpu", logger=False, callbacks=[evaluation])
+        (logged,) = trainer.validate(make_module(), batches, verbose=False)
+    assert "whitening/T/dev/spearman_all" in logged
+
+
+def test_an_unfitted_baseline_needs_rows():
+    trainer = Trainer(
+        accelerator="cpu", logger=False, callbacks=[WhiteningBaseline(Whitening())]
+    )
+    loader = DataLoader(X, batch_size=4)
+    refused(
+        "datamodule: received none with rows", trainer.validate, make_module(), loader
+    )
 
 
 def test_step_log_has_the_norm_before_clipping_at_logged_steps(tmp_path):

@@ -5,11 +5,14 @@ import signal
 import time
 from multiprocessing import get_context
 
+import numpy as np
 import pytest
 import torch
 
-from fits import EveryBatch, fit, make_data, make_module, tensors
-from flowbert.training import AtomicCheckpointIO, checkpoint_callbacks
+from fits import EveryBatch, fit, make_data, make_module, make_rows, tensors
+from flowbert.data.scored_pairs import STSData, Subset
+from flowbert.tasks import STS
+from flowbert.training import AtomicCheckpointIO, TaskEvaluation, checkpoint_callbacks
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
@@ -22,10 +25,16 @@ def test_two_processes_fit_the_flow_of_one(accumulate, init, tmp_path):
     # The noise of a process is its own.
     one, two, resumed = (make_module(noise=0.0, init=init) for _ in range(3))
     options = {"accumulate_grad_batches": accumulate}
-    expected = fit(tmp_path, module=one, data=make_data(batch_size=4), **options)
+    pairs = Subset("T", ("a", "b", "c"), ("d", "e", "f"), np.arange(3.0))
+    task = STS(STSData("T", {"dev": [pairs]}), "dev")
+    evaluation = TaskEvaluation([task], lambda texts: make_rows(len(texts)))
+    expected = fit(
+        tmp_path, evaluation, module=one, data=make_data(batch_size=4), **options
+    )
     options |= {"devices": 2, "strategy": "ddp_fork"}
     data, file = make_data(batch_size=2), tmp_path / "batch-03.ckpt"
-    trainer = fit(tmp_path, EveryBatch(tmp_path), module=two, data=data, **options)
+    callbacks = [EveryBatch(tmp_path), evaluation]
+    trainer = fit(tmp_path, *callbacks, module=two, data=data, **options)
     fit(tmp_path, module=resumed, data=data, ckpt_path=file, **options)
     for name, value in one.state_dict().items():
         for module in (two, resumed):
@@ -35,7 +44,7 @@ def test_two_processes_fit_the_flow_of_one(accumulate, init, tmp_path):
             )
     for name, figure in expected.callback_metrics.items():
         torch.testing.assert_close(
-            trainer.callback_metrics[name], figure, rtol=1e-5, atol=0
+            trainer.callback_metrics[name], figure, rtol=1e-5, atol=0, equal_nan=True
         )
 
 
