@@ -72,7 +72,14 @@ class Pooling(ABC):
         """Size k of a vector of tokens of size ``dim``: that of a sentence of one token."""
         ids = torch.zeros(1, 1, dtype=torch.long)
         with torch.no_grad():
-            return self.pool(torch.ones(1, 1, dim), ids == 0, ids).shape[1]
+            shape = self.pool(torch.ones(1, 1, dim), ids == 0, ids).shape
+        if len(shape) != 2 or shape[0] != 1:
+            raise UserError(
+                f"received {self}, whose vectors of a sentence have the shape {tuple(shape)}; "
+                "expected (1, k)",
+                argument="pooling",
+            )
+        return shape[1]
 
     def bind(  # noqa: B027  most poolings need nothing
         self,

@@ -246,3 +246,17 @@ def test_vectors_of_another_size_than_the_tokens(bert):
     rows = EmbeddingCache(folder=False).rows(both, SENTENCES)
     # Sentences in another order: sums of float32 in another order.
     assert_allclose(rows[:], together[0], atol=TOLERANCE)
+
+
+class Unpooled(Pooling):
+    """Vectors of tokens, which are none of sentences."""
+
+    def pool(self, tokens, mask, ids):
+        """The tokens, ``(B, T, D)``."""
+        return tokens
+
+
+def test_vectors_of_a_wrong_shape(bert):
+    message = r"^pooling: received .*Unpooled, .* shape \(1, 1, 16\); expected \(1, k\)"
+    with pytest.raises(UserError, match=message):
+        bert.variant(pooling=f"{__name__}.Unpooled")

@@ -190,7 +190,7 @@ def test_a_file_is_checked_once_a_day(tmp_path, monkeypatch):
     path.write_bytes(content)
     assert check(tmp_path, 20) == (0, [])
     tomorrow = time.time() + 86400
-    monkeypatch.setattr(store.time, "time", lambda: tomorrow)
+    monkeypatch.setattr(time, "time", lambda: tomorrow)
     encoded, (message,) = check(tmp_path, 20)
     assert encoded == 20
     assert "damaged and deleted" in message
