@@ -91,6 +91,7 @@ REMOVED = {
     "distillation": "examples/distill.py",
     "import_whitening": "examples/import_bert_whitening.py",
     "onnx-int8": "onnx, then onnxruntime.quantization.quantize_dynamic",
+    "skip_first": "sink_token",
     "servable": "an affine map of the last layer, see docs/using-a-model.md",
 }
 """What replaces commands, options (the last part of their names), methods and formats that were

@@ -56,6 +56,7 @@ VALUES: dict[str, Any] = {
     "encoder.max_length": "5",
     "encoder.dtype": "bfloat16",
     "encoder.template": "a:{}",
+    "encoder.sink_token": "[MASK]",
     "encoder.views": '[{"layers":1}]',
     "encoder.max_words": ("40", "--encoder.path ../given/words.txt"),
     "corpus": ("../given/two.csv", "--column a"),

@@ -60,12 +60,7 @@ def measure(
     encoder = open_encoder(options)
     assert isinstance(encoder, SentenceEncoder)
     variants = [
-        # Without a template the first token is left out in every layer, sink or not.
-        encoder.variant(
-            layers=layer,
-            pooling=pooling,
-            skip_first=text is None and pooling == "mean",
-        )
+        encoder.variant(layers=layer, pooling=pooling)
         for layer in range(encoder.num_layers + 1)
         for pooling in POOLINGS
     ]

@@ -28,6 +28,7 @@ from flowbert.encoders.layers import (
     resolve_layers,
 )
 from flowbert.encoders.pooling import (
+    FirstTokenPooling,
     LastTokenPooling,
     LearnedWeightsPooling,
     NetworkPooling,
@@ -35,7 +36,12 @@ from flowbert.encoders.pooling import (
     make_pooling,
 )
 from flowbert.encoders.prefix import Prefix
-from flowbert.encoders.sanity import find, first_is_sink, warn_of_findings
+from flowbert.encoders.sanity import (
+    check_pooling,
+    find,
+    is_causal,
+    warn_of_findings,
+)
 from flowbert.encoders.sentence_transformer import load_network, read_modules
 from flowbert.encoders.source import (
     MODULES_FILE,
@@ -49,13 +55,15 @@ from flowbert.encoders.source import (
 from flowbert.encoders.template import (
     SLOT,
     Template,
+    check_special_tokens,
     name_template,
     pooling_of,
     prompt_of,
     resolve_template,
+    usual_sink,
 )
 from flowbert.encoders.token_weights import TokenCounts, vocabulary_size
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import FlowbertWarning, UserError, warn
 from flowbert.io import digest_tensors, write_new_folder
 from flowbert.threads import in_threads
 
@@ -97,8 +105,8 @@ class SentenceEncoder(nn.Module):
             too), ``builtin-sample``, or a loaded backbone.
         revision: Commit, branch or tag on the hub.
         layers: Layers to average: a name or numbers, see :func:`resolve_layers`.
-        pooling: See :class:`~flowbert.encoders.pooling.Pooling`. With a published template None is
-            the pooling of its paper: ``last_token``, with ``echo`` the mean.
+        pooling: See :class:`~flowbert.encoders.pooling.Pooling`. With a template None is
+            ``last_token``, with ``echo`` the mean.
         max_length: Tokens after which a sentence is cut, special ones included; 0 for as many as
             the network can read.
         dtype: Precision of the computation: ``float32``, ``float16`` or ``bfloat16``.
@@ -106,8 +114,9 @@ class SentenceEncoder(nn.Module):
             or a name of :data:`~flowbert.encoders.template.TEMPLATES`. Its tokens are not pooled,
             but for ``last_token`` and ``cls``. A template that ends in its only ``{}`` is a prompt
             as sentence-transformers has it, whose tokens are pooled, too.
-        skip_first: Whether poolings over tokens leave out the first token; None where it is an
-            attention sink, a token of more than 20 times the median norm in the layers read.
+        sink_token: Token in front of every sentence that takes the attention of a first word and is
+            not pooled. None is, in a decoder without a template, the token that the tokenizer
+            writes there, else ``<|endoftext|>``, BOS or EOS; empty for none.
         frozen: Whether the weights stay as they are.
         count_over: Sentences whose tokens ``idf`` and ``sif`` count, if no weights are saved.
         token_weights: Saved :attr:`token_weights`.
@@ -118,7 +127,8 @@ class SentenceEncoder(nn.Module):
         backbone: Network and tokenizer, shared by all variants.
         layers: Indices of the layers that are averaged.
         pooling: Pooling over tokens.
-        wrapping: Tokens of the template; None without one, or where it is a prompt.
+        wrapping: Tokens around a sentence that are not pooled; None without them.
+        sink_token: Token in front that is not pooled; empty for none.
         log_token_factors: Table of pooling ``learned_weights``, ``(V, 1)``; None where it is not
             trained.
 
@@ -148,7 +158,7 @@ class SentenceEncoder(nn.Module):
         max_length: int | None = None,
         dtype: str = "float32",
         template: str | None = None,
-        skip_first: bool | None = None,
+        sink_token: str | None = None,
         frozen: bool = True,
         count_over: Sequence[str] = (),
         token_weights: Tensor | None = None,
@@ -193,22 +203,16 @@ class SentenceEncoder(nn.Module):
         self.template = resolve_template(
             settings.template if template is None else template
         )
-        self.wrapping: Template | None = None
-        if self.template and not self.prompt:
-            self.wrapping = Template.make(self.template, self.backbone.tokenizer)
-            self.wrapping.room(self.max_length)
         self.pooling = make_pooling(pooling or usual or settings.pooling)
         self.by_layer = by_layer and self.pooling.linear
         saved = self.backbone.settings
         if token_weights is None and _same_weights(str(self.pooling), saved.pooling):
             token_weights = saved.token_weights
         self.counted = self.pooling.counts and token_weights is None
-        if skip_first is None and (layers, pooling, template) == (None, None, None):
-            skip_first = settings.skip_first
-        if skip_first is None:
-            skip_first = self._has_sink()
-        # A template, of which nothing is pooled, is in front of the sentence.
-        self.skip_first = skip_first and self._pools_first()
+        if (pooling, template, sink_token) == (None, None, None):
+            sink_token = settings.sink_token
+        self.sink_token = self._usual_sink() if sink_token is None else sink_token
+        self.wrapping = self._wrap()
         self._check_pooler()
         self.pooling.bind(
             self.backbone.tokenizer,
@@ -241,15 +245,15 @@ class SentenceEncoder(nn.Module):
         count_over: Sequence[str] = (),
         by_layer: bool | None = None,
         template: str | None = None,
-        skip_first: bool | None = None,
+        sink_token: str | None = None,
     ) -> "SentenceEncoder":
         """The same backbone, read in another way; None keeps the options of this encoder.
 
         The pooling that it has keeps its token weights, and the one that its folder was saved with
         has those of the folder; nothing is counted for them.
         """
-        if (layers, pooling, template, skip_first) == (None, None, None, None):
-            skip_first = self.skip_first
+        if (pooling, template, sink_token) == (None, None, None):
+            sink_token = self.sink_token
         pooling = pooling or pooling_of(template)
         kept = pooling is None or _same_weights(pooling, str(self.pooling))
         changed: dict[str, Any] = {
@@ -261,7 +265,7 @@ class SentenceEncoder(nn.Module):
         }
         other = self._with(
             self.backbone,
-            skip_first=skip_first,
+            sink_token=sink_token,
             count_over=count_over,
             token_weights=self.token_weights if kept else None,
             **{name: value for name, value in changed.items() if value is not None},
@@ -276,7 +280,7 @@ class SentenceEncoder(nn.Module):
             layers=saved.layers,
             pooling=saved.pooling,
             template=saved.template,
-            skip_first=saved.skip_first,
+            sink_token=saved.sink_token,
         )
 
     def _with(self, backbone: Backbone, **changed: Any) -> "SentenceEncoder":
@@ -286,23 +290,36 @@ class SentenceEncoder(nn.Module):
             "pooling": str(self.pooling),
             "max_length": self.max_length,
             "template": self.template,
-            "skip_first": self.skip_first,
+            "sink_token": self.sink_token,
             "frozen": self.frozen,
             "token_weights": self.token_weights,
             "by_layer": self.by_layer,
         }
         return SentenceEncoder(backbone, **own | changed)
 
-    def _pools_first(self) -> bool:
-        """Whether the pooling is over tokens of which the first is one."""
-        return self.pooling.over_tokens and self.wrapping is None
+    def _usual_sink(self) -> str:
+        """Token in front of the sentences of a decoder, if its pooling reads those behind it."""
+        tokenizer = self.backbone.tokenizer
+        is_read = self.pooling.over_tokens or isinstance(self.pooling, LastTokenPooling)
+        is_template = self.template and not self.prompt
+        if not is_read or is_template or not tokenizer.is_fast:
+            return ""
+        if tokenizer.cls_token_id is not None or not is_causal(self.backbone):
+            return ""
+        return usual_sink(tokenizer)
 
-    def _has_sink(self) -> bool:
-        """Whether the pooling would read an attention sink as the first token."""
-        if not self._pools_first() or self.backbone.tokenizer.cls_token_id is not None:
-            return False
-        with self.backbone.evaluating():
-            return first_is_sink(self.backbone, self.layers)
+    def _wrap(self) -> Template | None:
+        """Tokens around a sentence that are not pooled: a template, a sink in front of it."""
+        tokenizer = self.backbone.tokenizer
+        check_special_tokens(self.template, tokenizer)
+        text = SLOT if self.prompt else self.template
+        if not self.sink_token and text in ("", SLOT):
+            return None
+        wrapping = Template.make(text or SLOT, tokenizer)
+        if self.sink_token:
+            wrapping = wrapping.behind(self.sink_token, tokenizer)
+        wrapping.room(self.max_length)
+        return wrapping
 
     def _check_pooler(self) -> None:
         """Raise a UserError where the network's pooler is asked for and cannot be used."""
@@ -324,10 +341,7 @@ class SentenceEncoder(nn.Module):
         """The encoders whose cached vectors are averaged: itself, or one for each layer."""
         if not self.by_layer:
             return [self]
-        return [
-            self.variant(layers=layer, by_layer=False, skip_first=self.skip_first)
-            for layer in self.layers
-        ]
+        return [self.variant(layers=layer, by_layer=False) for layer in self.layers]
 
     @property
     def token_weights(self) -> Tensor | None:
@@ -366,18 +380,20 @@ class SentenceEncoder(nn.Module):
         """
         if self.wrapping is None:
             return self
-        if self.wrapping.space:
+        if self.wrapping.context or self.wrapping.space:
             raise UserError(
                 argument="template",
                 received=self.template,
-                expected=f"no space before {SLOT} for this tokenizer",
+                expected=f"{SLOT} before which this tokenizer treats a sentence as alone",
             )
         backbone = self.backbone.with_tokenizer(
             self.wrapping.add_to(self.backbone.tokenizer)
         )
+        if self.wrapping.text == SLOT:
+            return self._with(backbone)
         # A tokenizer counts a repeated sentence once.
         length = self.wrapping.fixed + self._room()
-        return self._with(backbone, template="", skip_first=False, max_length=length)
+        return self._with(backbone, template="", sink_token="", max_length=length)
 
     def without_upper_blocks(self) -> "SentenceEncoder":
         """The same vectors from a network without the blocks that they do not read.
@@ -438,7 +454,9 @@ class SentenceEncoder(nn.Module):
         self, sentences: Sequence[str], wrapping: Template | None, **options: Any
     ) -> Any:
         """Tokens of sentences, without those of a template around them."""
-        before = self.prompt if wrapping is None else wrapping.space
+        if wrapping is not None and wrapping.context:
+            return self._tokenize_behind(wrapping, sentences, **options)
+        before = self.prompt if wrapping is None else self.prompt + wrapping.space
         return self.backbone.tokenizer(
             [before + sentence for sentence in sentences],
             add_special_tokens=wrapping is None,
@@ -446,6 +464,25 @@ class SentenceEncoder(nn.Module):
             verbose=False,
             **options,
         )
+
+    def _tokenize_behind(
+        self,
+        wrapping: Template,
+        sentences: Sequence[str],
+        truncation: bool,
+        max_length: int,
+    ) -> dict[str, list[list[int]]]:
+        """Tokens of sentences behind the context of a template, which is taken away."""
+        tokenizer = self.backbone.tokenizer
+        before = wrapping.context + wrapping.space
+        texts = [before + sentence for sentence in sentences]
+        kept = slice(max_length)
+        if tokenizer.truncation_side == "left":
+            kept = slice(-max_length, None)
+        columns = tokenizer(texts, add_special_tokens=False, verbose=False)
+        context = tokenizer(wrapping.context, add_special_tokens=False)["input_ids"]
+        rows = [row[len(context) :] for row in columns["input_ids"]]
+        return {"input_ids": [row[kept] if truncation else row for row in rows]}
 
     def tokens(self, sentences: Sequence[str]) -> Iterator[dict[str, list[int]]]:
         """Token features of each sentence by name, special tokens included, after truncation.
@@ -513,12 +550,9 @@ class SentenceEncoder(nn.Module):
     def pool(self, tokens: Tensor, features: TokenFeatures) -> Tensor:
         """Vectors of token vectors ``(B, T, D)``: ``(B, k)``."""
         mask = features["attention_mask"].bool()
-        if self.pooling.over_tokens:
-            if "special_tokens_mask" in features:  # tokens of a template
-                mask = mask & (features["special_tokens_mask"] == 0)
-            if self.skip_first:
-                is_first = torch.arange(mask.shape[1], device=mask.device) == 0
-                mask = mask & ~(is_first & (mask.sum(dim=1, keepdim=True) > 1))
+        # Tokens of a template, and a sink.
+        if self.pooling.over_tokens and "special_tokens_mask" in features:
+            mask = mask & (features["special_tokens_mask"] == 0)
         return self.pooling(tokens, mask, features["input_ids"])
 
     def encode(
@@ -588,6 +622,7 @@ class SentenceEncoder(nn.Module):
                 rows = list(self.tokens(texts))
                 lengths = [len(row["input_ids"]) for row in rows]
                 self._warn_of_cut(texts, lengths)
+                self._warn_of_equal_vectors(variants, rows)
                 if prefix is not None:
                     lengths = [length - prefix.length for length in lengths]
                 for batch in plan_batches(lengths, texts, batch_tokens, equal_lengths):
@@ -623,6 +658,7 @@ class SentenceEncoder(nn.Module):
             count < PREFIX_SENTENCES
             or self.wrapping is None
             or self.backbone.moving
+            or self.wrapping.text == SLOT
             or not all(kind.over_tokens or kind is LastTokenPooling for kind in kinds)
         ):
             return None
@@ -638,8 +674,28 @@ class SentenceEncoder(nn.Module):
         findings = find(self.backbone)
         if findings is None:
             return False
-        warn_of_findings(self.backbone, variants if self.wrapping is None else ())
+        is_template = self.template and not self.prompt
+        warn_of_findings(self.backbone, () if is_template else variants)
+        for variant in variants:
+            check_pooling(findings, variant)
         return findings.equal_lengths or bool(self.backbone.moving)
+
+    def _warn_of_equal_vectors(
+        self,
+        variants: Sequence["SentenceEncoder"],
+        rows: Sequence[dict[str, list[int]]],
+    ) -> None:
+        """Warn if a decoder's vectors are those of one token in front of all sentences."""
+        is_read = any(isinstance(each.pooling, FirstTokenPooling) for each in variants)
+        if not is_read or len({row["input_ids"][0] for row in rows}) > 1:
+            return
+        if len({tuple(row["input_ids"]) for row in rows}) > 1 and is_causal(
+            self.backbone
+        ):
+            warn(
+                f"encoder: all vectors of {self.path} with pooling cls are equal: the first token "
+                "of all sentences is the same, and reads none behind it; expected last_token"
+            )
 
     def _refuse_not_finite(self, sentence: str) -> NoReturn:
         """Raise a UserError for a sentence whose vector is not finite."""
@@ -668,7 +724,7 @@ class SentenceEncoder(nn.Module):
             "max_length": self.max_length,
             "dtype": str(self.backbone.dtype).removeprefix("torch."),
             "template": self.template,
-            "skip_first": self.skip_first,
+            "sink_token": self.sink_token,
         }
 
     def columns(self) -> dict[str, str]:
@@ -700,7 +756,9 @@ class SentenceEncoder(nn.Module):
     @property
     def pass_key(self) -> str:
         """Encoders with equal keys share a backbone and are computed in one pass."""
-        return f"{id(self.backbone)} {self.max_length} {self.template}"
+        return (
+            f"{id(self.backbone)} {self.max_length} {self.template} {self.sink_token}"
+        )
 
     def save(self, folder: str | Path) -> None:
         """Write a new folder that transformers and this class load.

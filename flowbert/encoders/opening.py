@@ -25,6 +25,7 @@ from flowbert.encoders.source import locate
 from flowbert.encoders.views import ViewsEncoder
 from flowbert.encoders.words import WordVectors
 from flowbert.errors import FlowbertWarning, UserError, first_line
+from flowbert.progress import tell
 
 _TEXT = (".txt", ".vec", ".gz")
 _OF_VIEWS = ("views", "revision", "max_length", "dtype")
@@ -43,11 +44,13 @@ class EncoderOptions:
             states to average, such as ``1,12``. ``compare`` also accepts ``singles``, ``pairs`` and
             ``triples``, all sets of that size.
         pooling: Pooling over tokens, such as ``mean`` or ``zipf:cls=16``. None for that of the
-            folder or of a published template, else ``mean``.
+            folder or of the template, else ``mean``.
         max_length: Tokens after which a sentence is cut; 0 for the limit of the network.
         dtype: ``float32``, ``float16`` or ``bfloat16``.
         template: Text around every sentence, with ``{}`` in its place, or ``prompteol``,
             ``pretended-cot``, ``knowledge``, ``echo``.
+        sink_token: Token in front of every sentence of a decoder that is not pooled. None for the
+            one that its tokenizer writes, else ``<|endoftext|>``, BOS or EOS; empty for none.
         views: Layers, poolings and templates whose vectors are concatenated.
         max_words: Number of word vectors to read.
     """
@@ -59,6 +62,7 @@ class EncoderOptions:
     max_length: int | None = None
     dtype: str = "float32"
     template: str | None = None
+    sink_token: str | None = None
     views: list[Any] | None = None
     max_words: int | None = None
 
@@ -170,8 +174,10 @@ def _open(
     sets = expand_layers(specs, first.num_layers) or [first.layers]
     few_layers = len({number for layers in sets for number in layers}) < len(sets)
     encoders: list[Encoder] = []
+    tell(f"{path}: pooling {', '.join(str(x or first.pooling) for x in poolings)}")
     for pooling in poolings:
-        variant = first.variant(pooling=pooling, count_over=count_over)
+        sink = options.sink_token
+        variant = first.variant(pooling=pooling, count_over=count_over, sink_token=sink)
         encoders += [
             variant.variant(layers=layers, by_layer=few_layers) for layers in sets
         ]
@@ -226,7 +232,8 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encode
         _refuse(
             given,
             "word vectors",
-            *("layers", "max_length", "template", "revision", "views", "dtype"),
+            *("layers", "max_length", "template", "sink_token"),
+            *("revision", "views", "dtype"),
         )
         return WordVectors(
             path, **{name: x for name, x in given.items() if name in _OF_WORDS}
@@ -238,7 +245,9 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encode
         )
     if "views" in given:
         _refuse(
-            given, "views, each of which has its own", "layers", "pooling", "template"
+            given,
+            "views, each of which has its own",
+            *("layers", "pooling", "template", "sink_token"),
         )
         return ViewsEncoder(
             path, **{name: x for name, x in given.items() if name in _OF_VIEWS}
@@ -250,7 +259,9 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encode
             raise
         library = error.library
     _refuse(
-        given, "a folder of sentence-transformers", "max_length", "template", "dtype"
+        given,
+        "a folder of sentence-transformers",
+        *("max_length", "template", "sink_token", "dtype"),
     )
     return SentenceTransformerEncoder(
         path, revision=given.get("revision"), library=library

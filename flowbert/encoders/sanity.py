@@ -33,11 +33,13 @@ class Findings(NamedTuple):
         equal_lengths: Whether only sentences of equal length may share a batch.
         features: Token features of both sentences, each ``(2, T)``, on the CPU.
         states: Hidden states of both, L + 1 of ``(2, T, D)``, float32, on the CPU.
+        causal: Whether tokens depend on none behind them.
     """
 
     equal_lengths: bool
     features: dict[str, Tensor]
     states: Sequence[Tensor]
+    causal: bool = False
 
 
 def sanity_check(backbone: Any) -> Findings | None:
@@ -71,16 +73,18 @@ def sanity_check(backbone: Any) -> Findings | None:
         reason = "gives a sentence another vector the next time"
     elif differ(together, alone, tolerance):
         findings = findings._replace(equal_lengths=True)
-        alone = [alone[0], _states(backbone, [cut])]
-        if differ(_states(backbone, [short, cut]), alone, tolerance):
+        both = [alone[0], _states(backbone, [cut])]
+        if differ(_states(backbone, [short, cut]), both, tolerance):
             reason = "mixes the sentences of a batch"
+    first = _states(backbone, [{name: row[:3] for name, row in long.items()}])
+    causal = not differ(first, [alone[1][:, :, :3]], tolerance)
     if reason:
         raise UserError(
             f"received {backbone.path!r}, which {reason}; expected a network whose vectors depend "
             "on the sentence alone",
             argument="encoder",
         )
-    return findings
+    return findings._replace(causal=causal)
 
 
 def _states(backbone: Any, rows: list[dict[str, list[int]]]) -> Tensor:
@@ -173,6 +177,8 @@ def _ratios(findings: Findings, layers: Sequence[int]) -> Tensor:
 def _reads_outlier(findings: Findings, encoder: Any, device: torch.device) -> bool:
     """Whether an encoder's vectors change without its tokens of large norm."""
     outliers = _ratios(findings, encoder.layers) > _OUTLIER_RATIO
+    if encoder.sink_token:
+        outliers[:, 0] = False  # it is large because no sink is in front of it here
     if isinstance(encoder.pooling, NetworkPooling) or not outliers.any():
         return False
     tokens = average_layers(findings.states, encoder.layers)
@@ -198,22 +204,26 @@ def is_causal(backbone: Any) -> bool:
     """
     with backbone.evaluating():
         findings = find(backbone)
-        if findings is None:
-            return False
-        first = {name: x[1, :3].tolist() for name, x in findings.features.items()}
-        states = _states(backbone, [first])
-    expected = torch.stack([state[1:, :3] for state in findings.states])
-    return not differ(states, [expected], tolerance_of(backbone))
+    return findings is not None and findings.causal
 
 
-def first_is_sink(backbone: Any, layers: Sequence[int]) -> bool:
-    """Whether the first token of a sentence is an attention sink in an average of layers.
+def check_pooling(findings: Findings, encoder: Any) -> None:
+    """Check that a pooling reads a sentence alone, and none of its padding.
 
-    References:
-        Efficient Streaming Language Models with Attention Sinks (Xiao et al., 2024).
-        https://arxiv.org/abs/2309.17453
+    Raises:
+        UserError: If its vectors of a sentence differ in a batch and alone.
     """
-    findings = find(backbone)
-    if findings is None:
-        return False
-    return bool((_ratios(findings, layers)[:, 0] > _OUTLIER_RATIO).all())
+    if isinstance(encoder.pooling, NetworkPooling):
+        return
+    features = {name: x.to(encoder.device) for name, x in findings.features.items()}
+    tokens = average_layers(findings.states, encoder.layers).to(encoder.device)
+    together = encoder.pool(tokens, features)[:1]
+    length = int(features["attention_mask"][0].sum())
+    short = {name: x[:1, :length] for name, x in features.items()}
+    alone = encoder.pool(tokens[:1, :length], short)
+    if (together - alone).norm() > _LEAST_TOLERANCE * alone.norm():
+        raise UserError(
+            f"received {str(encoder.pooling)!r}, whose vector of a sentence depends on its batch; "
+            "expected a pooling that reads tokens where the mask is true",
+            argument="pooling",
+        )

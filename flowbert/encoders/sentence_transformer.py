@@ -276,6 +276,7 @@ def read_modules(model: Any) -> FolderSettings:
         pooling=pooling,
         max_length=limit if limit <= MOST_TOKENS else None,
         template=f"{prompt}{SLOT}" if prompt and not left_out["default prompt"] else "",
+        sink_token="",
         modules=modules,
         left_out=(
             *(type(module).__name__ for module in others),

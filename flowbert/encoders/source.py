@@ -47,13 +47,13 @@ _SMALL_FILES = (
     f"*{WEIGHTS_FILE}",
     "model/*.safetensors",
 )
-_USE = ("layers", "pooling", "max_length", "template", "skip_first")
+_USE = ("layers", "pooling", "max_length", "template", "sink_token")
 _SETTINGS_SCHEMA: dict[str, Any] = {
     "layers": list,
     "pooling": str,
     "max_length": int,
     "template": (str, ""),
-    "skip_first": (bool, False),
+    "sink_token": (str, ""),
     "files": (dict, {}),
     "digest": (str, None),
 }
@@ -88,7 +88,7 @@ class FolderSettings(NamedTuple):
         pooling: Pooling over tokens.
         max_length: Tokens after which a sentence is cut; None for what the tokenizer says.
         template: Text around every sentence.
-        skip_first: Whether poolings over tokens leave out the first token; None if not known.
+        sink_token: Token in front that is not pooled; None for the usual one.
         token_weights: Saved weights of the pooling.
         trained: Whether the encoder was trained with flowbert.
         modules: Classes of the modules of a sentence-transformers folder.
@@ -100,7 +100,7 @@ class FolderSettings(NamedTuple):
     pooling: str = "mean"
     max_length: int | None = 128
     template: str = ""
-    skip_first: bool | None = None
+    sink_token: str | None = None
     token_weights: Tensor | None = None
     trained: bool = False
     modules: tuple[str, ...] = ()

@@ -2,14 +2,25 @@
 
 from collections.abc import Sequence
 from copy import deepcopy
+from difflib import get_close_matches
+from itertools import product
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from flowbert.errors import UserError, choices
+from flowbert.encoders.token_weights import special_tokens
+from flowbert.errors import UserError, choices, warn
 
 SLOT = "{}"
+SINK = "<|endoftext|>"
+"""The best attention sink of those measured, where a vocabulary has it."""
+
 _WORD = "a"
+# Some tokenizers put a space before a text, and none joins a line break to the word behind it.
+_CONTEXTS = ("", "\n")
+_CLOSE = (
+    0.9  # share of equal characters by which a template is taken for a published one
+)
 
 TEMPLATES = {
     "prompteol": 'This sentence : "{}" means in one word:"',
@@ -47,27 +58,32 @@ def resolve_template(text: str) -> str:
         'This sentence : "{}" means in one word:"'
     """
     found = TEMPLATES.get(text, text)
-    is_text = not any("\ud800" <= character <= "\udfff" for character in found)
-    if found and not (is_text and 1 <= found.count(SLOT) <= 2):
+    if found and not 1 <= found.count(SLOT) <= 2:
         raise UserError(
             argument="template",
             received=text,
             expected=f"{choices(TEMPLATES, text)}, or text with {SLOT} for the sentence",
         )
+    published = list(TEMPLATES.values())
+    close = get_close_matches(found, published, n=1, cutoff=_CLOSE)
+    if close and found not in published:
+        warn(f"template: {found!r} is not the published {name_template(close[0])}")
     return found
 
 
 def pooling_of(template: str | None) -> str | None:
-    """Pooling that a published template was proposed with; None for others and without one.
+    """Pooling of a template: the last token, or the mean of a repeated sentence at its end.
+
+    None without a template, and for a prompt.
 
     Example:
         >>> pooling_of("prompteol"), pooling_of("echo"), pooling_of("query: {}")
         ('last_token', 'mean', None)
     """
-    name = name_template(template or "")
-    if name not in TEMPLATES:
-        return None
-    return "mean" if name == "echo" else "last_token"
+    text = TEMPLATES.get(template or "", template or "")
+    if not text.endswith(SLOT):
+        return "last_token" if text else None
+    return None if prompt_of(text) else "mean"
 
 
 def prompt_of(template: str) -> str:
@@ -77,6 +93,34 @@ def prompt_of(template: str) -> str:
     """
     is_prompt = template.count(SLOT) == 1 and template.endswith(SLOT)
     return template.removesuffix(SLOT) if is_prompt else ""
+
+
+def check_special_tokens(text: str, tokenizer: Any) -> None:
+    """Raise a UserError for a template with a special token, which tokenizers add themselves."""
+    for token in tokenizer.all_special_tokens:
+        if token in text:
+            raise UserError(
+                f"received {text!r}; expected text without {token!r}, a special token",
+                argument="template",
+            )
+
+
+def usual_sink(tokenizer: Any) -> str:
+    """Token in front of the sentences of a decoder: its first one, or one that it does not write.
+
+    It takes the attention that a first word would get, whose vector would then have a norm of a
+    hundred times the others; empty where there is none.
+
+    References:
+        Efficient Streaming Language Models with Attention Sinks (Xiao et al., 2024).
+        https://arxiv.org/abs/2309.17453
+    """
+    first = tokenizer(_WORD)["input_ids"][:1]
+    if set(first) & set(special_tokens(tokenizer)):
+        return str(tokenizer.convert_ids_to_tokens(first[0]))
+    if SINK in tokenizer.get_vocab():
+        return SINK
+    return tokenizer.bos_token or tokenizer.eos_token or ""
 
 
 def name_template(text: str) -> str:
@@ -89,6 +133,8 @@ class Template(NamedTuple):
 
     Args:
         text: The template, with a slot ``{}`` for the sentence.
+        context: Text to tokenize with the sentence, without its tokens, where the tokenizer treats
+            the first word of a text in another way.
         space: A space to tokenize with the sentence, if the tokenizer joins it to the next word.
         before: Tokens before the sentence, special tokens of the tokenizer included.
         between: Tokens before its repetition; None where the sentence occurs once.
@@ -96,6 +142,7 @@ class Template(NamedTuple):
     """
 
     text: str
+    context: str
     space: str
     before: tuple[int, ...]
     between: tuple[int, ...] | None
@@ -110,8 +157,8 @@ class Template(NamedTuple):
             tokenizer: A fast tokenizer of transformers.
 
         Raises:
-            UserError: If the tokenizer is not a fast one, the text has a special token, or a part
-                of it and the sentence would share a token.
+            UserError: If the tokenizer is not a fast one, or a part of the text and the sentence
+                would share a token.
         """
         if not tokenizer.is_fast:
             raise UserError(
@@ -119,21 +166,33 @@ class Template(NamedTuple):
                 "is not one",
                 argument="template",
             )
-        for token in tokenizer.all_special_tokens:
-            if token in text:
-                raise UserError(
-                    f"received {text!r}; expected text without {token!r}, a special token",
-                    argument="template",
-                )
         found = _split(text.split(SLOT), tokenizer)
         if found is None:
             raise UserError(
-                f"received {text!r}; expected {SLOT} where a token begins, such as between quotes",
+                f"received {text!r}; expected {SLOT} where this tokenizer begins a token, such as "
+                "between quotes or spaces",
                 argument="template",
             )
-        space, parts = found
+        context, space, parts = found
         between = parts[1] if len(parts) == 3 else None
-        return cls(text, space, parts[0], between, parts[-1])
+        return cls(text, context, space, parts[0], between, parts[-1])
+
+    def behind(self, sink: str, tokenizer: Any) -> "Template":
+        """The template behind a token, unless it begins with it.
+
+        Raises:
+            UserError: If the vocabulary has no such token.
+        """
+        number = tokenizer.get_vocab().get(sink)
+        if number is None:
+            raise UserError(
+                argument="sink_token",
+                received=sink,
+                expected="a token of the vocabulary, or an empty text for none",
+            )
+        if self.before[:1] == (number,):
+            return self
+        return self._replace(before=(number, *self.before))
 
     @property
     def fixed(self) -> int:
@@ -208,14 +267,15 @@ class Template(NamedTuple):
             tokenizer_object=backend,
             model_max_length=tokenizer.model_max_length,
             model_input_names=["input_ids", "attention_mask"],  # GPT-2 adds token types
+            truncation_side=tokenizer.truncation_side,
             **tokenizer.special_tokens_map,
         )
 
 
 def _split(
     parts: Sequence[str], tokenizer: Any
-) -> tuple[str, list[tuple[int, ...]]] | None:
-    """Tokens of each part as they are around a word, and the space before the word, if any.
+) -> tuple[str, str, list[tuple[int, ...]]] | None:
+    """Tokens of each part as they are around a word, and the context and space before the word.
 
     None where the tokenizer joins a part and the word into one token.
     """
@@ -225,11 +285,15 @@ def _split(
         length += len(part)
         places.append(encoded.char_to_token(length))
         length += len(_WORD)
-    for space in ("", " "):
-        alone = tokenizer(space + _WORD, add_special_tokens=False)["input_ids"]
-        if all(ids[place : place + 1] == alone for place in places):
+    for context, space in product(_CONTEXTS, ("", " ")):
+        before, both = (
+            tokenizer(text, add_special_tokens=False)["input_ids"]
+            for text in (context, context + space + _WORD)
+        )
+        word = both[len(before) :]
+        if all(ids[place : place + 1] == word for place in places):
             starts = [0, *(place + 1 for place in places)]
             stops = [*places, len(ids)]
             spans = zip(starts, stops, strict=True)
-            return space, [tuple(ids[start:stop]) for start, stop in spans]
+            return context, space, [tuple(ids[start:stop]) for start, stop in spans]
     return None

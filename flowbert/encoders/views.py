@@ -12,7 +12,7 @@ from flowbert.arrays import Floats
 from flowbert.encoders.encoder import SentenceEncoder
 from flowbert.errors import UserError, choices
 
-_VIEW_OPTIONS = ("layers", "pooling", "template", "skip_first")
+_VIEW_OPTIONS = ("layers", "pooling", "template", "sink_token")
 
 
 class ViewsEncoder(nn.Module):
@@ -23,8 +23,8 @@ class ViewsEncoder(nn.Module):
 
     Args:
         path: Folder, hub name or run folder of a transformer.
-        views: For each view a mapping with ``layers``, ``pooling``, ``template``, as in
-            :class:`SentenceEncoder`; what is missing is as in the folder.
+        views: For each view a mapping with ``layers``, ``pooling``, ``template``, ``sink_token``,
+            as in :class:`SentenceEncoder`; what is missing is as in the folder.
         revision: Commit, branch or tag on the hub.
         max_length: Tokens after which a sentence is cut.
         dtype: Precision of the computation.

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import torch
@@ -23,10 +24,11 @@ from flowbert.numbers import parse_integer, parse_number, parse_numbers
 class WordVectors:
     r"""Mean of word vectors, :math:`\frac{1}{n} \sum_w \frac{a}{a + p(w)} v_w`, or the plain mean.
 
-    A word is looked up as it is written, where the file has words with capitals, and else in lower
-    case. Words that are not in the file are ignored, in the sum and in n. A sentence without any
-    known word gets the mean of all vectors, with a warning; another one tells that of a sentence
-    only the punctuation is known, as where no spaces separate words.
+    Words of file and text are compared in Unicode's composed form (NFC). A word is looked up as it
+    is written, where the file has words with capitals, and else in lower case. Words that are not
+    in the file are ignored, in the sum and in n. A sentence without any known word gets the mean of
+    all vectors, with a warning; another one tells that of a sentence only the punctuation is known,
+    as where no spaces separate words.
 
     References:
         A Simple but Tough-to-Beat Baseline for Sentence Embeddings (Arora et al., 2017).
@@ -83,6 +85,7 @@ class WordVectors:
 
     def _split(self, sentence: str) -> list[str]:
         """Words of a sentence, each as the file has it, if it has it."""
+        sentence = normalize("NFC", sentence)
         if not self._has_capitals:
             return split_words(sentence.lower())
         words: list[str] = []
@@ -251,7 +254,7 @@ def _parse(line: str, dim: int, where: str) -> tuple[str, Floats]:
         raise UserError(
             f"{where}: {error}; expected a word and {dim} finite numbers"
         ) from error
-    return " ".join(words), vector
+    return normalize("NFC", " ".join(words)), vector
 
 
 def _is_number(text: str) -> bool:

@@ -135,7 +135,7 @@ class ONNX(Format):
             raise self.refused(
                 f"the encoder {model.encoder.path}", "a transformer alone"
             )
-        templates = {view.template for view in views}
+        templates = {view.template or view.sink_token for view in views}
         if len(templates) > 1 or views[0].prompt:
             received = " | ".join(map(repr, sorted(templates)))
             raise self.refused(
@@ -146,7 +146,7 @@ class ONNX(Format):
         encoder = views[0]
         tokenizer = encoder.backbone.tokenizer
         saved = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
-        saved.enable_truncation(encoder.max_length)
+        saved.enable_truncation(encoder.max_length, direction=tokenizer.truncation_side)
         saved.enable_padding(
             pad_id=tokenizer.pad_token_id, pad_token=tokenizer.pad_token
         )

@@ -16,6 +16,7 @@ from flowbert.encoders import SentenceEncoder, SentenceTransformerEncoder
 from flowbert.encoders.pooling import POOLINGS, WeightedPooling
 from flowbert.encoders.sentence_transformer import POOLING_NAMES
 from flowbert.encoders.source import MODULES_FILE, quiet
+from flowbert.encoders.token_weights import vocabulary_size
 from flowbert.errors import UserError
 from flowbert.exports.card import base_name
 from flowbert.exports.format import EXPORT_FORMATS, Format
@@ -62,11 +63,6 @@ def stock_modules(encoder: SentenceEncoder, fitted: Map | None) -> list[Any]:
     allowed = [*MODES, *weighted]
     if pooling.name not in allowed or pooling.options.get("unit"):
         raise _refused(f"the pooling {pooling}", ", ".join(allowed))
-    if encoder.skip_first:
-        raise _refused(
-            f"the pooling {pooling} without the first token, an attention sink",
-            "last_token, or layers without a sink",
-        )
     modules: list[Any] = []
     if encoder.layers != (encoder.num_layers,):
         start = min(encoder.layers)
@@ -77,6 +73,17 @@ def stock_modules(encoder: SentenceEncoder, fitted: Map | None) -> list[Any]:
         modules.append(mixing)
     mode = MODES.get(pooling.name, "mean")
     token_weights = pooling.weights
+    if encoder.sink_token and pooling.over_tokens:
+        if mode != "mean":
+            raise _refused(
+                f"the pooling {pooling}, which leaves out {encoder.sink_token!r}",
+                "mean, last_token, or onnx",
+            )
+        if token_weights is None:
+            token_weights = torch.ones(vocabulary_size(encoder.backbone.tokenizer))
+        token_weights = token_weights.clone()
+        vocabulary = encoder.backbone.tokenizer.get_vocab()
+        token_weights[vocabulary[encoder.sink_token]] = 0
     if token_weights is not None:
         values = token_weights.clamp_min(_SMALLEST).tolist()
         tokenizer = encoder.backbone.tokenizer
@@ -233,7 +240,8 @@ class SentenceTransformers(Format):
 
         encoder = model.encoder
         if isinstance(encoder, SentenceEncoder):
-            if encoder.wrapping is not None and encoder.pooling.over_tokens:
+            is_template = encoder.template and not encoder.prompt
+            if is_template and encoder.pooling.over_tokens:
                 raise _refused(
                     f"the pooling {encoder.pooling}, which leaves out the template",
                     "pooling last_token or cls, or onnx",

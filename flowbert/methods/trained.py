@@ -237,7 +237,7 @@ def with_network(
         pooling=pooling,
         max_length=encoder.max_length,
         template=encoder.template,
-        skip_first=encoder.skip_first,
+        sink_token=encoder.sink_token,
         frozen=False,
         token_weights=encoder.token_weights,
     )

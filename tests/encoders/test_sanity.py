@@ -15,7 +15,7 @@ from transformers import FunnelConfig, FunnelModel, PreTrainedTokenizerFast
 from encoders.tiny import CONFIGS, SENTENCES, TOLERANCE, tiny_network, word_tokenizer
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
-from flowbert.encoders.pooling import POOLINGS
+from flowbert.encoders.pooling import POOLINGS, Pooling
 from flowbert.errors import FlowbertWarning, UserError
 from helpers import refused
 
@@ -102,6 +102,27 @@ class Count:
 def test_vectors_that_depend_on_more_than_their_sentence(hook, part):
     with pytest.raises(UserError, match=f"^encoder: received 'bert', which .*{part}"):
         hooked(hook).encode(["a cat"])
+
+
+class AllColumns(Pooling):
+    """A mean that reads padding."""
+
+    def pool(self, tokens, mask, ids):
+        return tokens.mean(dim=1)
+
+
+class AllRows(Pooling):
+    """A mean that depends on the other sentences."""
+
+    def pool(self, tokens, mask, ids):
+        return tokens[:, 0] - tokens[:, 0].mean(dim=0, keepdim=True)
+
+
+@pytest.mark.parametrize("pooling", [AllColumns(), AllRows()])
+def test_a_pooling_that_reads_more_than_its_sentence(pooling):
+    encoder = SentenceEncoder(made("bert"))
+    encoder.pooling = pooling
+    refused("pooling: received .* depends on its batch", encoder.encode, SENTENCES)
 
 
 def test_weights_that_are_not_finite_are_named():

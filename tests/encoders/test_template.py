@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer
+from sentence_transformers import SentenceTransformer
+from tokenizers import Tokenizer, normalizers
 from tokenizers.models import BPE
-from tokenizers.pre_tokenizers import ByteLevel
+from tokenizers.pre_tokenizers import ByteLevel, Metaspace
 from tokenizers.processors import TemplateProcessing
-from transformers import CONFIG_MAPPING, PreTrainedTokenizerFast
+from transformers import CONFIG_MAPPING, AutoTokenizer, PreTrainedTokenizerFast
 
 from encoders.tiny import SENTENCES, TOLERANCE, tiny_network, word_tokenizer, write_tiny
 from flowbert.encoders import SentenceEncoder
@@ -149,6 +150,7 @@ def test_truncation_cuts_the_sentence_and_not_the_template():
         ("means in one word", "received 'means in one word'; expected prompteol, "),
         ("{} a {} b {}", "expected prompteol"),
         ("the [SEP] {} a", r"text without '\[SEP\]', a special token"),
+        ("[SEP] the {}", r"text without '\[SEP\]', a special token"),
     ],
 )
 def test_mistakes(template, message):
@@ -157,10 +159,13 @@ def test_mistakes(template, message):
 
 def test_a_published_template_has_a_pooling():
     usual = encoder_of("llama")
-    expected = dict.fromkeys(TEMPLATES, "last_token") | {"echo": "mean", AROUND: "mean"}
+    expected = dict.fromkeys([*TEMPLATES, AROUND], "last_token") | {"echo": "mean"}
+    expected["the {}"] = "mean"
     for template, pooling in expected.items():
         made = encoder_of("llama", template=template), usual.variant(template=template)
         assert [str(encoder.pooling) for encoder in made] == [pooling, pooling]
+    with pytest.warns(FlowbertWarning, match="is not the published prompteol"):
+        encoder_of("llama", template=TEMPLATES["prompteol"].replace(" :", ":", 1))
     explicit = encoder_of("llama", template="prompteol", pooling="max")
     assert str(explicit.pooling) == "max"
     assert str(explicit.variant(layers=1).pooling) == "max"
@@ -179,11 +184,61 @@ def byte_tokenizer():
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>")
 
 
+def space_tokenizer(scheme):
+    """Letters with merges and a mark for a space, also before a text: of Llama 2 and its kind."""
+    letters = sorted({*"".join(TEMPLATES.values()), *"abcdefghijklmnopqrstuvwxyz()▁"})
+    vocabulary = {letter: number for number, letter in enumerate([*letters, "\n"])}
+    extra = ["▁a", "<s>", "<unk>"]
+    vocabulary |= {token: len(vocabulary) + n for n, token in enumerate(extra)}
+    model = BPE(vocabulary, [("▁", "a")], unk_token="<unk>")
+    tokenizer = Tokenizer(model)
+    if scheme == "prepend":
+        steps = [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+        tokenizer.normalizer = normalizers.Sequence(steps)
+    else:
+        tokenizer.pre_tokenizer = Metaspace(prepend_scheme=scheme, split=False)
+    tokenizer.post_processor = TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", vocabulary["<s>"])]
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>")
+
+
+@pytest.mark.parametrize("scheme", ["prepend", "first", "always"])
+@pytest.mark.parametrize("text", ["prompteol", "echo", "it: {} (end)"])
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_tokenizers_that_put_a_space_before_a_text(scheme, text, side):
+    tokenizer = space_tokenizer(scheme)
+    tokenizer.truncation_side = side
+    backbone = Backbone(tiny_network("llama", vocab_size=80), tokenizer)
+    tokenizer.pad_token = "<s>"
+    encoder = SentenceEncoder(backbone, template=text, max_length=1000, layers=1)
+    (row,) = encoder.tokens(["a man runs"])
+    whole = tokenizer(encoder.template.replace("{}", "a man runs"))["input_ids"]
+    assert row["input_ids"] == whole
+    assert pooled_text(tokenizer, row) == "a man runs"
+    assert encoder.wrapping is not None
+    short = encoder.variant(max_length=encoder.wrapping.fixed + 8)
+    (cut,) = short.tokens(["a man runs"])
+    assert len(cut["input_ids"]) <= short.max_length
+    part = pooled_text(tokenizer, cut)
+    assert len(part) > 2
+    whole = "a man runs"
+    assert part == (whole[-len(part) :] if side == "left" else whole[: len(part)])
+
+
+def pooled_text(tokenizer, row):
+    """Text of the tokens that are pooled."""
+    pooled = np.array(row["input_ids"])[np.array(row["special_tokens_mask"]) == 0]
+    text = "".join(tokenizer.convert_ids_to_tokens(pooled.tolist()))
+    return text.replace("▁", " ").strip()
+
+
 @pytest.mark.parametrize("text", [*TEMPLATES, "it: {} (end)", '"{}"'])
 def test_tokens_are_those_of_the_whole_text(text):
     """As the tokenizer splits them together, and as a saved tokenizer.json does."""
     tokenizer = byte_tokenizer()
     template = Template.make(resolve_template(text), tokenizer)
+    assert not template.context
     sentence = "a man runs"
     alone = tokenizer(template.space + sentence, add_special_tokens=False)["input_ids"]
     wrapped = template.wrap(alone)
@@ -197,41 +252,67 @@ def test_tokens_are_those_of_the_whole_text(text):
     assert saved.encode(template.space + sentence).ids == whole
 
 
-def enlarge_first(_module, _inputs, output):
-    return torch.cat([output[:, :1] * 1e4, output[:, 1:]], dim=1)
+def with_start(encoder, text, layer, start="[SEP]"):
+    """Hidden states of a text behind a token in front of it."""
+    return states_of(encoder, f"{start} {text}", layer)[1:]
 
 
-def test_an_attention_sink_is_left_out_of_poolings_over_tokens():
-    """The first token has a large norm in all layers but the last, after the final norm."""
-    backbone = encoder_of("llama").backbone
-    embedding = backbone.network.get_submodule("embed_tokens")
-    embedding.register_forward_hook(enlarge_first)
-    backbone.findings = None
-    mean = SentenceEncoder(backbone, layers=1, pooling="mean")
-    assert mean.describe()["skip_first"] is True
-    texts = [text for text in SENTENCES if " " in text]
-    expected = [states_of(mean, text, 1)[1:].mean(0) for text in texts]
-    np.testing.assert_allclose(mean.encode(texts), expected, rtol=0, atol=TOLERANCE)
-    # A sentence of one token keeps it; other layers and poolings read all tokens.
-    (single,) = mean.encode(["dog"])
-    np.testing.assert_allclose(single, states_of(mean, "dog", 1)[0], rtol=1e-4)
-    for other in ({"layers": "last"}, {"pooling": "last_token"}):
-        assert not mean.variant(**other).skip_first  # type: ignore[arg-type]
-    assert mean.variant(pooling="max").skip_first
-    # In front of the sentence is the template.
-    assert not mean.variant(template=AROUND, skip_first=True).skip_first
-
-
-@pytest.mark.parametrize("left_out", [True, False])
-def test_whether_the_first_token_is_left_out_is_saved(left_out, tmp_path, monkeypatch):
-    """Also where the weights do not say so, as after a training."""
-    monkeypatch.setattr(
-        "flowbert.encoders.encoder.first_is_sink", lambda *_: not left_out
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+@pytest.mark.parametrize("layer", [1, 3])
+def test_a_sink_is_in_front_of_a_decoder_and_not_pooled(kind, layer):
+    encoder = encoder_of(kind, layers=layer, pooling="mean")
+    assert encoder.sink_token == "[SEP]"  # no <|endoftext|> and no BOS
+    expected = [with_start(encoder, text, layer).mean(0) for text in SENTENCES]
+    np.testing.assert_allclose(
+        encoder.encode(SENTENCES), expected, rtol=0, atol=TOLERANCE
     )
+    last = encoder.variant(pooling="last_token")
+    expected = [with_start(encoder, text, layer)[-1] for text in SENTENCES]
+    np.testing.assert_allclose(last.encode(SENTENCES), expected, rtol=0, atol=TOLERANCE)
+    prompted = encoder.variant(template="the big {}")
+    expected = [with_start(encoder, f"the big {x}", layer).mean(0) for x in SENTENCES]
+    np.testing.assert_allclose(
+        prompted.encode(SENTENCES * 4)[:5], expected, rtol=0, atol=TOLERANCE
+    )
+    assert prompted.variant(template=AROUND).sink_token == ""
+    assert encoder.variant(pooling="cls").sink_token == ""
+    plain = encoder.variant(sink_token="")
+    expected = [states_of(encoder, text, layer).mean(0) for text in SENTENCES]
+    np.testing.assert_allclose(
+        plain.encode(SENTENCES), expected, rtol=0, atol=TOLERANCE
+    )
+    assert len({each.pass_key for each in (encoder, last, prompted, plain)}) == 3
+
+
+def test_a_sink_that_the_tokenizer_writes_is_not_written_twice():
+    encoder = encoder_of("llama", layers=1, pooling="mean", sink_token="the")
+    own = encoder.with_template_in_tokenizer()
+    assert own.sink_token == "the"
+    assert (
+        own.backbone.tokenizer("dog")["input_ids"]
+        == next(own.tokens(["dog"]))["input_ids"]
+    )
+    np.testing.assert_array_equal(own.encode(SENTENCES), encoder.encode(SENTENCES))
+    backbone = Backbone(encoder.backbone.network, own.backbone.tokenizer)
+    assert encoder_of("bert").sink_token == ""
+    assert SentenceEncoder(backbone).sink_token == "[SEP]"  # "the" is not a special one
+    backbone.tokenizer.add_special_tokens({"bos_token": "the"})
+    assert SentenceEncoder(backbone).sink_token == "the"
+    refused(
+        "^sink_token: received 'x'; expected a token",
+        encoder_of,
+        "gpt2",
+        sink_token="x",
+    )
+
+
+@pytest.mark.parametrize("sink", ["", "the", None])
+def test_a_sink_is_saved_and_part_of_the_identity(sink, tmp_path):
     path = write_tiny(tmp_path / "llama", "llama")
-    encoder = SentenceEncoder(path, layers=1, pooling="mean", skip_first=left_out)
+    encoder = SentenceEncoder(path, layers=1, pooling="mean", sink_token=sink)
     expected = encoder.encode(SENTENCES)
-    other = encoder.variant(skip_first=not left_out)
+    other = encoder.variant(sink_token="cat")
+    assert other.identity != encoder.identity
     assert not np.allclose(expected, other.encode(SENTENCES))
     encoder.save(tmp_path / "trained")
     Model(encoder).save(tmp_path / "run" / "model")
@@ -240,8 +321,60 @@ def test_whether_the_first_token_is_left_out_is_saved(left_out, tmp_path, monkey
         np.testing.assert_array_equal(loaded.encode(SENTENCES), expected)
 
 
+@pytest.mark.parametrize("pooling", ["mean", "zipf", "last_token"])
+@pytest.mark.parametrize("template", ["", "the big {}"])
+def test_a_sink_is_exported(pooling, template, tmp_path):
+    encoder = SentenceEncoder(
+        write_tiny(tmp_path / "llama", "llama"),
+        layers=1,
+        pooling=pooling,
+        template=template,
+        sink_token="[MASK]",
+    )
+    model = Model(encoder)
+    export(model, tmp_path / "to")  # compares with sentence-transformers
+    reopened = Model.load(tmp_path / "to").encode(SENTENCES)
+    np.testing.assert_allclose(reopened, model.encode(SENTENCES), atol=TOLERANCE)
+    if not template:
+        export(model, tmp_path / "onnx", format="onnx")
+    refused("max", export, Model(encoder.variant(pooling="max")), tmp_path / "max")
+
+
+@pytest.mark.parametrize("template", [AROUND, "the {} in {}", ""])
+def test_text_is_cut_on_the_side_of_the_tokenizer(template, tmp_path):
+    path = write_tiny(tmp_path / "llama", "llama")
+    tokenizer = AutoTokenizer.from_pretrained(path, truncation_side="left")
+    tokenizer.save_pretrained(path)
+    encoder = SentenceEncoder(
+        path, template=template, max_length=14, pooling="last_token"
+    )
+    long = "mat mat mat mat mat mat mat a cat sleeps on the small dog"
+    with pytest.warns(FlowbertWarning, match="truncated"):
+        (vector,) = encoder.encode([long])
+    room = 14 if encoder.wrapping is None else encoder.wrapping.room(14)
+    (expected,) = encoder.encode([" ".join(long.split()[-room:])])
+    np.testing.assert_allclose(vector, expected, rtol=0, atol=TOLERANCE)
+    export(Model(encoder), tmp_path / "to")
+    library = SentenceTransformer(str(tmp_path / "to"), device="cpu")
+    if template != "the {} in {}":
+        np.testing.assert_allclose(library.encode([long])[0], vector, atol=TOLERANCE)
+
+
+@pytest.mark.filterwarnings("ignore:sentences. some")
+def test_equal_vectors_of_a_decoder_are_told():
+    encoder = encoder_of("llama", pooling="cls", template=AROUND)
+    for template in (AROUND, "the big {}"):
+        with pytest.warns(FlowbertWarning, match="all vectors .* are equal: the first"):
+            vectors = encoder.variant(template=template, pooling="cls").encode(
+                SENTENCES
+            )
+        assert np.ptp(vectors, axis=0).max() < TOLERANCE
+    encoder_of("llama", pooling="cls").encode(SENTENCES)  # of other first words
+    encoder_of("bert", pooling="cls", template=AROUND).encode(SENTENCES)
+
+
 def test_unit_tokens():
-    encoder = encoder_of("llama", layers=2, pooling="mean:unit=true")
+    encoder = encoder_of("llama", layers=2, pooling="mean:unit=true", sink_token="")
     (vector,) = encoder.encode(["a dog runs"])
     states = states_of(encoder, "a dog runs", 2)
     unit = states / np.linalg.norm(states, axis=1, keepdims=True)
@@ -252,7 +385,6 @@ def test_unit_tokens():
 @pytest.mark.parametrize("kind", ["llama", "qwen3", "gpt2", "bert"])
 def test_an_exported_folder_has_the_template_in_its_tokenizer(kind, tmp_path):
     """Computed by sentence-transformers alone, behind a map of a lower layer."""
-    library = pytest.importorskip("sentence_transformers")
     encoder = SentenceEncoder(
         write_tiny(tmp_path / kind, kind),
         layers=1,
@@ -262,8 +394,9 @@ def test_an_exported_folder_has_the_template_in_its_tokenizer(kind, tmp_path):
     rows = encoder.encode(SENTENCES)
     model = Model(encoder, make_map("whitening:shrinkage=0.5").fit(rows))
     export(model, tmp_path / "to")
-    stock = library.SentenceTransformer(str(tmp_path / "to"), device="cpu")
-    assert stock[0].auto_model.config.num_hidden_layers == 2  # of 3 blocks
+    stock = SentenceTransformer(str(tmp_path / "to"), device="cpu")
+    first: Any = stock[0]
+    assert first.auto_model.config.num_hidden_layers == 2  # of 3 blocks
     expected = model.encode(SENTENCES)
     np.testing.assert_allclose(stock.encode(SENTENCES), expected, atol=TOLERANCE)
     reopened = Model.load(tmp_path / "to").encode(SENTENCES)

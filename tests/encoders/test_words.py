@@ -1,5 +1,6 @@
 import gzip
 from itertools import product
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -86,6 +87,14 @@ def test_sif_counts_words_as_they_are_looked_up(tmp_path):
     encoder = WordVectors(path, pooling="sif:a=0.5", count_over=["Apple x y z"])
     assert encoder.token_weights is not None
     assert encoder.token_weights.tolist() == [0.5 / 0.75, 1]
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_words_of_either_unicode_form(form, tmp_path):
+    words = [normalize(form, f"{word} {n} 1") for n, word in enumerate(["café", "ång"])]
+    encoder = WordVectors(write(tmp_path, *words))
+    texts = [normalize(other, "Café ång") for other in ("NFC", "NFD")]
+    assert_allclose(encoder.encode(texts), [[0.5, 1], [0.5, 1]])
 
 
 def test_a_sentence_without_known_words_gets_the_mean(tmp_path):
