@@ -22,7 +22,7 @@ from flowbert.encoders.backbone import Backbone
 
 COUNT, OF_DECODER = 10_000, 4_000
 PRECISIONS = ("float32", "bfloat16")
-NETWORKS: dict[str, dict[str, int]] = {
+NETWORKS: dict[str, dict[str, Any]] = {
     "BERT-base": {},
     "6 layers, D = 384": {
         "hidden_size": 384,

@@ -152,9 +152,11 @@ def test_the_data_are_those_of_the_call(tmp_path):
         trainer.fit_loop.max_epochs = 2
         trainer.fit(module, others[0])
         # The one fit of another Trainer.
-        options = {"logger": False, "enable_checkpointing": False, "max_epochs": 1}
+        alone = Trainer(
+            accelerator="cpu", logger=False, enable_checkpointing=False, max_epochs=1
+        )
         expected = make_module()
-        Trainer(accelerator="cpu", **options).fit(expected, others[0])
+        alone.fit(expected, others[0])
     assert module.noise_std == expected.noise_std
 
 
