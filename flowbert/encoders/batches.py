@@ -111,7 +111,7 @@ def begin_copy(values: Tensor) -> Callable[[], Tensor]:
     if not values.is_cuda:
         return values.cpu
     copy = values.to("cpu", non_blocking=True)
-    copied: Any = torch.cuda.Event()
+    copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
     copied.record()
 
     def wait() -> Tensor:

@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -87,7 +88,7 @@ def test_a_fitted_map_is_a_baseline_of_any_data(wrap):
     evaluation = TaskEvaluation(
         [task], lambda texts: X.numpy()[: len(texts)], wrap(fitted)
     )
-    batches = DataLoader(X, batch_size=4)
+    batches: DataLoader[Any] = DataLoader(X, batch_size=4)  # type: ignore[arg-type]
     with quiet_lightning():
         trainer = Trainer(accelerator="cpu", logger=False, callbacks=[evaluation])
         (logged,) = trainer.validate(make_module(), batches, verbose=False)
@@ -98,7 +99,7 @@ def test_an_unfitted_baseline_needs_rows():
     trainer = Trainer(
         accelerator="cpu", logger=False, callbacks=[WhiteningBaseline(Whitening())]
     )
-    loader = DataLoader(X, batch_size=4)
+    loader: DataLoader[Any] = DataLoader(X, batch_size=4)  # type: ignore[arg-type]
     refused(
         "datamodule: received none with rows", trainer.validate, make_module(), loader
     )
