@@ -64,12 +64,12 @@ def cells(ways):
     return made
 
 
-def check_figures(lab, method, way):
+def check_figures(lab, method, way, split="test"):
     rows = unless_refused(way, lab, method)
     if rows is None:
         assert may_refuse(way, method)
     else:
-        assert differences(rows, lab.reference(method)) == ""
+        assert differences(rows, lab.reference(method, split)) == ""
 
 
 @pytest.mark.parametrize(("method", "way"), cells(FIGURES))
@@ -85,11 +85,7 @@ def test_figures(method, way, lab):
     ],
 )
 def test_figures_of_the_development_split(method, lab):
-    rows = unless_refused(by_validate, lab, method)
-    if rows is None:
-        assert may_refuse(by_validate, method)
-    else:
-        assert differences(rows, lab.reference(method, "dev")) == ""
+    check_figures(lab, method, by_validate, "dev")
 
 
 # What an export promises of a pass of its program and one of ours: 168 u = 1e-5 in a cosine. The

@@ -25,7 +25,8 @@ from flowbert.errors import UserError
 from flowbert.experiments import Results, compare
 from flowbert.experiments.plan import UNMAPPED
 from flowbert.exports import SentenceTransformers, export
-from flowbert.maps import load_map, make_map, save_map
+from flowbert.maps import make_map
+from flowbert.methods import METHODS
 from flowbert.model import Model
 from flowbert.tasks import STS, load_task
 from flowbert.vectors import EmbeddingCache
@@ -35,6 +36,7 @@ TRAINER = {
     "devices": 1,
     "enable_progress_bar": False,
 }
+TRAINED = [name for name in METHODS if name != "flow"]
 INDEX = ["task", "split", "metric", "aggregation"]
 SAYS = ["method", "corpus", "seed", "supervised", "pairs", "reason"]
 """Columns that name a figure, and those that say of what it is."""
@@ -73,9 +75,13 @@ class Lab:
         max_sentences: Sentences that maps are fitted on; None for all.
     """
 
+    unknown: tuple[str, ...] = ("corpus", "seed")
+    """Columns that say of a fit what its model does not."""
+
     def __init__(self, folder, encoder, task, senteval, max_sentences=None):
         self.folder = folder
         self.options = encoder
+        self.place = task, senteval
         self.data = {"tasks": task, "senteval": str(senteval)}
         self.data["max_sentences"] = max_sentences
         self._runs = {}
@@ -189,7 +195,7 @@ def differences(rows, expected):
         return f"rows {sorted(set(rows.index) ^ set(expected.index))}"
     expected = expected.loc[rows.index]
     found = []
-    for name in rows.columns:
+    for name in rows.columns.intersection(expected.columns):
         one, two = rows[name], expected[name]
         differs = (one != two) & ~(one.isna() & two.isna())
         if differs.any():
@@ -212,7 +218,9 @@ def unless_refused(way, *given):
 
 
 def file_name(method):
-    """Name of a map in a model's folder: those of its steps."""
+    """Name of a map in a model's folder: those of its steps; None of a trained encoder."""
+    if method in TRAINED:
+        return None
     return "+".join(step.name for step in make_map(method).parts)
 
 
@@ -236,14 +244,6 @@ def with_others(lab, method):
     return rows_of(lab.compare(others), method)
 
 
-def kept_cells(lab, method):
-    """``compare`` from the files that the same comparison has kept."""
-    output = lab.new_folder() / "results.json"
-    for _ in range(2):
-        lab.compare([method], output=output)
-    return rows_of(Results.load(output), method)
-
-
 def command_line(lab, method):
     """The command ``compare``, as its file says."""
     output = str(lab.new_folder() / "results.json")
@@ -258,11 +258,6 @@ def command_line(lab, method):
 def fit(lab, method):
     """``fit``."""
     return rows_of(lab.fitted(method).results, method)
-
-
-def file_of_a_fit(lab, method):
-    """``fit``, as its file says."""
-    return rows_of(Results.load(lab.fitted(method).folder / "results.json"), method)
 
 
 def by_test(lab, method):
@@ -285,7 +280,7 @@ def resumed(lab, method):
     """``fit`` that is interrupted and resumed."""
     stopped = Done(lab.new_folder(), None)
     checkpoint = {"every_n_steps": 1}
-    trainer = {"callbacks": [Interrupt(8)]}
+    trainer = {"callbacks": [Interrupt(4)]}
     with suppress(KeyboardInterrupt, SystemExit):
         lab.run(method, run_dir=stopped.folder, checkpoint=checkpoint, trainer=trainer)
     file = stopped.checkpoint
@@ -294,28 +289,13 @@ def resumed(lab, method):
     return rows_of(again.results, method)
 
 
-def resumed_from_fewer_steps(lab, method):
-    """``fit`` of a few steps, and again for all."""
-    file = lab.run(method, trainer={"max_steps": 7}).checkpoint
-    given = file if file.exists() else lab.checkpoint(method)
-    return rows_of(lab.run(method, ckpt_path=given).results, method)
-
-
 # --------------------------------------------------------------------------- in chains
 
 
-def after_nothing(lab, method):
-    """In a chain, after a step that changes nothing."""
-    return _in_chain(lab, method, f"truncation+{method}")
-
-
-def before_nothing(lab, method):
-    """In a chain, before a step that changes nothing."""
-    return _in_chain(lab, method, f"{method}+truncation")
-
-
-def _in_chain(lab, method, chain):
-    # Raw alone is of no corpus; the other step has one.
+def in_a_chain(lab, method):
+    """In a chain, between steps that change nothing."""
+    chain = f"truncation+{method}+truncation"
+    # Raw alone is of no corpus; the other steps have one.
     unknown = ("method", "corpus") if method == "raw" else ("method",)
     return rows_of(lab.compare([chain]), chain, unknown)
 
@@ -349,18 +329,11 @@ def given(lab, method):
 # --------------------------------------------------------------------- saved and loaded
 
 
-def saved_map(lab, method):
-    """The map fitted by hand, saved and loaded."""
-    file = lab.new_folder() / "map.safetensors"
-    save_map(by_hand(lab, method), file)
-    return lab.measure(load_map(file).transform(lab.embed(lab.task.sentences)))
-
-
 def saved_model(lab, method):
     """The model of the fit, loaded and given to ``compare``."""
     model = Model.load(lab.fitted(method).folder, file_name(method))
     results = lab.compare({method: model}, max_sentences=None)
-    return rows_of(results, method, ("corpus", "seed"))
+    return rows_of(results, method, lab.unknown)
 
 
 def exported_model(lab, method):
@@ -372,19 +345,14 @@ def exported_model(lab, method):
 
 FIGURES = [
     with_others,
-    kept_cells,
     command_line,
     fit,
-    file_of_a_fit,
     by_test,
     baseline,
     resumed,
-    resumed_from_fewer_steps,
-    after_nothing,
-    before_nothing,
+    in_a_chain,
     python,
     given,
-    saved_map,
     saved_model,
     exported_model,
 ]
@@ -415,10 +383,11 @@ def may_refuse(way, method):
     """Whether a way is closed to a method: a run to one that learns from labels, a checkpoint to
     one that no Trainer fits, sentence-transformers to maps of views.
     """
-    compares = (with_others, kept_cells, command_line, after_nothing, before_nothing)
-    if way in (*compares, python, given, saved_map):
+    if way in (with_others, command_line, in_a_chain, python, given):
         return False
-    closed = (by_test, by_validate, baseline, resumed, resumed_from_fewer_steps)
+    if method in METHODS:
+        return way is baseline
+    closed = (by_test, by_validate, baseline, resumed)
     if method == "views" and way in (exported_model, sentence_transformers):
         return True
     return way in closed or make_map(method).supervised
