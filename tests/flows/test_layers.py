@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from flowbert.flows import (
-    COUPLINGS,
     MIXINGS,
     ActNorm,
     AdditiveCoupling,
@@ -64,15 +63,6 @@ def test_actnorm_of_a_constant_dimension_is_finite():
     close((3 * actnorm.log_scale[1]).exp().item(), 1e6, rtol=1e-3, atol=0)
 
 
-@pytest.mark.parametrize("name", COUPLINGS)
-def test_couplings_start_near_the_identity_and_pass_the_first_half(name, x):
-    coupling = COUPLINGS.make(name, dim=6, hidden_dim=8, seed=0)
-    z, _ = coupling(x)
-    assert torch.equal(z[:, :3], x[:, :3])
-    # The affine one scales by sigmoid(2) = 0.88 at the start.
-    close(z[:, 3:].detach(), x[:, 3:] * (1.0 if name == "additive" else 0.880797))
-
-
 def moved(coupling):
     """The coupling with random weights in its last layer."""
     generator = torch.Generator().manual_seed(1)
@@ -83,6 +73,7 @@ def moved(coupling):
 
 def test_couplings_shift_and_scale_by_their_networks(x):
     additive, affine = moved(AdditiveCoupling(6, 8)), moved(AffineCoupling(6, 8))
+    assert all(torch.equal(each(x)[0][:, :3], x[:, :3]) for each in (additive, affine))
     z, log_det = additive(x)
     close(z[:, 3:], x[:, 3:] + additive.get_submodule("net")(x[:, :3]))
     assert not log_det.any()
@@ -125,19 +116,6 @@ def test_learned_mixing_is_the_product_of_its_factors():
     L = layer.triangles.tril(-1) + torch.eye(5).double()
     U = layer.triangles.triu(1) + torch.diag(layer.sign * layer.log_diagonal.exp())
     close(layer(torch.eye(5).double())[0], P @ L @ U)
-
-
-def test_unused_diagonal_of_the_triangles_has_no_effect():
-    layer = LULinear(5, "rotation")
-    x = torch.randn(3, 5, generator=torch.Generator().manual_seed(0))
-    z = layer(x)[0]
-    z.square().sum().backward()
-    assert layer.triangles.grad is not None
-    assert not layer.triangles.grad.diagonal().any()
-    with torch.no_grad():
-        layer.triangles.fill_diagonal_(9.0)
-    assert torch.equal(layer(x)[0], z)
-    close(layer.inverse(z)[0], x)
 
 
 def test_starts_depend_on_the_seed_alone():

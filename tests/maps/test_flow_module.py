@@ -243,10 +243,8 @@ def test_a_stock_trainer_with_stock_loaders(tmp_path):
 
 BAD = [
     ({"noise": -0.1}, r"noise: received -0\.1"),
-    ({"learning_rate": 0.0}, r"learning_rate: received 0\.0"),
     ({"learning_rate": math.inf}, "learning_rate: received inf"),
     ({"weight_decay": math.nan}, "weight_decay: received nan"),
-    ({"schedule": "linaer"}, "schedule: received 'linaer'.*'linear'"),
     ({"warmup": 1.0}, r"warmup: received 1\.0"),
 ]
 

@@ -9,7 +9,7 @@ import torch
 from numpy.testing import assert_allclose
 
 from flowbert.errors import UserError
-from flowbert.maps import Moments, Whitening
+from flowbert.maps import Moments
 from flowbert.vectors import moments as module
 from helpers import refused, rows
 
@@ -87,13 +87,6 @@ def test_the_rest_of_a_block_is_not_what_the_caller_changes():
     moments = Moments(DIM).update(given)
     given.zero_()
     assert torch.equal(moments.mean, Moments(DIM).update(X[:10]).mean)
-
-
-def test_whitening_of_parts_is_that_of_the_whole():
-    parts = [Moments(DIM).update(part) for part in (X[300:600], X[:300])]
-    whitening = Whitening().fit_moments(Moments.merge(parts))
-    expected = Whitening().fit(X[:600])
-    assert_allclose(whitening.transform(X), expected.transform(X), atol=1e-5)
 
 
 def test_wrong_parts_sizes_and_rows():
