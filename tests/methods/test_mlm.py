@@ -9,7 +9,6 @@ from transformers import DistilBertConfig, DistilBertModel, GPT2Config, GPT2Mode
 
 from fits import fit
 from flowbert.data.corpus import load_corpus
-from flowbert.errors import UserError
 from flowbert.methods.examples import make_examples
 from flowbert.methods.masking import (
     IGNORED,
@@ -213,19 +212,16 @@ def test_the_head_alone_is_trained(tmp_path):
 
 GPT2 = small_network(GPT2Model, GPT2Config)
 UNTIED = small_network(DistilBertModel, DistilBertConfig, tie_word_embeddings=False)
-MISTAKES = [
-    (GPT2, {}, "encoder: received '' of type 'gpt2'"),
-    (UNTIED, {"cosreg_weight": 1.0}, "cosreg_weight: received 1.0; expected 0"),
-]
 
 
-@pytest.mark.parametrize(("path", "options", "message"), MISTAKES)
-def test_networks_have_limits(path, options, message):
-    with pytest.raises(UserError, match=message):
-        MLMModule(trainable(path=path), **options)
-
-
-def test_tokenizers_have_limits(monkeypatch):
+def test_networks_and_tokenizers_have_limits(tmp_path, monkeypatch):
+    refused("encoder: received '' of type 'gpt2'", MLMModule, trainable(path=GPT2))
+    message = "cosreg_weight: received 1.0; expected 0"
+    refused(message, MLMModule, trainable(path=UNTIED), cosreg_weight=1.0)
+    pooled = SimCSEModule(trainable(pooling="cls"), head="mlp")
+    pooled.trained_encoder().save(tmp_path)
+    message = "pooling: received cls_pooler"
+    refused(message, MLMModule, trainable(path=tmp_path))
     encoder = trainable()
     tokenizer = encoder.backbone.tokenizer
     monkeypatch.setattr(tokenizer, "get_vocab", lambda: {"a": 5})
@@ -237,10 +233,3 @@ def test_tokenizers_have_limits(monkeypatch):
     )
     tokenizer.mask_token = None
     refused("whose tokenizer has no mask token", MLMModule, encoder)
-
-
-def test_pooler_is_refused(tmp_path):
-    module = SimCSEModule(trainable(pooling="cls"), head="mlp")
-    module.trained_encoder().save(tmp_path / "encoder")
-    with pytest.raises(UserError, match="pooling: received cls_pooler"):
-        MLMModule(trainable(path=tmp_path / "encoder"))

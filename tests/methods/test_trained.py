@@ -57,7 +57,6 @@ def train(method, folder, *callbacks, seed=0, pooling="mean", **options):
 @pytest.mark.parametrize(
     ("method", "pooling"),
     [
-        pytest.param("simcse", "mean", marks=pytest.mark.slow),
         pytest.param("sbert", "mean", marks=pytest.mark.slow),
         ("mlm", "mean"),
         ("simcse", "learned_weights"),
@@ -290,9 +289,7 @@ def test_saved_encoder_gives_the_embeddings(head, pooling, tmp_path):
     assert again.describe() == described
 
 
-@pytest.mark.parametrize(
-    "kind", ["bert", *(each for each in CONFIGS if each != "bert")]
-)
+@pytest.mark.parametrize("kind", CONFIGS)
 def test_dropout_of_every_kind_of_network_is_set(kind):
     rates = dict.fromkeys(DROPOUT_OPTIONS, 0.3)
     network = tiny_network(kind, **rates)
