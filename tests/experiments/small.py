@@ -3,10 +3,13 @@
 import json
 import zlib
 from functools import cache
+from typing import Any
 
 import numpy as np
 
 from flowbert.data.sample import sample_corpus, sample_nli, sample_pairs
+from flowbert.experiments import compare
+from flowbert.vectors import EmbeddingCache
 
 DIM = 6
 
@@ -52,6 +55,12 @@ class WordSums:
     def columns(self):
         name = f"{self.path}-{self.seed}"
         return {"encoder": name, "layers": "words", "pooling": "sum"}
+
+
+def compare_small(encoder, methods="raw,whitening", **options):
+    """A comparison without intervals and without files of embeddings."""
+    small: dict[str, Any] = {"bootstrap": 0, "cache": EmbeddingCache(False)}
+    return compare(encoder, methods, **small | options)
 
 
 def write_pairs(path, start=0, count=60):

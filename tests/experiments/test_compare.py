@@ -13,10 +13,11 @@ from pandas.testing import assert_frame_equal
 
 from equivalence.ways import write_task
 from experiments.small import WordSums, write_corpus, write_pairs
+from experiments.small import compare_small as run
 from flowbert.data.sample import sample_corpus, sample_pairs
 from flowbert.encoders import EncoderOptions, SentenceEncoder
 from flowbert.errors import FlowbertWarning
-from flowbert.experiments import Results, compare
+from flowbert.experiments import Results
 from flowbert.experiments.analyze import analyze_results
 from flowbert.experiments.intervals import RESULT_COLUMNS
 from flowbert.experiments.plan import UNMAPPED, VERSIONS
@@ -26,12 +27,6 @@ from flowbert.vectors import EmbeddingCache
 
 COMPARING = sys.modules["flowbert.experiments.run"]
 FLOW = "flow:levels=1:depth=1:width=4:steps=3"
-
-
-def run(encoder, methods="raw,whitening", **options):
-    """A comparison without intervals and without files of embeddings."""
-    small: dict[str, Any] = {"bootstrap": 0, "cache": EmbeddingCache(False)}
-    return compare(encoder, methods, **small | options)
 
 
 def test_scores_are_those_of_a_direct_computation(tmp_path):

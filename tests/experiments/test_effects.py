@@ -1,5 +1,6 @@
 """Mistakes in the options of a comparison, and names that stand for two things."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,25 +9,19 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from experiments.small import WordSums, write_corpus, write_pairs
+from experiments.small import WordSums, compare_small, write_corpus, write_pairs
 from flowbert.data.corpus import Corpus
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning
-from flowbert.experiments import compare
 from flowbert.experiments.plan import parse_candidates, plan_experiments
 from flowbert.maps import Flow, Truncation, Whitening, make_map
 from flowbert.model import Model
 from flowbert.tasks import load_tasks
-from flowbert.vectors import EmbeddingCache
 from helpers import refused
 
+run = partial(compare_small, WordSums())
 FLOW = "flow:levels=1:depth=1:width=4:steps=2"
 ANSWERS = "question,label,answer\nwho?,1,a man\nwho?,0,the sky\n"
-
-
-def run(methods="raw,whitening", **options):
-    small: dict[str, Any] = {"bootstrap": 0, "cache": EmbeddingCache(False)}
-    return compare(WordSums(), methods, **small | options)
 
 
 MISTAKES: list[tuple[dict[str, Any], str]] = [
@@ -65,10 +60,11 @@ def test_mistakes_are_named_before_anything_is_encoded(
     answers = tmp_path / "quiz.csv"
     answers.write_text(ANSWERS, encoding="utf-8")
     places = {"answers": f"answers:{answers}", "pairs": pairs[0]}
-    given = {"methods": "raw,whitening", "bootstrap": 0, "cache": EmbeddingCache(False)}
-    for name, value in options.items():
-        given[name] = places.get(value, value) if isinstance(value, str) else value
-    refused(message, compare, encoder, **given)
+    given = {
+        name: places.get(value, value) if isinstance(value, str) else value
+        for name, value in options.items()
+    }
+    refused(message, compare_small, encoder, **given)
     assert encoder.encoded == []
 
 
@@ -152,14 +148,6 @@ def test_a_figure_is_of_one_setting(pairs, tmp_path):
     )
     results.frame.loc[results.frame["method"] == "raw", "value"] = np.nan
     assert np.isnan(results.score("raw", "one"))
-
-
-def test_splits_are_not_averaged():
-    results = run("raw", split=["dev", "test"])
-    refused(r"one split \(dev, test\)", results.score, "raw", "SAMPLE")
-    assert results.score("raw", "SAMPLE", split="dev") != results.score(
-        "raw", "SAMPLE", split="test"
-    )
 
 
 def test_a_seed_without_a_figure_leaves_no_mean(pairs):

@@ -1,5 +1,6 @@
 """What is compared as it is: pairs, transformers of scikit-learn, SentenceTransformer objects."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
-from experiments.small import WordSums
+from experiments.small import WordSums, compare_small
 from flowbert.data.sample import sample_encoder_path, sample_pairs
 from flowbert.experiments import compare
 from flowbert.maps import Raw, Whitening
@@ -20,13 +21,9 @@ from flowbert.tasks import Pairs, load_task
 from flowbert.vectors import EmbeddingCache
 from helpers import refused
 
+run = partial(compare_small, WordSums())
 ROWS = sample_pairs("test")[:60]  # those of the file "one"
 FIRST, SECOND, SCORES = (list(side) for side in zip(*ROWS, strict=True))
-
-
-def run(methods="raw,whitening", **options):
-    small: dict[str, Any] = {"bootstrap": 0, "cache": EmbeddingCache(False)}
-    return compare(WordSums(), methods, **small | options)
 
 
 @pytest.mark.parametrize("kind", ["pairs", "list", "frame"])

@@ -43,19 +43,6 @@ def saved(results, output):
     return output
 
 
-def test_what_is_saved_is_loaded(results, saved):
-    loaded = Results.load(saved)
-    frames = [each.frame.astype({"seed": "Int64"}) for each in (loaded, results)]
-    pd.testing.assert_frame_equal(*frames)
-    assert loaded.verdicts == results.verdicts
-    assert loaded.record == json.loads(json.dumps(results.record))
-    loaded.save(saved.with_name("again.json"))
-    assert saved.with_name("again.json").read_bytes() == saved.read_bytes()
-    table = pd.read_csv(saved.with_suffix(".csv"), keep_default_na=False)
-    assert list(table.columns) == list(RESULT_COLUMNS)
-    assert len(table) == len(results.frame)
-
-
 @pytest.mark.parametrize("change", [{"value": "much"}, {"seed": [1]}, {"pairs": None}])
 def test_foreign_rows_are_named(change, saved):
     content = json.loads(saved.read_text())
@@ -170,6 +157,9 @@ def test_results_of_a_file_are_those_of_the_run(bootstrap, everything, tmp_path)
         made.append(views(given, tmp_path / name))
     for name, value in made[0].items():
         assert made[1][name] == value, name
+    table = pd.read_csv(tmp_path / "run" / "results.csv")
+    assert list(table.columns) == list(RESULT_COLUMNS)
+    assert len(table) == len(results.frame)
 
 
 def test_files_of_other_results_are_refused(everything, tmp_path):

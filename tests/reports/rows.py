@@ -4,7 +4,15 @@ import math
 
 import pandas as pd
 
+from flowbert.analysis import MEASURES
+from flowbert.analysis.measure import measure_of
 from flowbert.experiments.intervals import RESULT_COLUMNS
+from flowbert.reports.plots import CONTENT_PLOTS
+
+PLOTS = [
+    *(name for name in CONTENT_PLOTS if name != "sweep"),  # of several layers
+    *(plot for name in MEASURES for plot in measure_of(name).plots),
+]
 
 
 def row(method, task, metric, aggregation, value, **columns):

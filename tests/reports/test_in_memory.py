@@ -1,10 +1,7 @@
 """The page and the tables of a run, byte for byte those of the files that it wrote."""
 
-import pytest
-
 from experiments.small import write_pairs
 from flowbert.experiments import Results, compare
-from flowbert.fitting import fit
 from flowbert.reports import content_of, print_results, report, save_page
 from helpers import draw_nothing
 
@@ -29,15 +26,3 @@ def test_a_comparison(tmp_path, capsys, monkeypatch):
     print_results(Results.load(file))
     assert capsys.readouterr().out == printed
     assert "whitening" in printed
-
-
-@pytest.mark.slow
-def test_a_fit(tmp_path, monkeypatch):
-    monkeypatch.setenv("FLOWBERT_REPORT", "1")
-    run = tmp_path / "run"
-    trainer = {"max_steps": 4, "accelerator": "cpu", "enable_progress_bar": False}
-    trainer["log_every_n_steps"] = 1
-    fit("flow", run_dir=run, data={"held_out": 0.1}, bootstrap=50, trainer=trainer)
-    own = written(run / "report.html")
-    assert {"intervals.svg", "training.svg", "bits.svg", "layers.svg"} <= own.keys()
-    assert written(report(run, tmp_path / "again" / "report.html")) == own

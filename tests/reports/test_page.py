@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from flowbert.analysis import MEASURES
-from flowbert.analysis.measure import measure_of
 from flowbert.errors import FlowbertWarning
 from flowbert.experiments import compare
 from flowbert.experiments.results import Results
@@ -19,12 +17,8 @@ from flowbert.reports import page as page_module
 from flowbert.reports.page import report
 from flowbert.reports.plots import CONTENT_PLOTS
 from helpers import draw_nothing, refused
-from reports.rows import row, sts_rows
+from reports.rows import PLOTS, row, sts_rows
 
-PLOTS = [
-    *(name for name in CONTENT_PLOTS if name != "sweep"),  # of several layers
-    *(plot for name in MEASURES for plot in measure_of(name).plots),
-]
 VOID = {"meta", "img", "br"}
 NASTY = "<script>alert('x')</script> & \"quoted\" 句子 " + "w" * 200
 
@@ -128,15 +122,6 @@ def test_files_of_the_user_stay(tmp_path):
 def test_pages_of_nothing(tmp_path, rows):
     page = Page(report(save(tmp_path, rows)))
     assert page.tags["img"] == 0
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_an_interrupted_run_has_a_page(folder, tmp_path):
-    for name in ("config.yaml", "metrics.csv"):
-        shutil.copy(folder / name, tmp_path)
-    page = Page(report(tmp_path))
-    assert any("no results yet" in text for text in page.texts)
-    assert page.tags["img"] == 3
 
 
 def test_a_part_that_fails_costs_a_warning(tmp_path, monkeypatch):

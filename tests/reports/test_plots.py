@@ -6,16 +6,12 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 
-from flowbert.analysis import MEASURES, Analysis
+from flowbert.analysis import Analysis
 from flowbert.analysis.drawing import draw, save_picture
 from flowbert.analysis.measure import measure_of
 from flowbert.reports.page import plots_of
-from flowbert.reports.plots import CONTENT_PLOTS
+from reports.rows import PLOTS
 
-PLOTS = [
-    *(name for name in CONTENT_PLOTS if name != "sweep"),  # of several layers
-    *(plot for name in MEASURES for plot in measure_of(name).plots),
-]
 NASTY = [
     "<script>alert(1)</script>",
     "a & \"b\" 'c'",
