@@ -332,15 +332,6 @@ def test_the_precision_is_the_one_asked_for(folder):
     assert_allclose(half.encode(SENTENCES), full, rtol=0, atol=0.1)
 
 
-def test_missing_weights_of_a_folder_of_sentence_transformers(folder):
-    add_modules(folder, MEAN)
-    drop_weights(folder, "pooler")
-    load_encoder(folder)
-    refused(folder, "no pooler", pooling="cls_pooler")
-    drop_weights(folder, "1.output")
-    refused(folder, "lacks 4 weights")
-
-
 def test_a_final_normalize_is_left_out_with_a_warning(folder, tmp_path):
     """Of a folder that the library saves: a release with new settings is noticed here."""
     identity = SentenceEncoder(folder, max_length=20).identity
@@ -353,23 +344,6 @@ def test_a_final_normalize_is_left_out_with_a_warning(folder, tmp_path):
         assert len(caught) == 1
         assert found | {"config": identity["config"]} == identity
     SentenceEncoder(folder, frozen=False)  # whoever trains it has nothing to know
-
-
-@pytest.mark.parametrize("name", ["0_BERT", "0_Transformer"])
-def test_an_older_folder_has_the_transformer_in_a_folder(name, folder):
-    add_modules(folder, MEAN, max_seq_length=7)
-    expected = load_encoder(folder)
-    files = [path for path in folder.iterdir() if path.is_file()]
-    (folder / name).mkdir()
-    for path in files:
-        if path.name != "modules.json":
-            path.rename(folder / name / path.name)
-    modules = json.loads((folder / "modules.json").read_text())
-    modules[0]["path"] = name
-    (folder / "modules.json").write_text(json.dumps(modules))
-    encoder = load_encoder(folder)
-    assert isinstance(encoder, SentenceEncoder)
-    assert encoder.identity == expected.identity
 
 
 def test_a_limit_is_that_of_tokenizer_or_positions(folder):
