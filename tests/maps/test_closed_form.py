@@ -226,11 +226,6 @@ def test_what_learns_from_labels_is_never_silently_unlearned():
 @pytest.mark.parametrize(
     "text",
     [
-        "raw",
-        "whitening",
-        "whitening-128:shrinkage=0.1",
-        "whitening:exponent=-0.35",
-        "nulling-3:standardize=true",
         "learned-removal-32:center=false",
         "whitening-64+flow:epochs=1:mixing=reverse",
         "zca:shrinkage=oas+truncation-5",
