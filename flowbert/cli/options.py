@@ -28,14 +28,12 @@ POSITIONAL = {
 
 _METHODS = {
     "flow": (
-        ("model", "flowbert.flows.parameters.GlowOptions"),
         ("model", "flowbert.flows.parameters.FlowOptions"),
         ("data", "flowbert.training.rows.RowsDataModule"),
     ),
     **{
         method: (
             ("model", f"flowbert.methods.{method}.{module}"),
-            ("model", "flowbert.methods.trained.TrainedModule"),
             ("data", "flowbert.methods.text.TextDataModule"),
             ("data", f"flowbert.methods.examples.{method}_examples"),
         )
@@ -57,6 +55,14 @@ _SET_BY_RUN = {
     "trainer": ("default_root_dir",),
 }
 """Parameters in a group of options that a training sets itself."""
+
+_RUN_OPTIONS = {
+    "fit": "FitOptions",
+    "validate": "RunOptions",
+    "test": "RunOptions",
+    "predict": "PredictOptions",
+}
+"""Dataclasses with the options of commands."""
 
 _WITHOUT_GROUPS = ("validate", "test", "predict", "reproduce", "report", "export")
 """Commands whose encoder is a path, or that have none."""
@@ -101,11 +107,9 @@ def list_sources(command: str, method: str = "flow") -> list[tuple[str, str]]:
         command: Name of the command.
         method: Method of ``fit`` and so on.
     """
-    sources = [("", COMMANDS[command])]
-    if command == "fit":
-        sources = [("", "flowbert.fitting.run_options.FitOptions")]
-    elif command in ("validate", "test"):
-        sources.append(("", "flowbert.fitting.run_options.RunOptions"))
+    sources = [("", COMMANDS[command])] if command != "fit" else []
+    if command in _RUN_OPTIONS:
+        sources.append(("", f"flowbert.fitting.run_options.{_RUN_OPTIONS[command]}"))
     if command not in _WITHOUT_GROUPS:
         sources.append(("encoder", "flowbert.encoders.opening.EncoderOptions"))
     if command == "fit" and method in _METHODS:
@@ -123,11 +127,7 @@ def list_options(command: str, method: str = "flow") -> dict[str, Parameter]:
     """
     options: dict[str, Parameter] = {}
     for group, source in list_sources(command, method):
-        for name, parameter in _parameters(group, source).items():
-            # The first class that has an option determines its default, and describes it if it can.
-            known = options.setdefault(name, parameter)
-            if not known.description:
-                options[name] = known._replace(description=parameter.description)
+        options |= _parameters(group, source)
     if command in TRAINER_COMMANDS:
         for name in (*_GROUPS, "config"):
             options.pop(name, None)

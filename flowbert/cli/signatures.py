@@ -50,34 +50,41 @@ class Signature(NamedTuple):
 
 @cache
 def read_signature(path: str) -> Signature:
-    """Read the signature of a function, of ``__init__``, or of a dataclass without its bases.
+    """Read the signature of a function, of ``__init__``, or of a dataclass.
+
+    The arguments of the bases follow where ``__init__`` passes them on, and those of a dataclass.
 
     Args:
         path: Full name, such as ``flowbert.encoding.encode``.
     """
     module, _, name = path.rpartition(".")
-    tree = _parse(module)
-    nodes = [node for node in tree.body if getattr(node, "name", None) == name]
-    node: Any = nodes[-1]
-    described = [node]
+    module, node = _find(module, name)
+    described, bases = [node], []
     if isinstance(node, ast.ClassDef):
         described += [x for x in node.body if getattr(x, "name", "") == "__init__"]
+        if isinstance(described[-1], ast.ClassDef) or described[-1].args.kwarg:
+            bases = node.bases
     texts = [ast.get_docstring(each) or "" for each in described]
     descriptions = {
         each.arg_name: " ".join((each.description or "").split())
         for text in texts
         for each in parse_docstring(text).params
     }
-    parameters = [
-        Parameter(
+    parameters = {
+        name: Parameter(
             name,
             tuple(_types(annotation)),
             inspect.Parameter.empty if default is None else _value(default, module),
             descriptions.get(name, ""),
         )
         for name, annotation, default in _parameters(described[-1])
-    ]
-    return Signature(parameters, texts[0].partition("\n")[0])
+    }
+    for base in bases:
+        for each in read_signature(f"{module}.{ast.unparse(base)}").parameters:
+            known = parameters.setdefault(each.name, each)
+            text = known.description or each.description
+            parameters[each.name] = known._replace(description=text)
+    return Signature([*parameters.values()], texts[0].partition("\n")[0])
 
 
 @cache
@@ -128,12 +135,17 @@ def _value(node: ast.expr, module: str) -> Any:
 
 def read_constant(module: str, name: str) -> Any:
     """Read a constant of a module, or of a module from which it is imported there."""
-    for each in _parse(module).body:
-        if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == name:
-            return _value(each.value, module)
-        if isinstance(each, ast.AnnAssign) and ast.unparse(each.target) == name:
-            assert each.value is not None
-            return _value(each.value, module)
-        if isinstance(each, ast.ImportFrom) and name in {x.name for x in each.names}:
-            return read_constant(str(each.module), name)
+    module, node = _find(module, name)
+    return _value(node.value, module)
+
+
+def _find(module: str, name: str) -> tuple[str, Any]:
+    """Find a definition in a module, or where that imports it from; its module and node."""
+    for node in _parse(module).body:
+        target = getattr(node, "target", *getattr(node, "targets", [None]))
+        names = [getattr(node, "name", None), getattr(target, "id", None)]
+        if name in names:
+            return module, node
+        if isinstance(node, ast.ImportFrom) and name in {x.name for x in node.names}:
+            return _find(str(node.module), name)
     raise LookupError(f"{module} has no {name}")

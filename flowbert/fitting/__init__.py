@@ -1,7 +1,7 @@
 """The functions that train a method, and those that measure or use what was trained."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,12 @@ from flowbert.experiments.run import fit_map
 from flowbert.fitting.outcome import build_candidates, measure, save, write_page
 from flowbert.fitting.parts import Run
 from flowbert.fitting.prepare import prepare_run
-from flowbert.fitting.run_options import FitOptions, RunOptions, read_run
+from flowbert.fitting.run_options import (
+    FitOptions,
+    PredictOptions,
+    RunOptions,
+    read_run,
+)
 from flowbert.io import write_atomically
 from flowbert.loggers import make_loggers, make_named_loggers
 from flowbert.maps import Map
@@ -26,7 +31,15 @@ from flowbert.training import VectorWriter
 from flowbert.training.checkpoints import RUN_CONFIG, BestCheckpoint, new_folder
 from flowbert.training.trainer import quiet_lightning, seeded
 
-__all__ = ["FitOptions", "RunOptions", "fit", "predict", "test", "validate"]
+__all__ = [
+    "FitOptions",
+    "PredictOptions",
+    "RunOptions",
+    "fit",
+    "predict",
+    "test",
+    "validate",
+]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -111,40 +124,18 @@ def test(run: str | Path, **options: Any) -> Results:
     return _measure_checkpoint("test", run, RunOptions(**options))
 
 
-def predict(
-    run: str | Path,
-    *,
-    ckpt_path: str | Path | None = None,
-    corpus: str | Any | None = None,
-    vectors: Any = None,
-    trainer: Mapping[str, Any] | None = None,
-    run_dir: str | Path | None = None,
-    cache: str | None = None,
-) -> Path:
+@_takes(PredictOptions)
+def predict(run: str | Path, **options: Any) -> Path:
     """Write the vectors of the corpus of a run into ``predictions.npy``.
 
     Args:
         run: The run folder of a fit.
-        ckpt_path: Checkpoint: ``last`` or ``best`` of the run, or a path; None for the weights
-            that the fit saved as its model.
-        corpus: The corpus of the fit, if it has another path now; in Python also in memory.
-        vectors: The vectors of the fit, if they have another path now; in Python also in memory.
-        trainer: Options of Lightning's Trainer: those in ``MEASURED_WITH``.
-        run_dir: Folder to write into; None for ``predict`` inside the run.
-        cache: Folder of the embedding cache.
+        **options: Further arguments, see :class:`PredictOptions`.
 
     Returns:
         Path of the file.
     """
-    given = RunOptions(
-        ckpt_path=ckpt_path,
-        corpus=corpus,
-        vectors=vectors,
-        trainer=trainer,
-        run_dir=run_dir,
-        cache=cache,
-    )
-    with _opened("predict", run, given) as opened:
+    with _opened("predict", run, PredictOptions(**options)) as opened:
         writer = VectorWriter(opened.folder / "predictions.npy", opened.shape)
         opened.trainer.callbacks.append(writer)
         _call(opened, "predict", return_predictions=False)
@@ -152,7 +143,7 @@ def predict(
 
 
 @contextmanager
-def _opened(command: str, run: str | Path, given: RunOptions) -> Iterator[Run]:
+def _opened(command: str, run: str | Path, given: PredictOptions) -> Iterator[Run]:
     """A run with a checkpoint of it; what its files name is not imported."""
     run = user_path(run)
     options = replace(read_run(run, given), run_dir=run)

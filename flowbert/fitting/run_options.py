@@ -31,8 +31,57 @@ MEASURED_WITH = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitOptions:
-    """The arguments of :func:`flowbert.fit`.
+class PredictOptions:
+    """Arguments of :func:`flowbert.fitting.predict`.
+
+    Args:
+        ckpt_path: Checkpoint: ``last`` or ``best`` of the run, or a path; None for the weights
+            that the fit saved as its model.
+        corpus: The corpus of the fit, if it has another path now; in Python also in memory.
+        vectors: The vectors of the fit, if they have another path now; in Python also in memory.
+        trainer: Options of Lightning's Trainer: those in :data:`MEASURED_WITH`.
+        run_dir: Folder to write into; None for one inside the run, named as the command.
+        cache: Folder of the embedding cache; None for ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
+    """
+
+    ckpt_path: str | Path | None = None
+    corpus: str | Any | None = None
+    vectors: Any = None
+    trainer: Mapping[str, Any] | None = None
+    run_dir: str | Path | None = None
+    cache: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(PredictOptions):
+    """Arguments of :func:`flowbert.fitting.validate` and :func:`flowbert.fitting.test`.
+
+    Args:
+        tasks: Tasks to evaluate on; by default, as for the next options, those of the fit.
+        senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
+        columns: Columns of your pair files: two sentences and the score.
+        score_range: Lowest and highest score of your pair files.
+        positive_above: Share of the score range above which pairs are positive (alignment).
+        uniformity_limit: Largest number of sentences for the uniformity.
+        bootstrap: Resamples of the confidence intervals; 0 for none.
+        bootstrap_seed: Seed of the resamples.
+        log_to: Loggers in addition to metrics.csv: ``wandb``, ``wandb-offline``, ``tensorboard``.
+    """
+
+    tasks: str | Sequence[str] | None = None
+    senteval: str | None = None
+    columns: str | Sequence[str] | None = None
+    score_range: Sequence[float] | None = None
+    positive_above: float | None = None
+    uniformity_limit: int | None = None
+    bootstrap: int | None = None
+    bootstrap_seed: int | None = None
+    log_to: str | Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions(RunOptions):
+    """The arguments of :func:`flowbert.fit`, with those of :class:`RunOptions`.
 
     Args:
         method: ``flow``, ``simcse``, ``sbert``, ``mlm``, or a map that is fitted in
@@ -50,23 +99,13 @@ class FitOptions:
             SAMPLE, files of scored pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``; in
             Python also pairs in memory, as of :func:`flowbert.compare`. By default SAMPLE if the
             corpus is the built-in sample, otherwise no task.
-        senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
-        columns: Columns of your pair files: two sentences and the score.
-        score_range: Lowest and highest score of your pair files.
-        positive_above: Share of the score range above which pairs are positive (alignment).
-        uniformity_limit: Largest number of sentences for the uniformity.
-        bootstrap: Resamples of the confidence intervals; 0 for none.
-        bootstrap_seed: Seed of the resamples.
         baseline: Closed-form map to compare a flow with, or ``none``.
         model: Hyper-parameters of the module.
         data: Options of the data module, and of the examples of methods that train the encoder.
         checkpoint: Options of :func:`flowbert.training.checkpoint_callbacks`.
-        trainer: Options of Lightning's Trainer.
-        log_to: Loggers in addition to metrics.csv: ``wandb``, ``wandb-offline``, ``tensorboard``.
         seed: Seed of all random numbers.
         run_dir: Run folder; None for ``runs/METHOD/TIME``.
         ckpt_path: Checkpoint to resume from: ``last`` or ``best`` of ``run_dir``, or a path.
-        cache: Folder of the embedding cache; None for ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
         config: Text of ``config.yaml`` in the run folder; None for these options.
     """
 
@@ -78,23 +117,16 @@ class FitOptions:
     max_sentences: int | None = None
     vectors: Any = None
     tasks: str | Sequence[str] | None = None
-    senteval: str | None = None
-    columns: str | Sequence[str] | None = None
-    score_range: Sequence[float] | None = None
     positive_above: float = POSITIVE_ABOVE
-    uniformity_limit: int | None = None
     bootstrap: int = 1000
     bootstrap_seed: int = 0
     baseline: str | None = "whitening"
     model: Mapping[str, Any] | None = None
     data: Mapping[str, Any] | None = None
     checkpoint: Mapping[str, Any] | None = None
-    trainer: Mapping[str, Any] | None = None
-    log_to: str | Sequence[str] = ()
     seed: int = 0
     run_dir: str | Path | None = None
     ckpt_path: str | Path | None = None
-    cache: str | None = None
     config: str | None = None
 
     @property
@@ -125,47 +157,7 @@ class FitOptions:
         return text
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    """Arguments of :func:`flowbert.fitting.validate` and :func:`flowbert.fitting.test`.
-
-    Args:
-        ckpt_path: Checkpoint: ``last`` or ``best`` of the run, or a path; None for the weights
-            that the fit saved as its model.
-        corpus: The corpus of the fit, if it has another path now; in Python also in memory.
-        vectors: The vectors of the fit, if they have another path now; in Python also in memory.
-        tasks: Tasks to evaluate on; by default, as for the next options, those of the fit.
-        senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
-        columns: Columns of your pair files: two sentences and the score.
-        score_range: Lowest and highest score of your pair files.
-        positive_above: Share of the score range above which pairs are positive (alignment).
-        uniformity_limit: Largest number of sentences for the uniformity.
-        bootstrap: Resamples of the confidence intervals; 0 for none.
-        bootstrap_seed: Seed of the resamples.
-        trainer: Options of Lightning's Trainer: those in :data:`MEASURED_WITH`.
-        log_to: Loggers in addition to metrics.csv: ``wandb``, ``wandb-offline``, ``tensorboard``.
-        run_dir: Folder to write into; None for one inside the run, named as the command.
-        cache: Folder of the embedding cache.
-    """
-
-    ckpt_path: str | Path | None = None
-    corpus: str | Any | None = None
-    vectors: Any = None
-    tasks: str | Sequence[str] | None = None
-    senteval: str | None = None
-    columns: str | Sequence[str] | None = None
-    score_range: Sequence[float] | None = None
-    positive_above: float | None = None
-    uniformity_limit: int | None = None
-    bootstrap: int | None = None
-    bootstrap_seed: int | None = None
-    trainer: Mapping[str, Any] | None = None
-    log_to: str | Sequence[str] = ()
-    run_dir: str | Path | None = None
-    cache: str | None = None
-
-
-def read_run(run: str | Path, given: RunOptions) -> FitOptions:
+def read_run(run: str | Path, given: PredictOptions) -> FitOptions:
     """The options of a run, with those that are given.
 
     Args:
@@ -199,7 +191,7 @@ def read_run(run: str | Path, given: RunOptions) -> FitOptions:
             content[each.name] = value
     best = Path(run) / "checkpoints" / "best.ckpt"
     content.setdefault("ckpt_path", "best" if best.is_file() else "last")
-    content |= {"trainer": trainer, "log_to": given.log_to}
+    content |= {"trainer": trainer, "log_to": getattr(given, "log_to", ())}
     try:
         encoder = EncoderOptions(**content.pop("encoder", None) or {})
         return FitOptions(encoder=encoder, **content)
