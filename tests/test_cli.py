@@ -165,11 +165,9 @@ def test_texts_are_taken_as_they_are(command, method, tmp_path):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_describes_every_option(command, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "100")
+def test_help_describes_every_option(command, capsys):
     main([command, "--help"])
     text = capsys.readouterr().out
-    assert len(text.splitlines()) <= 100  # two screens
     for name in option_names(command, "flow"):
         if not name.startswith("trainer.") and name not in (
             "help",
