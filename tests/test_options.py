@@ -110,18 +110,16 @@ VALUES: dict[str, Any] = {
     "trainer.barebones": "!true",
 }
 OF_TRAINER = [name for name in VALUES if name.startswith("trainer.")]
-TRAINED_ENCODER = {
-    "vectors": None,
-    "encoder.path": "!../given/words.txt",
-    "encoder.dtype": "!bfloat16",
-    "encoder.views": '![{"layers":1}]',
-    "encoder.max_words": "!40",
-    "trainer.precision": "bf16-mixed",
-}
 ONE_READING = {
     "encoder.path": "!../given/words.txt",
     "encoder.views": '![{"layers":1}]',
     "encoder.max_words": "!40",
+}
+TRAINED_ENCODER = {
+    **ONE_READING,
+    "vectors": None,
+    "encoder.dtype": "!bfloat16",
+    "trainer.precision": "bf16-mixed",
 }
 # None: a configuration holds it for another command.
 PREDICT = dict.fromkeys(OF_TRAINER) | {

@@ -316,13 +316,9 @@ def test_a_checkpoint_is_loaded_with_its_kind_of_encoder(tmp_path):
     expected = module.embed_sentences(SENTENCES)
     assert torch.equal(again.embed_sentences(SENTENCES), expected)
     assert again.hparams["learning_rate"] == 1e-3
-    for encoder in (trainable(pooling="cls"), trainable(max_length=20)):
-        refused(
-            "another one than the checkpoint",
-            SBERTModule.load_from_checkpoint,
-            path,
-            encoder=encoder,
-        )
+    message = "another one than the checkpoint"
+    other = trainable(max_length=20)
+    refused(message, SBERTModule.load_from_checkpoint, path, encoder=other)
 
 
 def test_weights_stay_in_full_precision(tmp_path):
