@@ -9,6 +9,9 @@ from torch.nn import functional
 from flowbert.errors import UserError
 from flowbert.registry import Registry
 
+Losses = dict[str, tuple[float, Tensor, int]]
+"""Weight (0: only logged), mean, and number of examples or tokens, by name."""
+
 
 class ContrastiveLoss(nn.Module, ABC):
     """A loss of B sentences and their positives; the rest of the batch serves as negatives.

@@ -16,6 +16,7 @@ from flowbert.encoders.source import (
     transformer_folder,
 )
 from flowbert.errors import UserError
+from flowbert.methods.losses import Losses
 from flowbert.seeding import Stream
 
 IGNORED = -100
@@ -152,6 +153,17 @@ def predict_masked(
         masked.append({**chunk, "input_ids": ids})
         labels.append(label)
     return predict_chosen(module.predictor, masked, labels)
+
+
+def masked_losses(
+    module: Any, chunks: Sequence[TokenFeatures], stream: Stream, weight: float
+) -> Losses:
+    """Cross-entropy and accuracy of masked tokens, for :meth:`TrainedModule.batch_losses`."""
+    logits, ids = predict_masked(module, chunks, stream)
+    count = max(len(ids), 1)
+    accuracy = (logits.argmax(-1) == ids).sum() / count
+    loss = prediction_loss(logits, ids)
+    return {"mlm_loss": (weight, loss, count), "mlm_accuracy": (0.0, accuracy, count)}
 
 
 def predict_chosen(

@@ -7,12 +7,8 @@ from torch import Tensor
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
-from flowbert.methods.losses import mean_pair_cosine
-from flowbert.methods.masking import (
-    MASK_FRACTION,
-    predict_masked,
-    prediction_loss,
-)
+from flowbert.methods.losses import Losses, mean_pair_cosine
+from flowbert.methods.masking import MASK_FRACTION, masked_losses
 from flowbert.methods.text import TextBatch
 from flowbert.methods.trained import TrainedModule, with_network
 from flowbert.seeding import Stream
@@ -91,33 +87,13 @@ class MLMModule(TrainedModule):
         weight: Tensor = self.predictor.get_input_embeddings().weight
         return weight
 
-    def training_step(self, batch: TextBatch, batch_idx: int) -> Tensor:
-        """Loss of a batch under masks of its own."""
-        loss, accuracy, _ = self._predict(batch, self.stream("masks"))
-        self.log_dict({"step/mlm_loss": loss.detach(), "step/mlm_accuracy": accuracy})
-        weight = self.hparams["cosreg_weight"]
-        if weight:
+    def batch_losses(self, batch: TextBatch, random: Stream) -> Losses:
+        """Loss of masked tokens, and mean cosine of word embeddings."""
+        losses = masked_losses(self, batch["chunks"], random, 1.0)
+        if weight := self.hparams["cosreg_weight"]:
             cosine = mean_pair_cosine(self._word_embeddings())
-            self.log("step/word_cosine", cosine.detach())
-            loss = loss + weight * cosine
-        self.check_loss(loss)
-        return loss
-
-    def validation_step(self, batch: TextBatch, batch_idx: int) -> None:
-        """Log loss and accuracy under fixed masks, weighted by the number of chosen tokens."""
-        masks = Stream(self.hparams["seed"], "validation masks", batch=batch_idx)
-        loss, accuracy, count = self._predict(batch, masks)
-        metrics = {"val/mlm_loss": loss, "val/mlm_accuracy": accuracy}
-        self.log_dict(metrics, on_epoch=True, batch_size=count, sync_dist=True)
-
-    test_step = validation_step
-
-    def _predict(self, batch: TextBatch, stream: Stream) -> tuple[Tensor, Tensor, int]:
-        """Loss, share of the chosen tokens that are predicted rightly, and their number."""
-        logits, ids = predict_masked(self, batch["chunks"], stream)
-        count = max(len(ids), 1)
-        accuracy = (logits.argmax(-1) == ids).sum() / count
-        return prediction_loss(logits, ids), accuracy, count
+            losses["word_cosine"] = weight, cosine, 1
+        return losses
 
     def trained_encoder(self) -> SentenceEncoder:
         """The encoder with its prediction layers, so that it can be trained further."""

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError, check_choice
 from flowbert.methods.examples import OBJECTIVES, Examples
-from flowbert.methods.losses import cosine_loss, softmax_loss, triplet_loss
+from flowbert.methods.losses import Losses, cosine_loss, softmax_loss, triplet_loss
 from flowbert.methods.text import TextBatch
 from flowbert.methods.trained import TrainedModule
 from flowbert.seeding import Stream
@@ -54,7 +54,7 @@ class SBERTModule(TrainedModule):
     ) -> None:
         check_choice("objective", objective, OBJECTIVES)
         super().__init__(encoder, **shared)
-        self.classifier: nn.Linear | None = None
+        self.classifier: Any = None
         if objective == "softmax":
             with Stream(self.hparams["seed"], "classifier").torch():
                 self.classifier = nn.Linear(3 * encoder.dim, _CLASSES)
@@ -70,16 +70,14 @@ class SBERTModule(TrainedModule):
                 argument="objective",
             )
 
-    def batch_loss(self, batch: TextBatch) -> Tensor:
+    def batch_losses(self, batch: TextBatch, random: Stream) -> Losses:
         """Loss of the objective."""
-        columns = self.embed(batch)
-        if self.hparams["objective"] == "triplet":
-            anchor, positive, negative = columns
+        columns, objective = self.embed(batch), self.hparams["objective"]
+        if objective == "triplet":
             margin = self.hparams["margin"]
-            return triplet_loss(
-                anchor, positive, negative, 1.0 if margin is None else margin
-            )
-        first, second = columns
-        if self.classifier is None:
-            return cosine_loss(first, second, batch["targets"])
-        return softmax_loss(first, second, batch["targets"], self.classifier)
+            loss = triplet_loss(*columns, 1.0 if margin is None else margin)
+        elif objective == "cosine":
+            loss = cosine_loss(*columns, batch["targets"])
+        else:
+            loss = softmax_loss(*columns, batch["targets"], self.classifier)
+        return {f"{objective}_loss": (1.0, loss, batch["rows"].shape[1])}

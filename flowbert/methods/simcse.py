@@ -17,17 +17,15 @@ from flowbert.methods.heads import (
     dense_tanh,
     normalize_head,
 )
-from flowbert.methods.losses import LOSSES, ContrastiveLoss
-from flowbert.methods.masking import (
-    predict_masked,
-    prediction_loss,
-)
+from flowbert.methods.losses import LOSSES, ContrastiveLoss, Losses
+from flowbert.methods.masking import masked_losses
 from flowbert.methods.text import TextBatch
 from flowbert.methods.trained import (
     TrainedModule,
     dropout_rates,
     with_network,
 )
+from flowbert.seeding import Stream
 
 
 class SimCSEModule(TrainedModule):
@@ -143,25 +141,18 @@ class SimCSEModule(TrainedModule):
             self._fit_head()
         super().on_train_batch_start(batch, batch_idx)
 
-    def training_step(self, batch: TextBatch, batch_idx: int) -> Tensor:
-        """Contrastive loss of the batches of all processes, and the weighted MLM loss."""
-        loss = super().training_step(batch, batch_idx)
-        if self.predictor is None:
-            return loss
-        masks = self.stream("masks")
-        mlm_loss = prediction_loss(*predict_masked(self, batch["chunks"], masks))
-        self.log("step/mlm_loss", mlm_loss.detach())
-        return loss + float(self.hparams["mlm_weight"]) * mlm_loss
-
-    def batch_loss(self, batch: TextBatch) -> Tensor:
-        """Contrastive loss; in training of the batches of all processes together."""
+    def batch_losses(self, batch: TextBatch, random: Stream) -> Losses:
+        """Contrastive loss, in training of the batches of all processes, and MLM loss."""
         columns = self.embed(batch)
         columns = columns.float() if self.head is None else self.head(columns).float()
         if self.training and self.trainer.world_size > 1:
             gathered: Any = self.all_gather(columns, sync_grads=True)
             columns = gathered.transpose(0, 1).flatten(1, 2)
-        loss: Tensor = self.loss(*columns)
-        return loss
+        size = batch["rows"].shape[1]
+        losses: Losses = {"contrastive_loss": (1.0, self.loss(*columns), size)}
+        if weight := self.hparams["mlm_weight"]:
+            losses |= masked_losses(self, batch["chunks"], random, weight)
+        return losses
 
     @torch.no_grad()
     def mapped(self, embeddings: Tensor) -> dict[str, Tensor]:

@@ -14,9 +14,11 @@ from flowbert.encoders.depth import find_blocks
 from flowbert.encoders.settings import DROPOUT_RATES
 from flowbert.errors import UserError, warn
 from flowbert.methods.examples import Examples
+from flowbert.methods.losses import Losses
 from flowbert.methods.masking import predictor_above
 from flowbert.methods.text import TextBatch, TextDataModule
 from flowbert.numbers import is_count
+from flowbert.seeding import Stream
 from flowbert.training.base import TrainingModule
 
 TOKEN_WEIGHTS_RATE = 10
@@ -152,24 +154,36 @@ class TrainedModule(TrainingModule):
                 parts.append(checkpointed(self.encoder, part, use_reentrant=False))
         return torch.cat(parts)[batch["rows"]]
 
-    def batch_loss(self, batch: TextBatch) -> Tensor:
-        """The loss of a batch."""
-        raise NotImplementedError(f"{type(self).__name__} does not define batch_loss")
+    def batch_losses(self, batch: TextBatch, random: Stream) -> Losses:
+        """Losses of a batch, which are logged by name; their weighted sum is minimized.
+
+        Args:
+            batch: The batch.
+            random: Random numbers of the batch; in validation the same each time.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define batch_losses")
 
     def training_step(self, batch: TextBatch, batch_idx: int) -> Tensor:
-        """Log and return the loss of a batch."""
-        loss = self.batch_loss(batch)
-        self.log("step/loss", loss.detach())
+        """Loss of a batch."""
+        loss = self._log_losses("step", batch, self.stream("masks"))
         self.check_loss(loss)
         return loss
 
     def validation_step(self, batch: TextBatch, batch_idx: int) -> None:
-        """Log the loss without dropout, weighted by the number of examples."""
-        size = batch["rows"].shape[1]
-        options: dict[str, Any] = {"on_epoch": True, "sync_dist": True}
-        self.log("val/loss", self.batch_loss(batch), batch_size=size, **options)
+        """Log the losses without dropout, each weighted by its size."""
+        random = Stream(self.hparams["seed"], "validation masks", batch=batch_idx)
+        self._log_losses("val", batch, random)
 
     test_step = validation_step
+
+    def _log_losses(self, stage: str, batch: TextBatch, random: Stream) -> Tensor:
+        """Log the losses and their sum, and return it."""
+        losses = self.batch_losses(batch, random)
+        loss: Any = sum(weight * x for weight, x, _ in losses.values())
+        losses["loss"] = 1.0, loss, batch["rows"].shape[1]
+        for name, (_, x, size) in losses.items():
+            self.log(f"{stage}/{name}", x.detach(), batch_size=size, sync_dist=True)
+        return loss  # type: ignore[no-any-return]
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """AdamW and the schedule."""

@@ -50,6 +50,17 @@ def test_masked_tokens_are_predicted_too():
     assert gradients.keys() == dict(module.named_parameters()).keys()
 
 
+def test_losses_add_up_by_their_weights(tmp_path):
+    module = SimCSEModule(trainable(), mlm_weight=0.5)
+    data = text_data(module.encoder, examples(size=8))
+    trainer = fit(tmp_path, module=module, data=data, max_steps=1)
+    logged = trainer.callback_metrics
+    for stage in ("step", "val"):
+        parts = logged[f"{stage}/contrastive_loss"] + 0.5 * logged[f"{stage}/mlm_loss"]
+        # Means over items are divided sums: roundings of float32.
+        torch.testing.assert_close(logged[f"{stage}/loss"], parts, rtol=1e-6, atol=0)
+
+
 def test_training_without_dropout_or_positives_is_refused(tmp_path):
     def train(**options):
         encoder = trainable()
