@@ -75,9 +75,11 @@ class SBERTModule(TrainedModule):
         columns, objective = self.embed(batch), self.hparams["objective"]
         if objective == "triplet":
             margin = self.hparams["margin"]
-            loss = triplet_loss(*columns, 1.0 if margin is None else margin)
+            loss = triplet_loss(*columns, margin=1.0 if margin is None else margin)
         elif objective == "cosine":
-            loss = cosine_loss(*columns, batch["targets"])
+            loss = cosine_loss(*columns, targets=batch["targets"])
         else:
-            loss = softmax_loss(*columns, batch["targets"], self.classifier)
+            loss = softmax_loss(
+                *columns, labels=batch["targets"], classifier=self.classifier
+            )
         return {f"{objective}_loss": (1.0, loss, batch["rows"].shape[1])}
