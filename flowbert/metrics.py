@@ -27,8 +27,9 @@ from flowbert.tasks.measures import (
     uniformity,
     unit_rows,
 )
+from flowbert.tasks.space import SPACE_METRICS, Space
 
-__all__ = ["Alignment", "MeanCosine", "STSSpearman", "Uniformity"]
+__all__ = ["Alignment", "MeanCosine", "STSSpearman", "Uniformity", "VectorMetric"]
 
 
 class _Float64Metric(Metric):
@@ -129,7 +130,51 @@ class MeanCosine(_Float64Metric):
         return self._scalar(mean_cosine_of(self.total, int(self.count)))
 
 
-class Uniformity(_Float64Metric):
+class VectorMetric(_Float64Metric):
+    r"""A metric of :data:`flowbert.tasks.space.SPACE_METRICS` that needs no pairs.
+
+    Exact: the state is all vectors.
+
+    Args:
+        name: Its name, such as ``isoscore``.
+        dim: Vector size D.
+        limit: As of :class:`Uniformity`.
+        **kwargs: Further arguments of :class:`torchmetrics.Metric`.
+
+    Example:
+        >>> metric = VectorMetric("isoscore", dim=2)
+        >>> metric.update(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]))
+        >>> round(float(metric.compute()), 6)
+        1.0
+    """
+
+    rows: list[Tensor]
+
+    def __init__(
+        self, name: str, dim: int, limit: int | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.measured = SPACE_METRICS[name]
+        self.dim = dim
+        self.limit = limit
+        _add_lists(self, "rows")
+
+    def update(self, x: Tensor) -> None:
+        """Add vectors ``(N, D)``, which need not be normalized."""
+        # One dimension: what a process without data sends has one.
+        self.rows.append(to_rows(_of_size(x, self.dim)).flatten())
+
+    def vectors(self) -> Tensor:
+        """All vectors, ``(N, D)``."""
+        return _joined(self.rows).view(-1, self.dim)
+
+    def compute(self) -> Tensor:
+        """The metric of all vectors, a scalar."""
+        x = self.vectors()
+        return self._scalar(self.measured.compute(Space(x, x[:0], x[:0], self.limit)))
+
+
+class Uniformity(VectorMetric):
     r"""Uniformity :math:`\log \operatorname{mean}_{i < j} e^{-2 |\hat x_i - \hat x_j|^2}`.
 
     In [-8, 0], lower is better; NaN for fewer than two vectors or one without direction. Exact:
@@ -153,23 +198,13 @@ class Uniformity(_Float64Metric):
     """
 
     higher_is_better = False
-    rows: list[Tensor]
 
     def __init__(self, dim: int, limit: int | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.dim = dim
-        self.limit = limit
-        _add_lists(self, "rows")
-
-    def update(self, x: Tensor) -> None:
-        """Add vectors ``(N, D)``, which need not be normalized."""
-        # One dimension: what a process without data sends has one.
-        self.rows.append(to_rows(_of_size(x, self.dim)).flatten())
+        super().__init__("uniformity", dim, limit, **kwargs)
 
     def compute(self) -> Tensor:
-        """The uniformity of all vectors, a scalar."""
-        rows = _joined(self.rows).view(-1, self.dim)
-        return self._scalar(uniformity(rows, limit=self.limit))
+        """The uniformity of all vectors in float64, a scalar."""
+        return self._scalar(uniformity(self.vectors(), limit=self.limit))
 
 
 class STSSpearman(_Float64Metric):

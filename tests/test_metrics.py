@@ -11,8 +11,15 @@ import torch
 from torch import distributed
 from torchmetrics import Metric
 
-from flowbert.metrics import Alignment, MeanCosine, STSSpearman, Uniformity
+from flowbert.metrics import (
+    Alignment,
+    MeanCosine,
+    STSSpearman,
+    Uniformity,
+    VectorMetric,
+)
 from flowbert.tasks import alignment, mean_cosine, sts_spearman, uniformity
+from flowbert.tasks.measures import isoscore, spectrum
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
@@ -22,6 +29,7 @@ DIM, COUNT = 5, 90
 METRICS: dict[str, Callable[[], Metric]] = {
     "alignment": Alignment,
     "mean_cosine": lambda: MeanCosine(DIM),
+    "isoscore": lambda: VectorMetric("isoscore", DIM),
     "uniformity": lambda: Uniformity(DIM),
     "sample": lambda: Uniformity(DIM, limit=20),
     "all": lambda: STSSpearman("all"),
@@ -59,6 +67,7 @@ def expected(name):
         "mean_cosine": mean_cosine,
         "uniformity": uniformity,
         "sample": lambda x: uniformity(x, limit=20),
+        "isoscore": lambda x: isoscore(spectrum(x)),
     }
     return functions[name](*values)
 

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from flowbert.analysis import MEASURES, Measure, Plot, Sample
-from flowbert.analysis.isotropy import spectrum
+from flowbert.tasks.measures import spectrum
 
 
 def draw(ax: Axes, frame: pd.DataFrame) -> None:

@@ -15,8 +15,8 @@ from flowbert.experiments.analyze import analyze_results
 from flowbert.experiments.plan import UNMAPPED
 from flowbert.experiments.results import Results
 from flowbert.maps import is_map
-from flowbert.reports.result_tables import GEOMETRY
 from flowbert.tasks import AVERAGE
+from flowbert.tasks.space import SPACE_METRICS
 
 ANALYSIS_SUFFIX = ".analysis.json"
 _NOT_SHOWN = (
@@ -225,12 +225,13 @@ def join_contents(runs: Mapping[str, PageContent]) -> PageContent:
 def _with_equal_tasks(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Rows of several runs without averages over different tasks, and a line for each split.
 
-    Alignment, uniformity and mean cosine are kept of the tasks that all runs have.
+    Metrics of the vectors' space are kept of the tasks that all runs have.
     """
     keys = pd.Series(zip(frame["task"], frame["pairs"], strict=True), frame.index)
     is_average = frame["task"] == AVERAGE
-    is_geometry = frame["metric"].isin(GEOMETRY)
+    is_geometry = frame["metric"].isin(SPACE_METRICS)
     left_out = pd.Series(False, frame.index)
+    names = ", ".join(SPACE_METRICS).replace("_", " ")
     lines = []
     for split, rows in frame[~is_average].groupby("split", sort=False):
         tasks = [set(keys[run.index]) for _, run in rows.groupby("run")]
@@ -242,7 +243,7 @@ def _with_equal_tasks(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
         kept = rows["task"][is_geometry & keys.isin(shared)].unique()
         lines.append(
             f"The runs have different tasks in the {split} split: there is no average, and "
-            f"alignment, uniformity and mean cosine are of {', '.join(kept) or 'none'}."
+            f"{names} are of {', '.join(kept) or 'none'}."
         )
     return frame[~left_out].reset_index(drop=True), lines
 

@@ -10,7 +10,8 @@ from flowbert.analysis.table import in_order
 from flowbert.experiments.intervals import labels, main_aggregation
 from flowbert.experiments.plan import UNMAPPED
 from flowbert.reports.content import PageContent
-from flowbert.reports.result_tables import GEOMETRY, mean_geometry, summarize
+from flowbert.reports.result_tables import mean_geometry, summarize
+from flowbert.tasks.space import SPACE_METRICS
 
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
     from matplotlib.axes import Axes
@@ -126,7 +127,7 @@ def intervals(content: PageContent) -> pd.DataFrame:
     metrics = scores["metric"].unique()
     main = {metric: main_aggregation(scores, metric) for metric in metrics}
     shown = scores["aggregation"] == scores["metric"].map(main)
-    scores = scores[shown & ~scores["metric"].isin(GEOMETRY)]
+    scores = scores[shown & ~scores["metric"].isin(SPACE_METRICS)]
     keys = ["column", "label"]
     values = [scores[key].unique() for key in keys]
     if len(values[1]) > MOST_LABELS:

@@ -22,19 +22,18 @@ from flowbert.experiments.intervals import (
 )
 from flowbert.experiments.results import Results
 from flowbert.tasks import AGGREGATIONS, AVERAGE
-
-GEOMETRY = ("alignment", "uniformity", "mean_cosine")
-"""Metrics of the embedding space, which are not scaled by 100."""
+from flowbert.tasks.space import SPACE_METRICS
 
 _OTHERS = "Other metrics"
-_SIGNS = {"alignment": -1, "uniformity": -1} | dict.fromkeys(
-    ("mean_cosine", "edit_distance_words", "edit_distance_characters"), math.nan
+_DETAILS = "Other metrics of the vectors"
+_SIGNS = {name: metric.sign for name, metric in SPACE_METRICS.items()} | dict.fromkeys(
+    ("edit_distance_words", "edit_distance_characters"), math.nan
 )
 """1, the default: higher is better; NaN: neither."""
 
 
 def summarize(frame: pd.DataFrame) -> pd.DataFrame:
-    """Results by label: the mean over the seeds, x 100 but for :data:`GEOMETRY`.
+    """Results by label: the mean over the seeds, x 100 but for those of the vectors' space.
 
     Args:
         frame: Rows of results.
@@ -52,7 +51,7 @@ def summarize(frame: pd.DataFrame) -> pd.DataFrame:
         low=("low", lambda values: values.iloc[-1]),
         high=("high", lambda values: values.iloc[-1]),
     ).reset_index()
-    scaled = ~scores["metric"].isin(GEOMETRY)
+    scaled = ~scores["metric"].isin(SPACE_METRICS)
     scores.loc[scaled, ["value", "std", "low", "high"]] *= 100
     scores["column"] = [_column(score) for score in scores.itertuples()]
     if scores["split"].nunique() > 1:
@@ -61,7 +60,7 @@ def summarize(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _column(score: Any) -> str:
-    if score.metric in GEOMETRY:
+    if score.metric in SPACE_METRICS:
         return str(score.metric).replace("_", " ")
     if score.metric != "spearman":
         return f"{score.task} {score.metric}"
@@ -71,8 +70,8 @@ def _column(score: Any) -> str:
 
 
 def mean_geometry(scores: pd.DataFrame) -> pd.DataFrame:
-    """Alignment, uniformity and mean cosine by label, the mean over the tasks; NaN if one is."""
-    geometry = scores[scores["metric"].isin(GEOMETRY)]
+    """Metrics of the vectors' space by label, the mean over the tasks; NaN if one is."""
+    geometry = scores[scores["metric"].isin(SPACE_METRICS)]
     keys = ["label", "split", "metric", "column"]
     means = geometry.groupby(keys, sort=False)["value"].agg(
         lambda values: values.mean(skipna=False)
@@ -94,7 +93,7 @@ def result_tables(frame: pd.DataFrame) -> list[Table]:
     splits = list(scores["split"].unique())
     main = f"Spearman x 100 ({main_aggregation(frame)})"
     geometry = mean_geometry(scores)
-    scores = scores[~scores["metric"].isin(GEOMETRY)]
+    scores = scores[~scores["metric"].isin(SPACE_METRICS)]
     aggregations = scores["aggregation"]
     known = aggregations.isin(AGGREGATIONS)
     names = "Spearman x 100 (" + aggregations.where(known, "each subset") + ")"
@@ -102,7 +101,9 @@ def result_tables(frame: pd.DataFrame) -> list[Table]:
     scores = scores.assign(table=names.where(spearman, _OTHERS))
     best = _ranked(scores[scores["table"] == main])
     one_task = scores["task"][spearman].nunique() == 1 and len(best) <= LISTED
+    details = [name for name, metric in SPACE_METRICS.items() if metric.is_detail]
     geometry["table"] = main if one_task else _OTHERS
+    geometry.loc[geometry["metric"].isin(details), "table"] = _DETAILS
     scores = pd.concat([scores, geometry], ignore_index=True)
     tables = []
     for name, rows in scores.groupby("table", sort=False):
@@ -182,12 +183,13 @@ def notes(frame: pd.DataFrame) -> list[str]:
         if settings[name].nunique() == 1
     ]
     sample = f"{SAMPLE_TASK} is generated text: its scores say nothing about real data"
-    geometry = "alignment, uniformity: mean over the tasks, lower is better"
+    lower = ", ".join(name for name in SPACE_METRICS if _SIGNS[name] == -1)
+    geometry = f"{lower}: mean over the tasks, lower is better"
     shown = {
         ", ".join(shared): True,
         "[ ]: 95% interval": frame["low"].notna().any(),
         "±: standard deviation over the seeds": frame["std"].notna().any(),
-        geometry: frame["metric"].isin(GEOMETRY).any(),
+        geometry: frame["metric"].isin(SPACE_METRICS).any(),
         "*: learned from labelled pairs": frame["supervised"].any(),
         sample: SAMPLE_TASK in set(frame["task"]),
     }

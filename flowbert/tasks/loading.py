@@ -11,9 +11,14 @@ from flowbert.data.text_files import as_list
 from flowbert.errors import UserError, check_choice
 from flowbert.registry import imports_refused, is_import_path
 from flowbert.tasks.base import AVERAGE, TASKS, Task
+from flowbert.tasks.space import SPACE_METRICS
 from flowbert.tasks.sts import POSITIVE_ABOVE, STS, Pairs
 
-RESERVED = (AVERAGE, "alignment", "uniformity", "mean cosine", "mean_cosine")
+RESERVED = (
+    AVERAGE,
+    *SPACE_METRICS,
+    *(name.replace("_", " ") for name in SPACE_METRICS),
+)
 """Names of other columns of tables, which no task may have."""
 
 

@@ -1,4 +1,4 @@
-"""Spearman on bootstrap resamples, alignment, uniformity, mean cosine."""
+"""Spearman on bootstrap resamples, alignment, uniformity, mean cosine, isotropy."""
 
 import math
 from collections.abc import Sequence
@@ -317,3 +317,116 @@ def uniformity(
     ) as sums:
         total = torch.stack(list(sums)).sum()
     return math.log(float(total) / (count * (count - 1) / 2))
+
+
+def spectrum(x: Array) -> Tensor:
+    """Eigenvalues of the covariance (divisor N) of vectors ``(N, D)``, largest first: ``(D,)``.
+
+    NaN if a value is not finite, or without vectors.
+
+    Example:
+        >>> spectrum(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 0.0], [0.0, 0.0]]))
+        tensor([0.5000, 0.0000], dtype=torch.float64)
+    """
+    rows = to_rows(x)
+    if not len(rows) or not bool(rows.isfinite().all()):
+        return torch.full((rows.shape[1],), math.nan, dtype=torch.float64)
+    centred = rows - rows.mean(dim=0)
+    values: Tensor = torch.linalg.eigvalsh(centred.T @ centred / len(rows))
+    return values.flip(0).clamp_min(0)
+
+
+def effective_rank(eigenvalues: Tensor) -> float:
+    r"""Effective rank :math:`\exp(-\sum_i p_i \log p_i)`, :math:`p_i = \sigma_i / \sum_j \sigma_j`.
+
+    The :math:`\sigma_i` are singular values of the centred vectors, the roots of the eigenvalues
+    up to a factor.
+
+    References:
+        The effective rank: A measure of effective dimensionality (Roy and Vetterli, 2007).
+        https://ieeexplore.ieee.org/document/7098875
+
+    Args:
+        eigenvalues: From :func:`spectrum`, ``(D,)``.
+
+    Returns:
+        Between 1 and D; NaN if all eigenvalues are 0.
+
+    Example:
+        >>> round(effective_rank(torch.ones(4)), 6), effective_rank(torch.tensor([2.0, 0.0]))
+        (4.0, 1.0)
+    """
+    singular = eigenvalues.sqrt()
+    if not bool(singular.any()):
+        return math.nan
+    shares = singular[singular > 0] / singular.sum()
+    return math.exp(-float((shares * shares.log()).sum()))
+
+
+def participation_ratio(eigenvalues: Tensor) -> float:
+    r"""Participation ratio :math:`(\sum_i \lambda_i)^2 / \sum_i \lambda_i^2`, between 1 and D.
+
+    References:
+        A theory of multineuronal dimensionality, dynamics and measurement (Gao et al., 2017).
+        https://doi.org/10.1101/214262
+
+    Args:
+        eigenvalues: From :func:`spectrum`, ``(D,)``.
+
+    Example:
+        >>> participation_ratio(torch.ones(4)), participation_ratio(torch.tensor([2.0, 0.0]))
+        (4.0, 1.0)
+    """
+    return float(eigenvalues.sum() ** 2 / eigenvalues.square().sum())
+
+
+def isoscore(eigenvalues: Tensor) -> float:
+    r"""IsoScore: 1 if all directions have the same variance, 0 if one has all of it.
+
+    The paper scales the eigenvalues to norm :math:`\sqrt D` and has
+    :math:`\delta = |\hat\lambda - 1| / \sqrt{2 (D - \sqrt D)}`,
+    :math:`\phi = (D - \delta^2 (D - \sqrt D))^2 / D^2` and the score
+    :math:`(D \phi - 1) / (D - 1)`, which is :math:`(r - 1) / (D - 1)` with the
+    participation ratio r.
+
+    References:
+        IsoScore: Measuring the Uniformity of Embedding Space Utilization (Rudman et al., 2022).
+        https://arxiv.org/abs/2108.07344
+
+    Args:
+        eigenvalues: From :func:`spectrum`, ``(D,)``.
+
+    Returns:
+        In [0, 1]; NaN if all eigenvalues are 0, or D is 1.
+
+    Example:
+        >>> isoscore(torch.ones(4)), round(isoscore(torch.tensor([5.0, 0.0, 0.0])), 6)
+        (1.0, 0.0)
+    """
+    dim = len(eigenvalues)
+    return (participation_ratio(eigenvalues) - 1) / (dim - 1) if dim > 1 else math.nan
+
+
+def partition_isotropy(x: Array) -> float:
+    r"""Isotropy of the partition function: :math:`\min_c Z(c) / \max_c Z(c)`.
+
+    :math:`Z(c) = \sum_i e^{c \cdot x_i}`; c runs over the eigenvectors of :math:`X^\top X`, each
+    with both signs, which the paper leaves open. 1 is isotropic. The scale of the vectors matters.
+
+    References:
+        All-but-the-Top: Simple and Effective Postprocessing for Word Representations
+        (Mu and Viswanath, 2018). https://arxiv.org/abs/1702.01417
+
+    Args:
+        x: Vectors, ``(N, D)``.
+
+    Example:
+        >>> partition_isotropy(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]))
+        1.0
+    """
+    rows = to_rows(x)
+    products = rows @ torch.linalg.eigh(rows.T @ rows).eigenvectors
+    logs = torch.cat(
+        [torch.logsumexp(products, dim=0), torch.logsumexp(-products, dim=0)]
+    )
+    return math.exp(float(logs.min() - logs.max()))

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -31,13 +30,11 @@ from flowbert.tasks.measures import (
     Counts,
     ResampledSpearman,
     Weights,
-    alignment,
-    mean_cosine,
     spearman,
     sts_spearman,
     undefined_reason,
-    uniformity,
 )
+from flowbert.tasks.space import SPACE_METRICS, Space
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,30 +315,27 @@ class STS(SimilarityTask):
         }
 
     def extras(self, vectors: Tensor, items: Floats) -> dict[Metric, float]:
-        """Alignment, uniformity, mean cosine, and the correlation of each subset."""
+        """The metrics of the vectors' space, and the correlation of each subset."""
         positive = self.gold > self.positive_score
+        first, second = (vectors[side[positive]] for side in (self.left, self.right))
+        space = Space(vectors, first, second, self.uniformity_limit)
         values = {
-            "alignment": alignment(
-                vectors[self.left[positive]], vectors[self.right[positive]]
-            ),
-            "uniformity": uniformity(
-                vectors, limit=self.uniformity_limit, dtype=torch.float32
-            ),
-            "mean_cosine": mean_cosine(vectors),
+            (name, "all"): metric.compute(space)
+            for name, metric in SPACE_METRICS.items()
         }
-        geometry = {(name, "all"): value for name, value in values.items()}
-        return geometry | super().extras(vectors, items)
+        return values | super().extras(vectors, items)
 
     def reason(self, items: Floats, metric: Metric) -> str:
         """Of a correlation the first subset without one, and why; of others what is lacking."""
-        if metric[0] == "spearman":
+        if metric[0] not in SPACE_METRICS:
             return super().reason(items, metric)
-        if metric[0] == "alignment" and not (self.gold > self.positive_score).any():
+        measured = SPACE_METRICS[metric[0]]
+        if measured.of_pairs and not (self.gold > self.positive_score).any():
             return (
                 f"no pair has a score above {self.positive_score:g}, the limit that "
                 "positive_above sets as a share of the score range"
             )
-        return "fewer than two sentences, or a vector without direction"
+        return measured.undefined
 
 
 @TASKS.register("prompteol")

@@ -7,16 +7,15 @@ import pytest
 import torch
 from scipy.stats import skew
 
-from flowbert.analysis.isotropy import (
+from flowbert.analysis.isotropy import hubness, space_measures
+from flowbert.analysis.sentences import project
+from flowbert.tasks.measures import (
     effective_rank,
-    hubness,
     isoscore,
     participation_ratio,
     partition_isotropy,
-    space_measures,
     spectrum,
 )
-from flowbert.analysis.sentences import project
 from helpers import normal
 
 OF_EIGENVALUES = (effective_rank, participation_ratio, isoscore)

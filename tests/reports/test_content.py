@@ -117,7 +117,7 @@ def test_averages_of_several_runs_are_over_equal_tasks():
     joined = join_contents({"a": first, "b": run("STS13", "STS12")})
     assert set(joined.frame["task"]) == {"STS13", "STS16", "STS12"}
     assert set(joined.frame.query("metric == 'uniformity'")["task"]) == {"STS13"}
-    assert joined.record["verdicts"][-1].endswith("mean cosine are of STS13.")
+    assert joined.record["verdicts"][-1].endswith("isoscore are of STS13.")
     # Both runs on all tasks: as each run has them.
     equal = join_contents({"a": first, "b": first})
     assert (equal.frame["task"] == "average").sum() == 2

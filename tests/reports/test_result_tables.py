@@ -74,6 +74,16 @@ def test_several_tasks_have_a_table_of_other_metrics():
     assert others.bold.loc["flow", "QNLI auc"]
 
 
+def test_details_are_on_the_page_alone():
+    frame = results(
+        sts_rows("raw", "STSB"), [row("raw", "STSB", "isoscore", "all", 0.2)]
+    )
+    folded = [
+        table.folded for table in result_tables(frame) if "isoscore" in table.text
+    ]
+    assert folded == [True]
+
+
 def test_splits_are_columns():
     frame = results(sts_rows("raw", "STSB"), sts_rows("raw", "STSB", 0.6, split="dev"))
     (table,) = (table for table in result_tables(frame) if not table.folded)
