@@ -351,9 +351,15 @@ class AffineMap(Map):
     def _apply(self, rows: Tensor) -> Tensor:
         return (rows - self.center_.to(rows.device)) @ self.weight_.to(rows.device)
 
-    def _invert(self, rows: Tensor) -> Tensor:
+    def inverse_transform(self, X: Any) -> Any:
+        """Map rows ``(N, k)`` back to ``(N, D)``; the nearest rows where the map reduces."""
+        check_is_fitted(self)
         inverse: Tensor = torch.linalg.pinv(self.weight_)
-        return rows @ inverse.to(rows.device) + self.center_.to(rows.device)
+
+        def invert(rows: Tensor) -> Tensor:
+            return rows @ inverse.to(rows.device) + self.center_.to(rows.device)
+
+        return self._by_blocks(invert, check_rows(X), self._n_features_out)
 
     @property
     def _n_features_out(self) -> int:
