@@ -421,10 +421,13 @@ def _positions(network: nn.Module) -> tuple[int, int | None]:
 
 def _check_config(path: str, config: Any) -> None:
     sizes = ("hidden_size", "num_hidden_layers", "vocab_size")
-    if config.is_encoder_decoder or not all(hasattr(config, name) for name in sizes):
+    # A T5EncoderModel is half of one, which AutoModel does not load.
+    is_pair = config.is_encoder_decoder or hasattr(config, "num_decoder_layers")
+    if is_pair or not all(hasattr(config, name) for name in sizes):
+        saved = "".join(f", a {name}" for name in config.architectures or ())
         raise UserError(
-            f"received {path!r} of type {config.model_type!r}; expected a text encoder "
-            "such as BERT",
+            f"received {path!r}{saved} of type {config.model_type!r}; expected a text "
+            "encoder such as BERT",
             argument="encoder",
         )
     config.output_hidden_states = (

@@ -23,6 +23,7 @@ from transformers import (
     AutoTokenizer,
     CanineConfig,
     T5Config,
+    T5EncoderModel,
 )
 
 from encoders.tiny import (
@@ -145,6 +146,14 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "another tokenizer": (add_words, "30 tokens"),
     "code": (add_code, "cannot be loaded"),
     "an encoder-decoder": (T5Config().save_pretrained, "'t5'"),
+    "half of an encoder-decoder": (
+        lambda folder: T5EncoderModel(
+            T5Config(
+                vocab_size=30, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2
+            )
+        ).save_pretrained(folder),
+        "a T5EncoderModel of type 't5'",
+    ),
     "no vocabulary": (CanineConfig().save_pretrained, "type 'canine'; expected a text"),
     "adapter": (written("adapter_config.json", "{}"), "adapter_config.json"),
     "classifier": (
