@@ -18,6 +18,7 @@ from flowbert.encoders import (
 )
 from flowbert.encoders.base import BLOCK_SENTENCES
 from flowbert.errors import UserError, check_choice, warn
+from flowbert.io import digest, sentences_digest
 from flowbert.model import Model, find_model, load_fitted
 from flowbert.numbers import is_count
 from flowbert.progress import bar
@@ -25,11 +26,13 @@ from flowbert.seeding import Stream
 from flowbert.vectors import (
     VectorFile,
     Vectors,
+    append_vectors,
     as_vectors,
     check_output,
     sentence_column,
     write_vectors,
 )
+from flowbert.vectors.cache import VERSION
 
 PRECISIONS = ("float32", "float16", "int8", "uint8", "binary", "ubinary")
 _BYTES = ("int8", "uint8")
@@ -70,7 +73,7 @@ def encode(
             None for those of 4,096 of these vectors, which are written into such a file.
         output: File to write, ending in .npy, .safetensors or .parquet (with the sentences, or the
             other columns of a .parquet file of vectors). For .npy and .parquet only a block of
-            vectors is in memory.
+            vectors is in memory. An interrupted .npy file of sentences resumes with the same call.
         device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
         devices: Number of processes with a device each, started by Lightning; more than one
             requires a .npy output in float32.
@@ -135,7 +138,6 @@ def encode(
                 f"that {model} was fitted on",
                 argument="vectors",
             )
-        blocks = _mapped(fitted, rows)
     else:
         given = sentences is not None
         rows = texts = as_sentences(sentences) if given else _read(str(input), column)
@@ -145,8 +147,6 @@ def encode(
 
             kind = torch.device(device).type
             return predict_vectors(fitted, texts, str(output), kind, devices, num_nodes)
-        progress = bar(desc="Encoding", total=len(texts), unit="sentences")
-        blocks = fitted.embed_blocks(texts, BLOCK_SENTENCES, progress)
     scale = None
     if precision in _BYTES:
         if ranges is None:
@@ -165,10 +165,27 @@ def encode(
                 "several, or the ranges of an earlier output",
                 argument="precision",
             )
-    finished = _quantized(blocks, precision, scale)
+
+    def blocks(start: int = 0) -> Iterator[Any]:
+        if isinstance(rows, Vectors):
+            return _quantized(_mapped(fitted, rows), precision, scale)
+        options = {"total": len(rows), "initial": start, "unit": "sentences"}
+        embedded = fitted.embed_blocks(
+            rows[start:], BLOCK_SENTENCES, bar(desc="Encoding", **options)
+        )
+        return _quantized(embedded, precision, scale)
+
     if output is None:
-        result = np.concatenate(list(finished))
+        result = np.concatenate(list(blocks()))
         return result[0] if isinstance(sentences, str) else result
+    if texts is not None and Path(output).suffix == ".npy":
+        codes = None if scale is None else scale.tolist()
+        settings = precision, codes, str(device), VERSION
+        key = digest(fitted.digest, sentences_digest(texts), settings)
+        shape = append_vectors(output, key, len(texts), BLOCK_SENTENCES, blocks)
+        _write_ranges(output, scale if ranges is None else None)
+        return shape
+    finished = blocks()
     first = next(finished)
     shape = len(rows), first.shape[1]
     columns = None
@@ -179,10 +196,15 @@ def encode(
             columns = rows.other_columns()
     dtype = "bfloat16" if is_bfloat16 else first.dtype.name
     write_vectors(output, itertools.chain([first], finished), shape, dtype, columns)
-    if scale is not None and ranges is None:
-        file = Path(output).with_suffix(".ranges.npy")
-        write_vectors(file, [scale], (2, shape[1]), "float32")
+    _write_ranges(output, scale if ranges is None else None)
     return shape
+
+
+def _write_ranges(output: str | Path, ranges: Any) -> None:
+    """Write the ranges of codes, if there are any, into a file of their own."""
+    if ranges is not None:
+        file = Path(output).with_suffix(".ranges.npy")
+        write_vectors(file, [ranges], ranges.shape, "float32")
 
 
 def _quantized(blocks: Iterator[Any], precision: Any, ranges: Any) -> Iterator[Any]:

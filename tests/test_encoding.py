@@ -25,6 +25,7 @@ from helpers import refused
 
 TEXTS = [f"a dog runs {number} miles" for number in range(25)]
 FORMATS = ("npy", "safetensors", "parquet")
+ENCODE = SentenceEncoder.encode_variants
 
 
 @pytest.fixture(scope="module")
@@ -125,20 +126,60 @@ def test_vectors(model, run, raw, tmp_path):
         assert_array_equal(codes, encode(TEXTS, model=run, precision="int8"))
 
 
-def test_an_interruption_leaves_nothing(tmp_path, monkeypatch):
+def interrupt_at(monkeypatch, text):
+    """Interrupt in front of the block of a sentence; lists what is encoded."""
     monkeypatch.setattr(encoding, "BLOCK_SENTENCES", 10)
-    whole = SentenceEncoder.encode_variants
+    encoded = []
 
     def interrupted(self, variants, texts, **options):
-        if TEXTS[20] in texts:
+        if text in texts:
             raise KeyboardInterrupt
-        return whole(self, variants, texts, **options)
+        encoded.extend(texts)
+        return ENCODE(self, variants, texts, **options)
 
     monkeypatch.setattr(SentenceEncoder, "encode_variants", interrupted)
-    for name in FORMATS:
-        with pytest.raises(KeyboardInterrupt):
-            encode(TEXTS, output=tmp_path / f"a.{name}")
+    return encoded
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [(TEXTS[0], "a.npy"), (TEXTS[20], "a.safetensors"), (TEXTS[20], "a.parquet")],
+)
+def test_an_interruption_that_leaves_nothing(text, name, tmp_path, monkeypatch):
+    interrupt_at(monkeypatch, text)
+    with pytest.raises(KeyboardInterrupt, match=r"^$"):
+        encode(TEXTS, output=tmp_path / name)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8", "ubinary"])
+def test_an_interrupted_npy_file_goes_on(precision, tmp_path, monkeypatch):
+    path = tmp_path / "a.npy"
+    path.write_bytes(b"older")
+    options: dict[str, Any] = {"precision": precision, "output": path}
+    if precision == "int8":
+        options["ranges"] = np.stack([np.full(128, -2.0), np.full(128, 2.0)])
+    interrupt_at(monkeypatch, TEXTS[20])
+    with pytest.raises(KeyboardInterrupt, match=r"^20 of 25 vectors are in .*resumes$"):
+        encode(TEXTS, **options)
+    assert path.read_bytes() == b"older"
+    encoded = interrupt_at(monkeypatch, "")
+    assert encode(TEXTS, **options)[0] == 25
+    assert encoded == TEXTS[20:]
+    assert list(tmp_path.iterdir()) == [path]
+    assert_array_equal(np.load(path), encode(TEXTS, **{**options, "output": None}))
+
+
+def test_other_vectors_start_again(tmp_path, monkeypatch):
+    path = tmp_path / "a.npy"
+    interrupt_at(monkeypatch, TEXTS[20])
+    with pytest.raises(KeyboardInterrupt):
+        encode(TEXTS, output=path)
+    encoded = interrupt_at(monkeypatch, "")
+    encode([*TEXTS[:-1], "another"], output=path)
+    encode(TEXTS, precision="float16", output=path)
+    encode(TEXTS, encoder=EncoderOptions(layers="first_last"), output=path)
+    assert len(encoded) == 75
 
 
 @pytest.mark.slow

@@ -155,8 +155,9 @@ def train(function: Callable[..., Any], line: CommandLine) -> None:
         folder = user_path(config.run_dir or Path(config.run) / command)
     try:
         returned = function(**arguments)
-    except KeyboardInterrupt:
-        message = _resume_message(command, folder, config.threads)
+    except KeyboardInterrupt as error:
+        is_named = config.run_dir is not None
+        message = _resume_message(command, folder, is_named, config.threads, str(error))
         raise KeyboardInterrupt(message) from None
     if rank_zero_only.rank != 0:  # type: ignore[attr-defined]
         return
@@ -173,11 +174,23 @@ def train(function: Callable[..., Any], line: CommandLine) -> None:
         print(f"written: {returned}")
 
 
-def _resume_message(command: str, folder: Path, threads: int | None) -> str:
-    """The message after Ctrl-C: the checkpoint on disk, and the command that resumes."""
+def _resume_message(
+    command: str, folder: Path, is_named: bool, threads: int | None, kept: str
+) -> str:
+    """The message after Ctrl-C: what is kept, and the command that resumes.
+
+    Args:
+        command: ``fit``, or one that uses a checkpoint.
+        folder: Its run folder, which an interruption before the training leaves empty.
+        is_named: Whether the folder is an option of the command.
+        threads: Value of ``--threads``.
+        kept: The message of the interrupted step, such as what is in the cache.
+    """
     last = folder / "checkpoints" / "last.ckpt"
     if command != "fit" or not last.is_file():
-        return "no checkpoint was written; the same command with another run_dir starts again"
+        if is_named and folder.is_dir() and any(folder.iterdir()):
+            return "no checkpoint was written; the same command with another run_dir starts again"
+        return kept or "no checkpoint was written; the same command starts again"
     words = ["fit", "--resume", str(folder)]
     if threads is not None:
         words += ["--threads", str(threads)]

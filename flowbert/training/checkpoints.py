@@ -320,5 +320,8 @@ def _check_unused(path: Path, ckpt_path: str | Path | None, resumable: bool) -> 
         return
     message = f"{path} holds {', '.join(found)} of another run; expected another folder"
     if resumable and (path / "checkpoints" / "last.ckpt").is_file():
-        message += f", or to resume that run, as with --resume {path}"
+        message += (
+            ", or to resume that run: ckpt_path='last', on the command line "
+            f"--resume {path}"
+        )
     raise UserError(message, argument="run_dir")

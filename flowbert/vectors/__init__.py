@@ -4,6 +4,7 @@ from flowbert.vectors.base import VectorArray, Vectors
 from flowbert.vectors.cache import CachedVectors, EmbeddingCache
 from flowbert.vectors.vector_file import (
     VectorFile,
+    append_vectors,
     as_vectors,
     check_output,
     sentence_column,
@@ -16,6 +17,7 @@ __all__ = [
     "VectorArray",
     "VectorFile",
     "Vectors",
+    "append_vectors",
     "as_vectors",
     "check_output",
     "sentence_column",

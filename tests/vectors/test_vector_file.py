@@ -1,6 +1,9 @@
 """Files of vectors, read and written block by block, and vectors of fewer bits."""
 
+import os
+import signal
 import tracemalloc
+from multiprocessing import get_context
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +12,7 @@ import pytest
 import safetensors.numpy
 import safetensors.torch
 import torch
+from filelock import FileLock
 
 from flowbert.arrays import BLOCK_ROWS
 from flowbert.errors import UserError
@@ -16,7 +20,7 @@ from flowbert.maps import (
     Moments,
     Standardization,
 )
-from flowbert.vectors import VectorFile, as_vectors, write_vectors
+from flowbert.vectors import VectorFile, append_vectors, as_vectors, write_vectors
 from helpers import refused, rows
 
 X = rows(50, 6).astype(np.float32)
@@ -182,3 +186,47 @@ def test_memory_does_not_grow_with_the_rows(read, tmp_path):
     tracemalloc.stop()
     # A block, its bytes or its copy in float64, of twice the size.
     assert peak < 4 * BLOCK_ROWS * 16 * 4
+
+
+def append(path, start=0, killed_at=50):
+    """Append blocks of 10 rows, which must begin at a row; the process is killed at another."""
+
+    def blocks(first):
+        assert first == start
+        for row in range(first, len(X), 10):
+            if row >= killed_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield X[row : row + 10]
+
+    return append_vectors(path, "key", len(X), 10, blocks)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("killed_at", "left", "start"),
+    [
+        (30, b"", 30),
+        (30, b"half a row", 30),
+        (30, bytes(20 * X[0].nbytes), 40),
+        (0, b"", 0),
+        (0, b"half a header", 0),
+    ],
+)
+def test_a_killed_process_leaves_blocks_that_are_kept(killed_at, left, start, tmp_path):
+    path, partial = tmp_path / "a.npy", tmp_path / ".a.key.npy"
+    process = get_context("fork").Process(target=append, args=(path, 0, killed_at))
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    with partial.open("ab") as file:
+        file.write(left)
+    lock = FileLock(tmp_path / ".a.key.lock")
+    with lock:
+        refused("^output: another process writes", append, path)
+    assert not path.exists()
+    assert append(path, start) == X.shape
+    assert list(tmp_path.iterdir()) == [path]
+    written = np.load(path)
+    known = written[:30] if start == 40 else written
+    assert written.dtype == X.dtype
+    assert np.array_equal(known, X[: len(known)])
