@@ -74,12 +74,14 @@ class SBERTModule(TrainedModule):
         """Loss of the objective."""
         columns, objective = self.embed(batch), self.hparams["objective"]
         if objective == "triplet":
+            first, second, third = columns
             margin = self.hparams["margin"]
-            loss = triplet_loss(*columns, margin=1.0 if margin is None else margin)
-        elif objective == "cosine":
-            loss = cosine_loss(*columns, targets=batch["targets"])
+            loss = triplet_loss(first, second, third, 1.0 if margin is None else margin)
         else:
-            loss = softmax_loss(
-                *columns, labels=batch["targets"], classifier=self.classifier
-            )
+            first, second = columns
+            targets = batch["targets"]
+            if objective == "cosine":
+                loss = cosine_loss(first, second, targets)
+            else:
+                loss = softmax_loss(first, second, targets, self.classifier)
         return {f"{objective}_loss": (1.0, loss, batch["rows"].shape[1])}
