@@ -113,7 +113,7 @@ OF_TRAINER = [name for name in VALUES if name.startswith("trainer.")]
 ONE_READING = {
     "encoder.path": "!../given/words.txt",
     "encoder.views": '![{"layers":1}]',
-    "encoder.max_words": "!40",
+    "encoder.max_words": None,
 }
 TRAINED_ENCODER = {
     **ONE_READING,

@@ -220,35 +220,21 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encode
 
     Args:
         path: File, folder, run folder, hub name, or ``builtin-sample``.
-        settings: Arguments of these classes; None is the default.
+        settings: Arguments of these classes; None is the default, and those of another class are
+            ignored.
 
     Raises:
-        UserError: If it cannot be loaded, or a setting does not fit it.
+        UserError: If it cannot be loaded, or a setting has a wrong value.
     """
     path = str(path)
     given = {name: value for name, value in settings.items() if value is not None}
     file = user_path(path)
     if file.is_file() or (file.suffix in _TEXT and not file.is_dir()):
-        _refuse(
-            given,
-            "word vectors",
-            *("layers", "max_length", "template", "sink_token"),
-            *("revision", "views", "dtype"),
-        )
         return WordVectors(
             path, **{name: x for name, x in given.items() if name in _OF_WORDS}
         )
-    if "max_words" in given:
-        raise UserError(
-            f"received {given['max_words']!r}, but {path} is not a file of word vectors",
-            argument="max_words",
-        )
+    given.pop("max_words", None)
     if "views" in given:
-        _refuse(
-            given,
-            "views, each of which has its own",
-            *("layers", "pooling", "template", "sink_token"),
-        )
         return ViewsEncoder(
             path, **{name: x for name, x in given.items() if name in _OF_VIEWS}
         )
@@ -258,21 +244,6 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encode
         if {"layers", "pooling"} & given.keys() or not given.get("frozen", True):
             raise
         library = error.library
-    _refuse(
-        given,
-        "a folder of sentence-transformers",
-        *("max_length", "template", "sink_token", "dtype"),
-    )
     return SentenceTransformerEncoder(
         path, revision=given.get("revision"), library=library
     )
-
-
-def _refuse(given: dict[str, Any], kind: str, *settings: str) -> None:
-    """Raise an error for settings that change vectors and that this kind does not have."""
-    for name in settings:
-        if given.get(name, "float32") != "float32":
-            raise UserError(
-                f"received {given[name]!r}; cannot be combined with {kind}",
-                argument=name,
-            )

@@ -143,9 +143,3 @@ def test_wrong_views(views, message, folder):
 def test_wrong_maps(text, message):
     with pytest.raises(UserError, match=message):
         make_map(text).fit(np.random.default_rng(0).normal(size=(50, 8)))
-
-
-def test_options_of_one_reading_are_refused_with_views(folder):
-    options = EncoderOptions(str(folder), layers=1, views=VIEWS)
-    message = "layers: received 1; cannot be combined with views"
-    refused(message, open_encoder, options)
