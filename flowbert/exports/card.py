@@ -59,10 +59,11 @@ def model_card(
         if row["method"] == method and row["task"] != AVERAGE
     ]
     base = base_name(model.encoder)
+    kind = make_map(method).name if is_map(method) else method
     data = ModelCardData(
         library_name=format.library,
         pipeline_tag="sentence-similarity",
-        tags=[format.library, "feature-extraction", "flowbert", _kinds(method)],
+        tags=[format.library, "feature-extraction", "flowbert", kind],
         base_model=base if "/" in base else None,
         license=license,
         model_name=Path(name).name,
@@ -99,17 +100,10 @@ def check_results(results: Results, encoder: Encoder) -> None:
     """Check that results of another run are of this encoder.
 
     Raises:
-        UserError: If they are of another encoder, or do not name their encoder.
+        UserError: If they are of another encoder.
     """
-    settings = [record.settings for record in results.records]
-    known = [each["encoder"] for each in settings if "encoder" in each]
-    if not known:
-        raise UserError(
-            "received scores that do not name their encoder; expected a file written by "
-            "compare of this version, with its folder .records",
-            argument="results",
-        )
-    if encoder.identity not in [each["identity"] for each in known]:
+    known = [each.settings.get("encoder", {}) for each in results.records]
+    if encoder.identity not in [each.get("identity") for each in known]:
         raise UserError(
             f"received scores of other encoders; expected those of {encoder.path}, with "
             "the settings of the model",
@@ -131,38 +125,23 @@ def name_in(results: Results, model: Model, own: bool, trained: bool) -> str:
         UserError: If not exactly one method can be the model.
     """
     names = list(results.frame["method"].unique())
-    random = trained or (model.map or Raw()).seeded
-    if random and not own:
-        raise UserError(
-            f"received scores of another run of {model.map_name}, whose training draws "
-            "random numbers; expected scores of the same run",
-            argument="results",
-        )
     if model.map is None and UNMAPPED in names:
         return UNMAPPED
+    known = model.map or Raw()
+    maps = {name: make_map(name) for name in names if is_map(name)}
+    found = [
+        name
+        for name, each in maps.items()
+        if (each.name == known.name if own else each.text == known.text)
+    ]
     if trained:
         found = [name for name in names if name in TRAINING]
-    elif own:
-        found = [name for name in names if _kinds(name) == model.map_name]
-    else:
-        wanted = "raw" if model.map is None else model.map.text
-        found = [name for name in names if _canonical(name) == wanted]
     if len(found) != 1:
         raise UserError(
             f"received {', '.join(names)}; expected one of them to be the model's",
             argument="results",
         )
     return str(found[0])
-
-
-def _kinds(name: str) -> str:
-    """Names of the maps of a chain, without numbers and options; any other name unchanged."""
-    return make_map(name).name if is_map(name) else name
-
-
-def _canonical(name: str) -> str:
-    """The canonical name of a map; any other name unchanged."""
-    return make_map(name).text if is_map(name) else name
 
 
 def _scores(results: Results, encoder: Encoder, method: str) -> list[dict[str, Any]]:

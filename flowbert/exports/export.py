@@ -63,7 +63,8 @@ def export(
         format: ``sentence-transformers``, ``onnx``, or the import path of a format.
         method: Map of the run, ``raw`` for none; None for the flow, or the only map.
         encoder: Folder of the encoder, if it was moved.
-        results: A results.json whose scores the README.md shows; None for that of the run.
+        results: A results.json whose scores the README.md shows; None for that of the run. Of
+            another run of a flow or a training, they are the scores of that run.
         license: License, by its name on the hub.
         push_to: Repository on the hub to upload the folder to, ``owner/name``. The token is that
             of ``hf auth login`` or HF_TOKEN.
@@ -137,10 +138,7 @@ def export(
         )
         (folder / "README.md").write_text(card, encoding="utf-8")
     if push_to is not None:
-        replaced = {
-            name for each in EXPORT_FORMATS for name in EXPORT_FORMATS.find(each).files
-        }
-        upload(to, push_to, private, sorted(replaced))
+        upload(to, push_to, private)
     return to
 
 
@@ -188,14 +186,13 @@ def check_access(name: str) -> None:
         HfApi().whoami()
 
 
-def upload(folder: Path, name: str, private: bool, replaced: Sequence[str]) -> None:
-    """Upload a folder, and delete files of an earlier export from the repository.
+def upload(folder: Path, name: str, private: bool) -> None:
+    """Upload a folder; other files of the repository stay.
 
     Args:
         folder: A complete export.
         name: ``owner/name``; the repository is created if it does not exist.
         private: Make a new repository private; an existing one keeps its setting.
-        replaced: Patterns of files of an earlier export to delete; other files are kept.
 
     Raises:
         UserError: If the hub cannot be reached or denies access.
@@ -208,7 +205,6 @@ def upload(folder: Path, name: str, private: bool, replaced: Sequence[str]) -> N
             repo_id=name,
             folder_path=folder,
             commit_message=f"flowbert {__version__}",
-            delete_patterns=list(replaced),
         )
 
 

@@ -19,13 +19,11 @@ class Format(ABC):
         library: Library that the hub shows for a model of this format.
         packages: Required packages, by their names for pip.
         tolerance: Largest difference of a cosine from that of the model.
-        files: Patterns of files of an earlier export that an upload deletes.
     """
 
     library: ClassVar[str] = "flowbert"
     packages: ClassVar[Sequence[str]] = ()
     tolerance: ClassVar[float] = 1e-5
-    files: ClassVar[Sequence[str]] = ()
 
     @abstractmethod
     def write(self, model: Model, folder: Path) -> None:

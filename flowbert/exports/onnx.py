@@ -121,7 +121,6 @@ class ONNX(Format):
     library: ClassVar = "onnx"
     packages: ClassVar = ["onnx", "onnxscript", "onnxruntime"]
     tolerance: ClassVar = 1e-4
-    files: ClassVar = ["model.onnx"]
 
     def write(self, model: Model, folder: Path) -> None:
         """Write graph and tokenizer.

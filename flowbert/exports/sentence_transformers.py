@@ -115,36 +115,6 @@ def _dense(weight: Tensor, bias: Tensor) -> Any:
     return layer
 
 
-def _folded(modules: Sequence[Any]) -> list[Any]:
-    """The modules with consecutive affine layers multiplied, in float64."""
-    folded: list[Any] = []
-    for module in modules:
-        if folded and _is_affine(folded[-1]) and _is_affine(module):
-            (first, shift), (weight, bias) = map(_affine, (folded.pop(), module))
-            module = _dense(weight @ first, weight @ shift + bias)
-        folded.append(module)
-    return folded
-
-
-def _is_affine(module: Any) -> bool:
-    from sentence_transformers.base.modules import Dense
-
-    return (
-        isinstance(module, Dense)
-        and isinstance(module.activation_function, nn.Identity)
-        and module.module_input_name == "sentence_embedding"
-        and module.module_output_name == "sentence_embedding"
-        and not getattr(module, "use_residual", False)  # since 5.7
-    )
-
-
-def _affine(layer: Any) -> tuple[Tensor, Tensor]:
-    weight = layer.linear.weight.detach().cpu().double()
-    bias = layer.linear.bias
-    zero = torch.zeros(len(weight), dtype=torch.float64)
-    return weight, zero if bias is None else bias.detach().cpu().double()
-
-
 def _refused(received: str, expected: str) -> UserError:
     return SentenceTransformers().refused(received, expected)
 
@@ -213,22 +183,6 @@ class SentenceTransformers(Format):
 
     library: ClassVar = "sentence-transformers"
     packages: ClassVar = ["sentence_transformers"]
-    files: ClassVar = [
-        "model/*",
-        "token_weights.safetensors",
-        "flowbert.json",
-        "modules.json",
-        *(
-            f"[0-9]*_{kind}/*"
-            for kind in (
-                "Dense",
-                "MapModule",
-                "Pooling",
-                "WeightedLayerPooling",
-                "WordWeights",
-            )
-        ),
-    ]
 
     def write(self, model: Model, folder: Path) -> None:
         """Write modules, settings and the map.
@@ -264,7 +218,7 @@ class SentenceTransformers(Format):
                 modules.append(_dense(first, torch.zeros(kept)))
             modules += map_modules(model.map)
             extended = SentenceTransformer(
-                modules=_folded(modules),
+                modules=modules,
                 prompts=opened.prompts,
                 default_prompt_name=opened.default_prompt_name,
                 device="cpu",
@@ -300,7 +254,7 @@ class SentenceTransformers(Format):
     def usage(self, name: str, model: Model) -> str:
         """A few lines of Python, and their requirements."""
         flag, needed = "", "no other package and no flag"
-        if not all(map(_is_affine, map_modules(model.map))):
+        if any(isinstance(each, MapModule) for each in map_modules(model.map)):
             flag = ", trust_remote_code=True"
             needed = "flowbert, whose module computes the map"
         return f"""\

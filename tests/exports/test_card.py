@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from huggingface_hub import ModelCard
 
-from exports.models import FLOW, TEXTS, fit_map
+from exports.models import TEXTS, fit_map
 from flowbert import __version__
 from flowbert.encoders import SentenceEncoder, ViewsEncoder
-from flowbert.errors import UserError
 from flowbert.experiments import compare
 from flowbert.experiments.intervals import RESULT_COLUMNS
 from flowbert.experiments.results import Results
@@ -142,23 +141,6 @@ def test_results_of_another_run_are_of_the_same_encoder(encoder):
     check_results(results, encoder)
     other = encoder.variant(layers="last", max_length=64)
     refused("results: received scores of other encoders", check_results, results, other)
-    with pytest.raises(UserError, match="results: received scores that do not name"):
-        check_results(Results([], {}), encoder)
-
-
-def test_a_training_is_measured_by_its_own_run(encoder):
-    flow = Model(encoder, fit_map(FLOW, encoder.encode(TEXTS)))
-    results = named(results_of(encoder), zca="flow")
-    assert name_in(results, flow, own=True, trained=False) == "flow"
-    for model, trained in ((flow, False), (Model(encoder), True)):
-        refused(
-            "results: received scores of another run",
-            name_in,
-            results,
-            model,
-            own=False,
-            trained=trained,
-        )
 
 
 def test_scores_of_a_run_with_a_trained_encoder(encoder, tmp_path):
