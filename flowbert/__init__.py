@@ -89,8 +89,5 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import a name when it is first used: ``import flowbert`` does not wait for torch."""
     if name not in _HOMES:
-        from flowbert.errors import nearest
-
-        hint = nearest(_HOMES, name)
-        raise AttributeError(f"module 'flowbert' has no attribute {name!r}{hint}")
+        raise AttributeError(f"module 'flowbert' has no attribute {name!r}")
     return getattr(import_module(f"flowbert.{_HOMES[name]}"), name)

@@ -41,8 +41,6 @@ def make_loggers(names: Sequence[str], folder: Path) -> list[Logger]:
 
 def make_named_loggers(names: Sequence[str], folder: Path) -> list[Logger]:
     """Loggers other than metrics.csv, see :func:`make_loggers`."""
-    if os.environ.get("WANDB_MODE") == "":  # unset for a shell, an error for wandb
-        del os.environ["WANDB_MODE"]
     loggers: list[Logger] = []
     for name in names:
         if name == "tensorboard":

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
 from numbers import Integral, Real
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from flowbert.errors import UserError, choices, nearest
 from flowbert.numbers import is_count, parse_integer, parse_number
@@ -22,7 +22,6 @@ from flowbert.numbers import is_count, parse_integer, parse_number
 Registered = TypeVar("Registered", bound=Callable[..., Any])
 
 _REFUSED = ContextVar("imports refused", default=False)
-_NAME = re.compile(r"[A-Za-z]\w*(-[A-Za-z]\w*)*")
 _WORDS: dict[str, Any] = {"none": None, "true": True, "false": False}
 _UNREADABLE = re.compile(r"[,\s]")  # they separate texts in lists
 _SEPARATORS = re.compile(r"[][:=+]")
@@ -67,26 +66,16 @@ class Registry(dict[str, Registered]):
         A module or notebook cell that is run again replaces its objects.
 
         Raises:
-            ValueError: If another object has the name, or the grammar does not allow it.
-            TypeError: If the object is of another kind.
+            ValueError: If another object has the name.
         """
 
         def add(found: Registered) -> Registered:
-            if not self._is_of_kind(found):
-                raise TypeError(
-                    f"{self.kind}: received {found!r}; expected {self._kind()}"
-                )
             path = import_path(found)
             holder = self.get(name)
             if holder is not None and import_path(holder) != path:
                 raise ValueError(
                     f"{self.kind}: received the name {name!r} for {path}; expected another, as "
                     f"{import_path(holder)} has it"
-                )
-            if not _NAME.fullmatch(name):
-                raise ValueError(
-                    f"{self.kind}: received the name {name!r}; expected letters, digits and _, "
-                    "with a letter after each -"
                 )
             self[name] = found
             return found
@@ -116,10 +105,15 @@ class Registry(dict[str, Registered]):
                 f"received {name!r}; {module} has no {last}{nearest(content, last)}",
                 argument=where,
             )
-        if not self._is_of_kind(content[last]):
-            raise UserError(argument=where, received=name, expected=self._kind())
-        found: Registered = content[last]
-        return found
+        found: Any = content[last]
+        if self.base is None:
+            valid, kind = callable(found), "a class or function"
+        else:
+            valid = isinstance(found, type) and issubclass(found, self.base)
+            kind = f"a class derived from {import_path(self.base)}"
+        if not valid:
+            raise UserError(argument=where, received=name, expected=kind)
+        return cast(Registered, found)
 
     def parse(
         self, text: str, argument: str | None = None
@@ -208,16 +202,6 @@ class Registry(dict[str, Registered]):
         }
         size = getattr(found, "size_parameter", None)
         return write_spec(self.name_of(found), changed, size)
-
-    def _is_of_kind(self, found: Any) -> bool:
-        if self.base is None:
-            return callable(found)
-        return isinstance(found, type) and issubclass(found, self.base)
-
-    def _kind(self) -> str:
-        if self.base is None:
-            return "a class or function"
-        return f"a class derived from {import_path(self.base)}"
 
 
 def import_path(found: Callable[..., Any]) -> str:

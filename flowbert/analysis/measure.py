@@ -161,12 +161,7 @@ class Analysis:
                 message = f"{path}: {name} is left out ({error})"
                 warn(message)
                 continue
-            try:
-                frames[name] = pd.DataFrame(columns).fillna(math.nan)
-            except (AttributeError, TypeError, ValueError) as error:
-                raise UserError(
-                    f"{path}: {name}: expected columns ({error})"
-                ) from error
+            frames[name] = pd.DataFrame(columns).fillna(math.nan)
         return cls(setting, frames)
 
 

@@ -65,9 +65,6 @@ class Sample:
         held_out: Other vectors, ``(H, D)``.
         tokens: Number of tokens to draw in sentences.
         seed: Seed of what is drawn.
-
-    Raises:
-        ValueError: If the numbers of sentences and vectors differ.
     """
 
     sentences: Sequence[str] = ()
@@ -82,13 +79,6 @@ class Sample:
     held_out: Tensor | None = None
     tokens: int = 2000
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        for method, rows in self.vectors.items():
-            if len(rows) != len(self.sentences):
-                raise ValueError(
-                    f"{method}: received {len(rows)} vectors; expected {len(self.sentences)}"
-                )
 
     def _pieces(self, texts: Sequence[str]) -> Iterable[Sequence[Any]]:
         """Each text as tokens of the transformer, or else as words."""

@@ -107,8 +107,7 @@ def advise(
     Args:
         corpus: The corpus of the next commands: files, ``hub:NAME``, ``nli``, or
             ``builtin-sample``; it is not read.
-        encoder: The encoder, its path, or its options without layers and pooling; those of an
-            opened encoder are ignored.
+        encoder: The encoder, its path, or its options; its layers and pooling are ignored.
         nli: NLI pairs of the corpus ``nli``: ``hub``, ``builtin-sample``, or files.
         column: Column of the sentences in table files.
         device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
@@ -123,13 +122,6 @@ def advise(
     """
     if isinstance(encoder, str):
         encoder = EncoderOptions(encoder)
-    if isinstance(encoder, EncoderOptions):
-        for name in ("layers", "pooling"):
-            if (value := getattr(encoder, name)) is not None:
-                raise UserError(
-                    f"received {value!r}, but advise chooses it",
-                    argument=f"encoder.{name}",
-                )
     opened = open_encoder(encoder, device=device)
     advice = advise_encoder(opened)
     chosen = plain = _changed(encoder)

@@ -119,11 +119,6 @@ def analyze(
             identity = candidate.encoder.identity
             check_same_encoder(identity, opened.identity, candidate.name)
         check_size(candidate, opened)
-        if candidate.needs_fit and candidate.map.supervised:
-            raise UserError(
-                f"received {candidate.name}, which learns from labels; expected others",
-                argument="methods",
-            )
     order = Stream(seed, "sample").rng().permutation(len(distinct))
     sentences = [distinct[row] for row in order]
     held_out = min(limit, len(distinct) // 2)

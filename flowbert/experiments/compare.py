@@ -174,14 +174,12 @@ def check_options(
     if not is_count(bootstrap, 0, math.inf):
         raise UserError(argument="bootstrap", received=bootstrap, expected="0 or more")
     numbers = list(seeds) if isinstance(seeds, Iterable) else [seeds]
-    if not numbers:
-        raise UserError("received none; expected one or more", argument="seeds")
     whole = all(is_count(number, 0, math.inf) for number in numbers)
-    if not whole or len(set(numbers)) < len(numbers):
+    if not numbers or not whole or len(set(numbers)) < len(numbers):
         raise UserError(
             argument="seeds",
             received=seeds,
-            expected="different whole numbers of at least 0",
+            expected="one or more different whole numbers of at least 0",
         )
     return [int(number) for number in numbers]
 

@@ -5,7 +5,6 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from inspect import signature
 from typing import Any, cast
 
 import torch
@@ -37,8 +36,7 @@ from flowbert.maps import (
 from flowbert.model import Model, model_folder
 from flowbert.tasks import Task
 
-# Parameters that a fit sets, and the arguments that say how.
-_SET_BY_FIT = {"random_state": "seeds", "accelerator": "device"}
+_SET_BY_FIT = ("random_state", "accelerator")
 
 VERSIONS = {"flowbert": __version__, "torch": torch.__version__}
 """Versions that scores depend on."""
@@ -60,7 +58,6 @@ class Candidate:
     Attributes:
         name: Name in tables.
         map: The map.
-        fitted: Whether it is used as it is.
         corpus: What a fitted map was fitted on; ``none`` for raw.
         seed: Seed of a fitted map.
         encoder: Encoder of a model, in place of those of the comparison.
@@ -69,11 +66,15 @@ class Candidate:
 
     name: str
     map: Map
-    fitted: bool = False
     corpus: str = "none"
     seed: int | None = None
     encoder: Encoder | None = None
     advised: bool = False
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the map is used as it is."""
+        return self.map.is_fitted
 
     @property
     def needs_fit(self) -> bool:
@@ -144,13 +145,13 @@ def _candidate(value: Any) -> Candidate:
     if isinstance(value, str):
         return _named(value)
     if isinstance(value, Model):
-        made = Raw() if value.map is None else value.map
-        fitted = value.map is not None
-        return Candidate(value.map_name, made, fitted, "given", encoder=value.encoder)
+        return Candidate(
+            value.map_name, value.map or Raw(), "given", encoder=value.encoder
+        )
     if is_sentence_transformer(value):
         encoder = SentenceTransformerEncoder(value)
         name = encoder.columns()["encoder"]
-        return Candidate(name, Raw(), False, "given", encoder=encoder)
+        return Candidate(name, Raw(), "given", encoder=encoder)
     return _estimator(value)
 
 
@@ -171,28 +172,8 @@ def _named(text: str) -> Candidate:
 
 def _estimator(value: Any, name: str | None = None) -> Candidate:
     estimator = as_map(value)
-    name = estimator.text if name is None else name
-    if isinstance(estimator, Raw) or not estimator.is_fitted:
-        check_unseeded(estimator)
-        return Candidate(name, estimator)
-    return Candidate(name, estimator, True, "given")
-
-
-def check_unseeded(unfitted: Map) -> None:
-    """Check that the parameters that a fit sets have their defaults.
-
-    Raises:
-        UserError: If a map has a ``random_state`` or an ``accelerator`` of its own.
-    """
-    for part in unfitted.parts:
-        parameters = signature(type(part)).parameters
-        for name, argument in _SET_BY_FIT.items():
-            if name in parameters and getattr(part, name) != parameters[name].default:
-                raise UserError(
-                    f"received {name}={getattr(part, name)!r}; expected the argument "
-                    f"{argument} instead",
-                    argument="methods",
-                )
+    corpus = "given" if estimator.is_fitted else "none"
+    return Candidate(name or estimator.text, estimator, corpus)
 
 
 Samples = Mapping[tuple[str, str, int], Corpus]

@@ -195,15 +195,6 @@ class _Plan:
             raise self._loaded[key]
         return self._loaded[key]
 
-    def _load_nli(self) -> Corpus:
-        try:
-            return load_corpus("nli", nli=self.nli)
-        except UserError as error:
-            raise UserError(
-                f"received {self.nli} ({error}); expected files of NLI pairs",
-                argument="nli",
-            ) from error
-
     def experiments(self, row: Any) -> list[Experiment]:
         """Experiments of a row, on tasks with a score comparable to the published one."""
         encoder = self._encoder(row)
@@ -211,7 +202,7 @@ class _Plan:
         corpora: dict[Task, list[Corpus]] = {}
         nli: Any = None
         if fits_nli:
-            nli = self._once(("nli",), self._load_nli)
+            nli = self._once(("nli",), lambda: load_corpus("nli", nli=self.nli))
         for task in _tasks_of(row, self.tasks).values():
             if ("spearman", row.aggregation) in task.metrics:
                 corpora[task] = [nli if fits_nli else task.corpus("target")]

@@ -1,11 +1,11 @@
-"""Results: a view of records as one long table, with intervals and verdicts."""
+"""Records of experiments in files, and results: one long table with intervals and verdicts."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import pandas as pd
 import torch
 
@@ -21,21 +21,18 @@ from flowbert.experiments.intervals import (
     main_aggregation,
     with_averages,
 )
-from flowbert.experiments.records import (
-    read_record,
-    record_file,
-    records_folder,
-    write_record,
-)
 from flowbert.io import (
     as_json,
-    inside,
+    load_tensors,
     read_json,
+    save_tensors,
     write_atomically,
     write_json,
 )
-from flowbert.numbers import is_count
 from flowbert.tasks import Record, Task, load_scoring
+
+_KIND = "record of an experiment"
+_TASK = "task."  # prefix of arrays that a task scores with
 
 _APART = ("encoder", "layers", "pooling", "corpus", "split")
 """Columns whose values are not averaged over."""
@@ -140,13 +137,8 @@ class Results:
             seed: Seed.
 
         Raises:
-            UserError: If the folder of records is missing, or the
-                number of resamples is not allowed.
+            UserError: If the folder of records is missing.
         """
-        if not is_count(resamples, 0, math.inf):
-            raise UserError(
-                argument="resamples", received=resamples, expected="0 or more"
-            )
         missing = set(self.frame["experiment"]) - {"", *(r.key for r in self.records)}
         if missing:
             raise UserError(
@@ -259,13 +251,9 @@ class Results:
         path, folder = user_path(path), records_folder(path)
         schema = {"rows": list, "record": dict, "records": (list, [])}
         content = read_json(path, schema)
-        verdicts = content["record"].get("verdicts", [])
-        if not isinstance(verdicts, list) or {*map(type, verdicts)} - {str}:
-            raise UserError(f"{path}: verdicts are {verdicts!r}; expected lines")
         records = []
         if folder.is_dir():
-            names = (f"{key}.safetensors" for key in content["records"])
-            records = [read_record(inside(folder, name)) for name in names]
+            records = [read_record(record_file(folder, x)) for x in content["records"]]
         try:
             return cls(content["rows"], content["record"], records)
         except (AttributeError, TypeError, ValueError) as error:
@@ -286,3 +274,62 @@ def _rows(record: Record) -> list[dict[str, Any]]:
         }
         for (metric, aggregation), value in record.scores.items()
     ]
+
+
+def records_folder(results: str | Path) -> Path:
+    """Folder of the records of a results file, an absolute path."""
+    return user_path(results).absolute().with_suffix(".records")
+
+
+def record_file(folder: Path, key: str) -> Path:
+    """File of a record."""
+    return folder / f"{key}.safetensors"
+
+
+def write_record(folder: Path, record: Record) -> None:
+    """Write a record into a folder."""
+    task = record.task.state() if isinstance(record.task, Task) else dict(record.task)
+    arrays = [name for name in task if isinstance(task[name], np.ndarray)]
+    tensors: dict[str, Any] = {f"{_TASK}{name}": task.pop(name) for name in arrays}
+    tensors["items"] = record.items
+    if record.sample is not None:
+        tensors["sample"] = record.sample
+    scores = [
+        [*metric, as_json(value), record.reasons.get(metric, "")]
+        for metric, value in record.scores.items()
+    ]
+    save_tensors(
+        record_file(folder, record.key),
+        _KIND,
+        tensors,
+        key=record.key,
+        columns=as_json(record.columns),
+        scores=scores,
+        invalid_reason=record.invalid_reason,
+        warnings=list(record.warnings),
+        settings=record.settings,
+        task=as_json(task),
+        sentences=list(record.sentences),
+    )
+
+
+def read_record(path: Path) -> Record:
+    """Read a file of :func:`write_record`.
+
+    Raises:
+        UserError: If it is missing, damaged or that of another experiment.
+    """
+    tensors, content = load_tensors(path, _KIND)
+    if content["key"] != path.stem:
+        raise UserError(f"{path}: is of another experiment, {content['key']}")
+    scores, reasons = {}, {}
+    for metric, aggregation, value, reason in content.pop("scores"):
+        scores[metric, aggregation] = np.nan if value is None else value
+        if reason:
+            reasons[metric, aggregation] = reason
+    items, sample = tensors.pop("items").numpy(), tensors.pop("sample", None)
+    arrays = {
+        name.removeprefix(_TASK): tensor.numpy() for name, tensor in tensors.items()
+    }
+    task = content.pop("task") | arrays
+    return Record(items, scores, reasons, task=task, sample=sample, **content)

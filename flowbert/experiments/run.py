@@ -3,7 +3,7 @@
 import datetime
 import platform
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cache as cached
 from pathlib import Path
@@ -11,32 +11,27 @@ from typing import Any
 
 import torch
 from sklearn.base import clone
-from torch import Tensor
 
 from flowbert.arrays import Floats, Indices
 from flowbert.data.corpus import Corpus
 from flowbert.data.scored_pairs import Subset
 from flowbert.encoders import Encoder
-from flowbert.errors import UserError, record_warnings
-from flowbert.experiments.plan import (
-    VERSIONS,
-    Candidate,
-    Experiment,
-    check_unseeded,
-)
-from flowbert.experiments.records import (
-    read_finished,
+from flowbert.errors import UserError, record_warnings, warn
+from flowbert.experiments.plan import VERSIONS, Candidate, Experiment
+from flowbert.experiments.results import (
+    Results,
+    read_record,
+    record_file,
     records_folder,
     write_record,
 )
-from flowbert.experiments.results import Results
 from flowbert.io import as_json, digest
 from flowbert.maps import AffineMap, LabelledPairs, Map, Moments, Raw
 from flowbert.progress import bar
 from flowbert.seeding import Stream
 from flowbert.tasks import STS, Record, Task
 from flowbert.tasks.labels import embed_labels
-from flowbert.vectors import EmbeddingCache, Vectors
+from flowbert.vectors import EmbeddingCache
 
 SAMPLE_SIZE = 1000
 """Sentences whose vectors are kept for the analysis of a comparison."""
@@ -72,7 +67,7 @@ def run_experiments(
     samples = _first_samples(experiments) if sample else {}
     records: dict[str, Record] = {}
     if folder is not None:
-        records = read_finished(folder, experiments, samples)
+        records = _read_finished(folder, experiments, samples)
 
     def keep(record: Record) -> None:
         records[record.key] = record
@@ -91,9 +86,22 @@ def run_experiments(
         with record_warnings() as warned:
             fitted, reason = fit_experiment(same[0], encoded, device)
         for experiment in same:
-            vectors, rows = encoded.task(experiment.task), samples.get(experiment.key)
-            record = measure_experiment(experiment, fitted, reason, vectors, rows)
-            keep(replace(record, warnings=warned))
+            task, vectors = experiment.task, encoded.task(experiment.task)
+            if reason is None:
+                vectors = fitted.transform(vectors)
+            record = replace(
+                task.measure(vectors, reason),
+                key=experiment.key,
+                columns=experiment.columns,
+                settings=experiment.settings,
+                invalid_reason=reason,
+                warnings=warned,
+            )
+            if experiment.key in samples and reason is None:
+                rows = samples[experiment.key]
+                sentences = [task.sentences[row] for row in rows]
+                record = replace(record, sample=vectors[rows], sentences=sentences)
+            keep(record)
     references = [
         _reference(task, name, items)
         for task in {each.task.digest: each.task for each in experiments}.values()
@@ -128,7 +136,7 @@ def fit_map(
     """Fit a copy of a map or chain, on the rows and, where a step learns from them, on the pairs.
 
     Args:
-        unfitted: The map with its parameters.
+        unfitted: The map with its parameters; its own seed and device are not used.
         rows: Embeddings to fit on, ``(N, D)``.
         moments: Their moments, if they are known and the map is affine.
         pairs: Vectors of labelled pairs, ``(P, D)`` each, and their scores ``(P,)``.
@@ -141,7 +149,6 @@ def fit_map(
     Raises:
         UserError: If the map learns from labelled pairs and there are none.
     """
-    check_unseeded(unfitted)
     fitted: Any = clone(unfitted)
     for part in fitted.parts:
         part.check_pairs(pairs)
@@ -191,36 +198,28 @@ def fit_experiment(
     )
 
 
-def measure_experiment(
-    experiment: Experiment,
-    fitted: Map,
-    reason: str | None,
-    vectors: Tensor,
-    rows: Indices | None,
-) -> Record:
-    """Scores of a task for mapped vectors.
+def _read_finished(
+    folder: Path, experiments: Sequence[Experiment], sampled: Collection[str]
+) -> dict[str, Record]:
+    """Records of finished experiments by key.
 
     Args:
-        experiment: What is measured.
-        fitted: Its map.
-        reason: Why the map is undefined; None if it is not.
-        vectors: Embeddings of the task's sentences, ``(M, D)``.
-        rows: Rows of the sentences whose mapped vectors are kept; None without any.
+        folder: Folder of the records.
+        experiments: The experiments.
+        sampled: Keys of experiments whose record needs a sample of vectors.
     """
-    if reason is None:
-        vectors = fitted.transform(vectors)
-    task = experiment.task
-    record = replace(
-        task.measure(vectors, reason),
-        key=experiment.key,
-        columns=experiment.columns,
-        settings=experiment.settings,
-        invalid_reason=reason,
-    )
-    if rows is None or reason is not None:
-        return record
-    sentences = [task.sentences[row] for row in rows]
-    return replace(record, sample=vectors[rows], sentences=sentences)
+    records: dict[str, Record] = {}
+    for experiment in experiments:
+        file = record_file(folder, experiment.key)
+        if not file.is_file():
+            continue
+        record = read_record(file)
+        is_sampled = record.sample is not None or record.invalid_reason is not None
+        if is_sampled or experiment.key not in sampled:
+            records[experiment.key] = record
+            for message in record.warnings:
+                warn(message, 3)
+    return records
 
 
 def _encode(experiments: Sequence[Experiment], cache: EmbeddingCache) -> None:
@@ -242,22 +241,16 @@ class _Encoded:
         self.encoder = encoder
         self._cache = cache
         # Each is computed once, and freed with this object.
-        self.rows = cached(self._rows)
+        self.rows = cached(lambda corpus: cache.rows(encoder, corpus.sentences))
         self.moments = cached(self._moments)
-        self.task = cached(self._task)
-
-    def _rows(self, corpus: Corpus) -> Vectors:
-        """Vectors of a corpus, ``(N, D)``."""
-        return self._cache.rows(self.encoder, corpus.sentences)
+        self.task = cached(
+            lambda task: torch.from_numpy(cache.rows(encoder, task.sentences)[:])
+        )
 
     def _moments(self, corpus: Corpus) -> Moments:
         """Moments of the vectors of a corpus."""
         rows = self.rows(corpus)
         return Moments(rows.shape[1]).update_blocks(rows.blocks())
-
-    def _task(self, task: Task) -> Tensor:
-        """Vectors of the sentences of a task, ``(M, D)``."""
-        return torch.from_numpy(self._cache.rows(self.encoder, task.sentences)[:])
 
     def pairs(self, labels: Sequence[Subset]) -> LabelledPairs | None:
         """Vectors of labelled pairs; None without pairs."""

@@ -174,7 +174,7 @@ def _fit_map(run: Run, unfitted: Map) -> Candidate:
     if reason is not None:
         raise UserError(f"{options.method}: {reason}", argument="method")
     seed = options.seed if fitted.seeded else run.seed_of_sample
-    return Candidate(options.method, fitted, True, run.corpus, seed)
+    return Candidate(options.method, fitted, run.corpus, seed)
 
 
 def _train(run: Run) -> None:

@@ -47,14 +47,14 @@ def build_candidates(run: Run) -> list[Candidate]:
         # The module of forked processes is not this one.
         if last.is_file() and not module.fit_parameters:
             module.fit_parameters = read_checkpoint(last)["fit_parameters"]
-        candidates = [Candidate("flow", Flow.from_module(module), True, corpus, seed)]
+        candidates = [Candidate("flow", Flow.from_module(module), corpus, seed)]
         if run.baseline is not None:
-            named = run.baseline.name, run.baseline.map, True, corpus
+            named = run.baseline.name, run.baseline.map, corpus
             candidates.insert(0, Candidate(*named, run.seed_of_sample))
         return candidates
     encoder = module.trained_encoder().to(run.device)
     raw = Raw().fit(torch.zeros(1, encoder.dim))
-    candidates = [Candidate(module.name, raw, True, corpus, seed, encoder)]
+    candidates = [Candidate(module.name, raw, corpus, seed, encoder)]
     head = module.hparams.get("head")
     if head not in (None, *HEADS):
         candidates += _mapped(run, encoder, head)
@@ -70,7 +70,7 @@ def _mapped(run: Run, trained: SentenceEncoder, text: str) -> list[Candidate]:
         (f"{run.module.name}+{text}", trained, trained),
     ):
         fitted = make_map(text).fit(run.cache.rows(own, sentences))
-        named = name, fitted, True, run.corpus, run.options.seed
+        named = name, fitted, run.corpus, run.options.seed
         candidates.append(Candidate(*named, used))
     return candidates
 

@@ -5,10 +5,9 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn import config_context
+from sklearn.base import TransformerMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
@@ -86,23 +85,10 @@ class SklearnTransformer(Map):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Map rows ``(N, D)`` to ``(N, k)``.
-
-        Raises:
-            UserError: If the result is no dense matrix with a row for each.
-        """
+        """Map rows ``(N, D)`` to ``(N, k)``."""
         rows = check_rows(X)
         array = rows.detach().cpu().numpy() if isinstance(rows, Tensor) else rows
         mapped: Any = self.estimator.transform(array)
-        if (
-            not isinstance(mapped, np.ndarray)
-            or mapped.ndim != 2
-            or len(mapped) != len(X)
-        ):
-            raise UserError(
-                f"{self.name}: received {type(mapped).__name__} of shape "
-                f"{getattr(mapped, 'shape', None)}; expected a dense array ({len(X)}, k)"
-            )
         if not isinstance(rows, Tensor):
             return mapped
         return torch.from_numpy(np.array(mapped)).to(rows.device, rows.dtype)
@@ -122,10 +108,10 @@ class SklearnTransformer(Map):
         return torch.from_numpy(self.estimator.inverse_transform(rows.numpy()))
 
 
-class Chain(_BaseComposition, Map):
+class Chain(Pipeline, Map):
     """Maps one after another; each is fitted on what those before it have mapped.
 
-    Parameters of a step are ``STEP__PARAMETER``, as in a pipeline of scikit-learn.
+    A pipeline of scikit-learn whose steps are maps, with ``STEP__PARAMETER`` for their parameters.
 
     Args:
         steps: Names and maps, as in a pipeline.
@@ -138,22 +124,12 @@ class Chain(_BaseComposition, Map):
     """
 
     def __init__(self, steps: Sequence[tuple[str, Map]]) -> None:
-        self.steps = steps
+        super().__init__(steps)
 
     @classmethod
     def of(cls, *parts: Map) -> Self:
         """The chain of these maps, whose classes name the steps."""
         return cls(make_pipeline(*parts).steps)
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The steps, and with ``deep`` the maps and their parameters by the names of the steps."""
-        parameters: dict[str, Any] = self._get_params("steps", deep=deep)
-        return parameters
-
-    def set_params(self, **parameters: Any) -> Self:
-        """Set steps, or parameters of a step by ``STEP__PARAMETER``. Returns self."""
-        self._set_params("steps", **parameters)
-        return self
 
     @property
     def parts(self) -> list[Map]:
@@ -185,30 +161,13 @@ class Chain(_BaseComposition, Map):
         """Why the fitted chain is undefined, in one line; None if it is not."""
         return first_reason(self.parts)
 
-    @property
-    def n_features_in_(self) -> int:
-        """Size of the rows that it was fitted on."""
-        size: int = self.parts[0].n_features_in_
-        return size
-
-    @property
-    def feature_names_in_(self) -> Any:
-        """Names of the columns of the frame that it was fitted on."""
-        return self.parts[0].feature_names_in_
-
-    def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """Names of the columns of the last part."""
-        check_is_fitted(self)
-        return self.parts[-1].get_feature_names_out()
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return all(part.is_fitted for part in self.parts)
-
     def output_dim(self, dim: int) -> int:
         """Check the parameters of all parts for rows of size ``dim``; the size of mapped rows."""
         for part in self.parts:
             dim = part.output_dim(dim)
         return dim
+
+    fit_transform = TransformerMixin.fit_transform
 
     def fit(self, X: Any, y: Any = None, pairs: LabelledPairs | None = None) -> Self:
         """Fit on rows ``(N, D)``; y is ignored. Returns self.
@@ -222,32 +181,16 @@ class Chain(_BaseComposition, Map):
         Raises:
             UserError: If a part learns from labelled pairs and there are none.
         """
-        with config_context(transform_output="default"):
-            for number, part in enumerate(self.parts):
-                if number:
-                    before = self.parts[number - 1]
-                    # Vectors are in memory only where they are mapped.
-                    X = before.transform(X[:] if isinstance(X, Vectors) else X)
-                    if pairs is not None:
-                        left, right, scores = pairs
-                        pairs = before.transform(left), before.transform(right), scores
-                part.fit(X, pairs=pairs)
+        for number, part in enumerate(self.parts):
+            if number:
+                before = self.parts[number - 1]
+                # Vectors are in memory only where they are mapped.
+                X = before.transform(X[:] if isinstance(X, Vectors) else X)
+                if pairs is not None:
+                    left, right, scores = pairs
+                    pairs = before.transform(left), before.transform(right), scores
+            part.fit(X, pairs=pairs)
         return self
-
-    def transform(self, X: Any) -> Any:
-        """Map rows ``(N, D)`` to ``(N, k)``."""
-        check_is_fitted(self)
-        with config_context(transform_output="default"):
-            for part in self.parts:
-                X = part.transform(X)
-        return X
-
-    def inverse_transform(self, X: Any) -> Any:
-        """Map rows ``(N, k)`` back to ``(N, D)``; the nearest rows where the chain reduces."""
-        check_is_fitted(self)
-        for part in reversed(self.parts):
-            X = part.inverse_transform(X)
-        return X
 
     def affine(self) -> tuple[Tensor, Tensor]:
         """Weight W ``(D, k)`` and bias b ``(k,)``, float64, with ``transform(x) = x W + b``.

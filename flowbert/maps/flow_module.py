@@ -241,9 +241,5 @@ class FlowModule(FullPrecision, TrainingModule):
 
     def _rows(self, batch: Any) -> Tensor:
         if isinstance(batch, list | tuple):
-            if len(batch) != 1:
-                raise ValueError(
-                    f"batch: received {len(batch)} values; expected vectors (B, D) alone"
-                )
             (batch,) = batch
         return torch.as_tensor(batch).to(self.device, self.flow.dtype)

@@ -21,6 +21,7 @@ _CONVERGED: Any = {"ftol": 1e-15, "gtol": 1e-10}
 _STARTS = (0.0, 0.5)
 # Share of the mean squared norm: a row that the removal leaves empty.
 _SMALLEST_NORM = 1e-12
+_TINY = float(np.finfo(np.float64).tiny)
 
 
 @MAPS.register("nulling")
@@ -173,42 +174,35 @@ class LearnedRemoval(AffineMap):
 
 
 class _Pairs:
-    """Labelled pairs by direction: cosine and loss as functions of the weights."""
+    """Labelled pairs by direction: the loss as a function of the weights."""
 
     def __init__(
         self, left: Tensor, right: Tensor, directions: Tensor, target: Floats
     ) -> None:
         self.along, self.outside, self.floors = [], [], []
         for x, y in ((left, right), (left, left), (right, right)):
-            along = ((x @ directions) * (y @ directions)).numpy()
-            whole = (x * y).sum(1).numpy()
+            along, whole = (x @ directions) * (y @ directions), (x * y).sum(1)
             self.along.append(along)
-            self.outside.append(whole - along.sum(axis=1))
-            smallest = _SMALLEST_NORM * float(np.abs(whole).mean())
-            self.floors.append(max(smallest, np.finfo(np.float64).tiny))
-        centred = target - target.mean()
-        self.target = centred / np.linalg.norm(centred)
+            self.outside.append(whole - along.sum(dim=1))
+            self.floors.append(max(_SMALLEST_NORM * float(whole.abs().mean()), _TINY))
+        centred = torch.from_numpy(target - target.mean())
+        self.target = centred / centred.norm()
 
     def loss(self, weights: Floats, penalty: float) -> tuple[float, Floats]:
         """1 - Pearson(cosine, score) + penalty, and its gradient by the weights."""
-        factors = (1 - weights) ** 2
-        dot, left, right = (
-            outside + along @ factors
-            for outside, along in zip(self.outside, self.along, strict=True)
-        )
-        left = np.maximum(left, self.floors[1])
-        right = np.maximum(right, self.floors[2])
-        length = np.sqrt(left * right)
-        cosine = dot / length
-        centred = cosine - cosine.mean()
-        norm = max(float(np.linalg.norm(centred)), np.finfo(np.float64).tiny)
-        correlation = float(centred @ self.target) / norm
-        by_cosine = -(self.target - correlation * centred / norm) / norm
-        cross, own_left, own_right = self.along
-        by_factors = (by_cosine / length) @ cross
-        by_factors -= (by_cosine * cosine / left) @ own_left / 2
-        by_factors -= (by_cosine * cosine / right) @ own_right / 2
-        gradient = by_factors * -2 * (1 - weights) + 2 * penalty * weights / len(
-            weights
-        )
-        return 1 - correlation + penalty * float(np.mean(weights**2)), gradient
+        w = torch.tensor(weights, requires_grad=True)
+        with torch.enable_grad():
+            dot, left, right = (
+                outside + along @ (1 - w) ** 2
+                for outside, along in zip(self.outside, self.along, strict=True)
+            )
+            left, right = (
+                left.clamp_min(self.floors[1]),
+                right.clamp_min(self.floors[2]),
+            )
+            cosine = dot / (left * right).sqrt()
+            centred = cosine - cosine.mean()
+            correlation = centred @ self.target / centred.norm().clamp_min(_TINY)
+            loss = 1 - correlation + penalty * w.square().mean()
+        (gradient,) = torch.autograd.grad(loss, w)
+        return float(loss.detach()), gradient.numpy()

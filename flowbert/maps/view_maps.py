@@ -45,15 +45,15 @@ class ViewsMap(Map):
         """New maps of the views.
 
         Raises:
-            UserError: If one is unknown, or draws random numbers.
+            UserError: If one is unknown, draws random numbers or learns from labels.
         """
         valid = isinstance(self.maps, str)
         self.require("maps", valid, "texts of maps, separated by |")
         made = [make_map(text, "maps") for text in self.maps.split("|")]
         for each in made:
-            if each.seeded:
+            if each.seeded or each.supervised:
                 raise UserError(
-                    f"received {each.text}; expected maps in closed form",
+                    f"received {each.text}; expected maps in closed form, without labels",
                     argument="maps",
                 )
         return made
@@ -80,11 +80,6 @@ class ViewsMap(Map):
         return factors
 
     @property
-    def supervised(self) -> bool:  # type: ignore[override]
-        """Whether a map learns from labelled pairs."""
-        return any(each.supervised for each in self._make())
-
-    @property
     def invalid_reason(self) -> str | None:
         """Why the fitted map is undefined, in one line; None if it is not."""
         return first_reason(self.fitted_)
@@ -103,15 +98,8 @@ class ViewsMap(Map):
         """Fit on rows ``(N, D)``; y is ignored. Returns self."""
         rows = torch.cat(list(self._row_blocks(X)))
         self.output_dim(rows.shape[1])
-        self.check_pairs(pairs)
-        self.fitted_ = self._make()
-        parts = [self._split(rows)]
-        if pairs is not None:
-            parts += [self._split(torch.as_tensor(side[:])) for side in pairs[:2]]
-        for number, each in enumerate(self.fitted_):
-            block, *sides = (part[number] for part in parts)
-            labelled = (*sides, pairs[2]) if pairs is not None else None
-            each.fit(block, pairs=labelled)
+        blocks = zip(self._make(), self._split(rows), strict=True)
+        self.fitted_ = [each.fit(block) for each, block in blocks]
         return self
 
     def _split(self, rows: Tensor) -> tuple[Tensor, ...]:

@@ -360,4 +360,4 @@ def test_nli_pairs_that_cannot_be_loaded_are_told_once(run, monkeypatch):
     ]
     text = reproduction_text(run([RAW, *names], nli="hub"))
     (line,) = [line for line in text.splitlines() if "no hub" in line]
-    assert line.startswith(", ".join(names) + ": cannot be run: nli: received hub (no")
+    assert line.startswith(", ".join(names) + ": cannot be run: no hub")

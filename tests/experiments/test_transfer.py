@@ -41,7 +41,7 @@ def encoder():
 
 
 def told(encoder, corpus, tasks, **maps):
-    fitted = [Candidate(name, each, True) for name, each in maps.items()]
+    fitted = [Candidate(name, each) for name, each in maps.items()]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", FlowbertWarning)
         warn_of_transfer(corpus, tasks, encoder, fitted)

@@ -169,7 +169,7 @@ def test_a_chain_is_a_transformer_of_scikit_learn():
     expected = make_pipeline(Whitening(4), Standardization()).fit(x).transform(x)
     np.testing.assert_array_equal(chain.fit_transform(x), expected)
     names = [f"standardization{n}" for n in range(4)]
-    framed = chain.set_output(transform="pandas").transform(x)
+    framed = chain.set_output(transform="pandas").fit(x).transform(x)
     assert [*framed.columns] == [*chain.get_feature_names_out()] == names
     outer = make_pipeline(Standardization(), chain)
     outer.set_params(chain__whitening__shrinkage=0.5)
