@@ -3,8 +3,12 @@
 # isort: skip_file
 # Measures register where they stand: this is their order on the page.
 from flowbert.analysis.bands import BandCosines, Bands
-from flowbert.analysis.isotropy import Isotropy, RandomPairCosines, Spectra
-from flowbert.analysis.sentences import Sentences
+from flowbert.analysis.isotropy import (
+    Isotropy,
+    RandomPairCosines,
+    Sentences,
+    Spectra,
+)
 from flowbert.analysis.bits import Bits
 from flowbert.analysis.word_space import Buckets, LayerAnisotropy, Words
 from flowbert.analysis.neighbours import Neighbours

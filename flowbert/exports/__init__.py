@@ -1,7 +1,6 @@
 """Export of models for other programs."""
 
-from flowbert.exports.export import export
-from flowbert.exports.format import EXPORT_FORMATS, Format
+from flowbert.exports.export import EXPORT_FORMATS, Format, export
 
 # These imports register the formats.
 from flowbert.exports.onnx import ONNX

@@ -10,7 +10,6 @@ from flowbert.encoders import Encoder
 from flowbert.errors import UserError
 from flowbert.experiments.plan import UNMAPPED
 from flowbert.experiments.results import Results
-from flowbert.exports.format import Format
 from flowbert.maps import Raw, is_map, make_map
 from flowbert.model import Model
 from flowbert.tasks import AVERAGE
@@ -27,7 +26,8 @@ def model_card(
     model: Model,
     *,
     name: str,
-    format: Format,
+    library: str,
+    usage: str,
     method: str,
     difference: float,
     results: Results | None = None,
@@ -38,7 +38,8 @@ def model_card(
     Args:
         model: The exported model.
         name: Folder or name on the hub that the model is loaded from.
-        format: Format of the export.
+        library: Library that opens the export, as the hub names it.
+        usage: How to use it, in Markdown.
         method: Name of the method, as in the results.
         difference: Largest difference of a cosine between the export and the model.
         results: Results with scores of the method and of the raw embeddings.
@@ -61,9 +62,9 @@ def model_card(
     base = base_name(model.encoder)
     kind = make_map(method).name if is_map(method) else method
     data = ModelCardData(
-        library_name=format.library,
+        library_name=library,
         pipeline_tag="sentence-similarity",
-        tags=[format.library, "feature-extraction", "flowbert", kind],
+        tags=[library, "feature-extraction", "flowbert", kind],
         base_model=base if "/" in base else None,
         license=license,
         model_name=Path(name).name,
@@ -81,7 +82,7 @@ def model_card(
         template_str=template,
         name=name,
         settings=settings,
-        usage=format.usage(name, model),
+        usage=usage,
         scores=scores,
         difference=difference,
         texts=TEXTS,
@@ -145,11 +146,7 @@ def name_in(results: Results, model: Model, own: bool, trained: bool) -> str:
 
 
 def _scores(results: Results, encoder: Encoder, method: str) -> list[dict[str, Any]]:
-    """Rows of a method and of the raw embeddings, by task.
-
-    Raises:
-        UserError: If a task has several scores of the method.
-    """
+    """Rows of a method and of the raw embeddings, by task."""
     # Over all pairs of a task, as sentence-transformers and MTEB measure it.
     wanted = encoder.columns() | {"metric": "spearman", "aggregation": "all"}
     del wanted["encoder"]  # it may have moved
@@ -157,13 +154,5 @@ def _scores(results: Results, encoder: Encoder, method: str) -> list[dict[str, A
     for name, value in wanted.items():
         rows = rows[rows[name] == value]
     rows = rows[rows["method"].isin(["raw", UNMAPPED, method])]
-    several = rows[rows.duplicated(["task", "split", "method"])]
-    if len(several):
-        row = several.iloc[0]
-        raise UserError(
-            f"received several scores of {row['method']} on {row['task']}; expected one, "
-            "of one encoder, seed and corpus",
-            argument="results",
-        )
     records: list[dict[str, Any]] = rows.to_dict("records")
     return records

@@ -2,9 +2,11 @@
 
 import importlib.util
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.metrics.pairwise import cosine_similarity
@@ -16,9 +18,9 @@ from flowbert.encoders.source import TRAINED_ENCODER
 from flowbert.errors import FlowbertWarning, UserError, first_line
 from flowbert.experiments.results import Results
 from flowbert.exports.card import TEXTS, check_results, model_card, name_in
-from flowbert.exports.format import EXPORT_FORMATS, Format
 from flowbert.io import write_new_folder
 from flowbert.model import Model
+from flowbert.registry import Registry
 
 _UNUSUAL = (
     "UPPER and lower",
@@ -33,6 +35,54 @@ _UNUSUAL = (
     "[CLS] [SEP]",
 )
 """Texts that programs may tokenize differently."""
+
+
+class Format(ABC):
+    """A format of exports: writes, reads and describes a model.
+
+    The parameters of the constructor are the options of its text, as in ``name:option=value``.
+
+    Attributes:
+        library: Library that the hub shows for a model of this format.
+        packages: Required packages, by their names for pip.
+        tolerance: Largest difference of a cosine from that of the model.
+    """
+
+    library: ClassVar[str] = "flowbert"
+    packages: ClassVar[Sequence[str]] = ()
+    tolerance: ClassVar[float] = 1e-5
+
+    @abstractmethod
+    def write(self, model: Model, folder: Path) -> None:
+        """Write a model into an empty folder.
+
+        Raises:
+            UserError: If the format cannot express the model.
+        """
+
+    @abstractmethod
+    def encode(self, folder: Path, sentences: Sequence[str]) -> Any:
+        """Vectors of a folder by its target program, ``(N, k)``, for verification."""
+
+    @abstractmethod
+    def usage(self, name: str, model: Model) -> str:
+        """How to use the folder, in Markdown.
+
+        Args:
+            name: Folder or name on the hub that the model is loaded from.
+            model: The exported model.
+        """
+
+    def refused(self, received: str, expected: str) -> UserError:
+        """The error for an unsupported part of a model."""
+        name = EXPORT_FORMATS.name_of(type(self))
+        return UserError(
+            f"received {name} for {received}; expected {expected}", argument="format"
+        )
+
+
+EXPORT_FORMATS: Registry[type[Format]] = Registry("format", base=Format)
+"""Formats by name."""
 
 
 def export(
@@ -130,7 +180,8 @@ def export(
         card = model_card(
             opened,
             name=push_to or to.name,
-            format=chosen,
+            library=chosen.library,
+            usage=chosen.usage(push_to or to.name, opened),
             method=name,
             difference=difference,
             results=measured,

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.template import Template
-from flowbert.exports.format import EXPORT_FORMATS, Format
+from flowbert.exports.export import EXPORT_FORMATS, Format
 from flowbert.flows import Glow
 from flowbert.maps import Flow, Map
 from flowbert.maps.view_maps import ViewsMap

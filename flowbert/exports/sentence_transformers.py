@@ -19,7 +19,7 @@ from flowbert.encoders.source import MODULES_FILE, quiet
 from flowbert.encoders.token_weights import vocabulary_size
 from flowbert.errors import UserError
 from flowbert.exports.card import base_name
-from flowbert.exports.format import EXPORT_FORMATS, Format
+from flowbert.exports.export import EXPORT_FORMATS, Format
 from flowbert.exports.map_module import MapModule
 from flowbert.io import read_json, write_json
 from flowbert.maps import Map

@@ -65,11 +65,6 @@ class FlowModule(FullPrecision, TrainingModule):
 
     def __init__(self, dim: int, seed: int = 0, **options: Any) -> None:
         chosen = FlowOptions(**options)
-        for option, value in chosen.training().items():
-            if value is None:
-                raise UserError(
-                    argument=option, received=value, expected="a number or a name"
-                )
         # Lightning takes the hyper-parameters from the arguments as they are now: all of them, and
         # of two texts for the same layer one.
         options = chosen.training() | {

@@ -10,8 +10,8 @@ from pandas.testing import assert_frame_equal
 
 from analysis.samples import METHODS, make_analysis, texts, vectors
 from flowbert.analysis import Analysis, Sample, analyze_sample
+from flowbert.analysis.isotropy import DRAWN_SENTENCES, project
 from flowbert.analysis.measure import make_measures
-from flowbert.analysis.sentences import DRAWN_SENTENCES, project
 from flowbert.errors import FlowbertWarning
 from helpers import refused
 

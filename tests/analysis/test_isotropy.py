@@ -7,8 +7,7 @@ import pytest
 import torch
 from scipy.stats import skew
 
-from flowbert.analysis.isotropy import hubness, space_measures
-from flowbert.analysis.sentences import project
+from flowbert.analysis.isotropy import hubness, project, space_measures
 from flowbert.tasks.measures import (
     effective_rank,
     isoscore,

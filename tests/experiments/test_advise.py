@@ -146,8 +146,6 @@ def test_commands_have_the_options_that_were_given_and_no_others(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"encoder": EncoderOptions(pooling="cls")}, "pooling: received 'cls'"),
-        ({"encoder": EncoderOptions(layers="last")}, "layers: received 'last'"),
         ({"encoder": "missing"}, "encoder: received 'missing'"),
         ({"encoder": "words.txt"}, "encoder: received words.txt"),
     ],

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from flowbert.analysis import MEASURES, Analysis
-from flowbert.analysis.sentences import project
+from flowbert.analysis.isotropy import project
 from flowbert.data.sample import sample_corpus
 from flowbert.encoders import EncoderOptions, WordVectors
 from flowbert.experiments.analyze import analyze

@@ -12,7 +12,7 @@ from flowbert.encoders import SentenceEncoder, ViewsEncoder
 from flowbert.experiments import compare
 from flowbert.experiments.intervals import RESULT_COLUMNS
 from flowbert.experiments.results import Results
-from flowbert.exports import SentenceTransformers, export
+from flowbert.exports import export
 from flowbert.exports.card import check_results, model_card, name_in
 from flowbert.model import Model
 from flowbert.tasks import AVERAGE, Pairs
@@ -25,7 +25,8 @@ PAIRS = Pairs(TEXTS[:3], TEXTS[3:6], [1, 2, 3])
 MAP = "learned-removal-2:center=false"
 SETTINGS: dict[str, Any] = {
     "name": "owner/name",
-    "format": SentenceTransformers(),
+    "library": "sentence-transformers",
+    "usage": "",
     "method": MAP,
     "difference": 3e-7,
 }
@@ -108,14 +109,6 @@ def test_the_method_of_a_map(model, encoder):
         trained=False,
     )
     assert name_in(lacking, model, own=True, trained=False) == "learned-removal-2"
-    two = [row | {"corpus": name} for row in others for name in ("target", "nli")]
-    refused(
-        "several scores of raw on STSB",
-        model_card,
-        model,
-        **SETTINGS,
-        results=Results(two, {}),
-    )
 
 
 def test_views():
