@@ -20,26 +20,44 @@ if TYPE_CHECKING:  # matplotlib is imported when something is drawn
 INK = "#1a1a1a"
 """Colour of lines that are of no method."""
 
-ORDINAL = ("#0d0887", "#9c179e", "#d8576b", "#f0a030", "#c8c800")
-"""Steps of a quantity, from low to high."""
+ORDINAL = ("#5b6ee1", "#9a55d3", "#cf4a8f", "#d4602f", "#9a7b1a")
+"""Steps of a quantity, from low to high; at least 3:1 on white and on dark ground."""
 
-_TRAINED = "d55e00"  # what a run trains
+_TRAINED = "e8500a"  # what a run trains
 _FAMILIES = {
-    "raw": "7f7f7f",
+    **dict.fromkeys(("raw", "unmapped", "layers", "pooling", "template"), "6b6b6b"),
     "whitening": "0072b2",
-    "zca": "56b4e9",
+    "zca": "2b97ec",
     **dict.fromkeys(("flow", "simcse", "sbert", "mlm"), _TRAINED),
-    "standardization": "009e73",
-    "truncation": "e69f00",
-    "nulling": "cc79a7",
-    **dict.fromkeys(("centering", "mean-removal"), "999933"),
-    "learned-removal": "8c5fbf",
+    "standardization": "00945a",
+    "truncation": "7d4600",
+    "nulling": "d559b4",
+    **dict.fromkeys(("centering", "mean-removal"), "3f3a00"),
+    "learned-removal": "4b06a0",
     "Gaussian": "0072b2",  # densities: whitening and standardization are their maps
-    "diagonal": "009e73",
+    "diagonal": "00945a",
 }
-"""Colours of the methods in all plots; most are those of Okabe and Ito (2008)."""
+"""Colours of the methods in all plots; at least 3:1 on white, and apart under deuteranopia."""
 
-_OTHER = "8c564b"
+_OTHER = "1c0008"
+_LINE = "#d8dee4"
+DARK = {
+    INK: "#e6edf3",
+    _LINE: "#3c424b",
+    "#6b6b6b": "#8b9098",
+    "#0072b2": "#2f8fe0",
+    "#2b97ec": "#a9d2ff",
+    "#e8500a": "#ff7c00",
+    "#00945a": "#10d0a0",
+    "#7d4600": "#ffe94d",
+    "#d559b4": "#f58fd6",
+    "#3f3a00": "#7d8f3a",
+    "#4b06a0": "#8f45e0",
+    "#1c0008": "#ffc795",
+}
+"""Colours on dark ground, in place of those on white."""
+
+_DASHES: list[Any] = ["-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2))]
 _WIDTH = 5.2  # inches of half a page
 _DPI = 150
 _STYLE: Any = {
@@ -48,7 +66,17 @@ _STYLE: Any = {
     "axes.spines.top": False,
     "axes.titlesize": 8.5,
     "font.size": 8.5,
-    "grid.alpha": 0.25,
+    "grid.color": _LINE,
+    **dict.fromkeys(
+        (
+            "text.color",
+            "axes.edgecolor",
+            "axes.labelcolor",
+            "xtick.color",
+            "ytick.color",
+        ),
+        INK,
+    ),
     "legend.frameon": False,
     "lines.linewidth": 1.4,
     "lines.markersize": 4,
@@ -86,26 +114,32 @@ class Plot:
 
 
 def method_colours(methods: Iterable[str]) -> dict[str, str]:
-    """Colour of each method by its family; variants of a family are lighter.
+    """Colour of each method by its family.
 
     Args:
         methods: Methods, or their labels in tables.
 
     Example:
         >>> method_colours(["whitening", "whitening-128 (0, mean)"])
-        {'whitening': '#0072b2', 'whitening-128 (0, mean)': '#4095c5'}
+        {'whitening': '#0072b2', 'whitening-128 (0, mean)': '#0072b2'}
     """
     colours = {}
-    variants: Counter[str] = Counter()
     for method in dict.fromkeys(methods):
         last = re.split(r"[ ,*]", method)[0].split("+")[-1]
-        colour = _FAMILIES.get(re.sub(r"(-\d+)?(:.*)?$", "", last), _OTHER)
-        rest = [255 - part for part in bytes.fromhex(colour)]
-        lightness = 0.75 ** min(variants[colour], 2)
-        variants[colour] += 1
-        mixed = bytes(255 - round(lightness * part) for part in rest)
-        colours[method] = f"#{mixed.hex()}"
+        family = re.sub(r"(-\d+)?(:.*)?$", "", last)
+        colours[method] = f"#{_FAMILIES.get(family, _OTHER)}"
     return colours
+
+
+def line_looks(methods: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Colour of the line of each method, and dashes for further methods of a colour."""
+    used: Counter[str] = Counter()
+    looks: dict[str, dict[str, Any]] = {}
+    for method, colour in method_colours(methods).items():
+        dashes = _DASHES[min(used[colour], len(_DASHES) - 1)]
+        looks[method] = {"color": colour, "linestyle": dashes}
+        used[colour] += 1
+    return looks
 
 
 def colour_of(frame: pd.DataFrame) -> str:
@@ -133,18 +167,31 @@ def draw_intervals(ax: "Axes", frame: pd.DataFrame) -> None:
 
     Args:
         ax: Axes.
-        frame: Columns label, value, low and high.
+        frame: Columns label, value, low and high; of results also group, whose raw row has a
+            dotted line.
     """
     rows = range(len(frame))
     colours = frame["label"].map(method_colours(frame["label"]))
-    ax.hlines(
-        rows, frame["low"], frame["high"], colors=colours, linewidth=2.5, alpha=0.6
+    for row, colour, score in zip(rows, colours, frame.itertuples(), strict=True):
+        text = f"{score.label}: {score.value:z.2f}"
+        if score.low == score.low:
+            text += f" [{score.low:z.1f}, {score.high:z.1f}]"
+        ax.plot(
+            [score.low, score.high], [row, row], color=colour, linewidth=3, alpha=0.6
+        )
+        ax.plot(score.value, row, "o", color=colour, markersize=6, gid=TITLE + text)
+    groups = (
+        frame.assign(row=rows).groupby("group", sort=False) if "group" in frame else []
     )
-    ax.scatter(frame["value"], rows, s=25, color=colours, zorder=3)
+    for _, group in groups:
+        raw = group["value"][group["label"].str.match(r"raw\b")]
+        ends = group["row"].min() - 0.5, group["row"].max() + 0.5
+        ax.vlines(raw, *ends, colors=INK, linestyles=(0, (1, 2)), linewidth=1)
     names = [fill(short(label), 34) for label in frame["label"]]
     ax.set_yticks(rows, names, fontsize=8)
     ax.set_ylim(len(frame) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)
+    ax.grid(visible=False, axis="y")
     ax.locator_params(axis="x", nbins=5)
 
 
@@ -200,6 +247,28 @@ def _add_legend(figure: "Figure") -> None:
     figure.legend(list(handles.values()), handles, **place)
 
 
+TITLE = "title: "
+"""Prefix of a matplotlib ``gid`` that becomes the ``<title>`` of its elements in a page."""
+
+
+def inline(svg: bytes, name: str) -> str:
+    """An SVG for a page that may be light or dark: colours are CSS variables, values titles.
+
+    Args:
+        svg: The picture as matplotlib writes it.
+        name: Its name, which makes its ids distinct on the page.
+    """
+    text = svg.decode()
+    text = text[text.find("<svg") :]
+    dropped = r"<(metadata|style).*?</\1>\s*|font-family: [^;\"]*;? ?"
+    text = re.sub(dropped, "", text, flags=re.DOTALL)
+    text = re.sub(f'<g id="{TITLE}([^"]*)">', r"<g><title>\1</title>", text)
+    text = re.sub(r'\bid="|(?<=url\(#)|(?<=href="#)', rf"\g<0>{name}-", text)
+    for colour in DARK:
+        text = text.replace(colour, f"var(--c{colour[1:]})")
+    return text
+
+
 class Picture(NamedTuple):
     """A picture that was drawn.
 
@@ -232,7 +301,7 @@ def save_picture(plot: Plot, frame: pd.DataFrame, path: Path) -> Picture:
         warnings.filterwarnings("ignore", "Glyph .* missing")
         figure = draw(plot, frame)
         figure.savefig(path.with_suffix(".png"))
-        figure.savefig(svg, format="svg", metadata={"Date": None})
+        figure.savefig(svg, format="svg", metadata={"Date": None}, transparent=True)
     path.with_suffix(".svg").write_bytes(svg.getvalue())
     frame.to_csv(path.with_suffix(".csv"), index=False)
     caption = plot.caption if isinstance(plot.caption, str) else plot.caption(frame)

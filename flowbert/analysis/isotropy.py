@@ -1,6 +1,7 @@
 """Isotropy of vectors: spectrum, measures of it, cosines of random pairs, principal components."""
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -8,9 +9,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from flowbert.analysis.drawing import ORDINAL, Plot, method_colours, scatter, short
+from flowbert.analysis.drawing import ORDINAL, Plot, line_looks, scatter, short
 from flowbert.analysis.measure import MEASURES, Measure, by_method
-from flowbert.analysis.sample import Sample
+from flowbert.analysis.sample import RAW, Sample
+from flowbert.analysis.table import Table, number_table
 from flowbert.arrays import Floats
 from flowbert.maps import cosine_percentiles
 from flowbert.tasks.measures import (
@@ -100,10 +102,10 @@ def draw_spectra(ax: "Axes", frame: pd.DataFrame) -> None:
         frame: Columns method, direction and share.
     """
     frame = frame[frame["share"] > 1e-12]  # less is rounding
-    colours = method_colours(frame["method"])
+    looks = line_looks(frame["method"])
     for method, rows in frame.groupby("method", sort=False):
         label = f"{short(method)}, first {rows['share'].iloc[0]:.1%}"
-        ax.plot(rows["direction"], rows["share"], color=colours[method], label=label)
+        ax.plot(rows["direction"], rows["share"], **looks[method], label=label)
     ax.set(xlabel="direction", ylabel="share of the variance", yscale="log")
     ax.yaxis.set_major_formatter("{x:.0e}")  # the default writes formulas
     ax.minorticks_off()
@@ -173,6 +175,35 @@ class Isotropy(Measure):
         """The measures of every method."""
         return by_method(sample.vectors, lambda x: [space_measures(x)])
 
+    @classmethod
+    def lines(cls, frame: pd.DataFrame) -> list[str]:
+        """What the most isotropic method changes."""
+        rows = frame.set_index("method")
+        best = rows["isoscore"].idxmax() if rows["isoscore"].notna().any() else RAW
+        if RAW not in rows.index or best == RAW:
+            return []
+        raw, other = rows.loc[RAW], rows.loc[best]
+        return [
+            f"From raw to {best}: mean cosine {raw['mean_cosine']:z.2f} to "
+            f"{other['mean_cosine']:z.2f}, effective rank {raw['effective_rank']:.0f} to "
+            f"{other['effective_rank']:.0f}."
+        ]
+
+    @classmethod
+    def tables(cls, frame: pd.DataFrame) -> list[Table]:
+        """Four measures, with the direction that is more isotropic, and the others."""
+        arrows = {
+            "mean_cosine": "→0",
+            "effective_rank": "↑",
+            "isoscore": "↑",
+            "uniformity": "↓",
+        }
+        first = frame[["method", *arrows]].rename(
+            columns=lambda x: f"{x} {arrows.get(x, '')}"
+        )
+        rest = number_table("Further measures", frame.drop(columns=list(arrows)))
+        return [number_table(cls.title, first), replace(rest, folded=True)]
+
 
 @MEASURES.register("random_pairs")
 class RandomPairCosines(Measure):
@@ -182,6 +213,11 @@ class RandomPairCosines(Measure):
     """
 
     title: ClassVar = "Cosines of random pairs, by percentile"
+
+    @classmethod
+    def tables(cls, frame: pd.DataFrame) -> list[Table]:
+        """The whole frame, folded."""
+        return [replace(number_table(cls.title, frame), folded=True)]
 
     def frame(self, sample: Sample) -> pd.DataFrame:
         """The percentiles of every method."""

@@ -54,6 +54,15 @@ class Measure(ABC):
         """
 
     @classmethod
+    def lines(cls, frame: pd.DataFrame) -> list[str]:  # noqa: ARG003
+        """Lines above the tables: the note, unless a measure says what its frame shows.
+
+        Args:
+            frame: The measure's own frame.
+        """
+        return [cls.note] if cls.note else []
+
+    @classmethod
     def tables(cls, frame: pd.DataFrame) -> list[Table]:
         """Tables of the page.
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -15,14 +14,12 @@ class Table:
     Attributes:
         title: Its caption.
         text: The cells; the second line of a cell is an interval or standard deviation.
-        bold: Frame of the cells that stand out; None without any.
         folded: Whether it is a detail: folded on the page, left out on the terminal.
         words: Whether the cells are words, not numbers.
     """
 
     title: str
     text: pd.DataFrame
-    bold: Any = None
     folded: bool = False
     words: bool = False
 
@@ -53,15 +50,12 @@ def make_table(title: str, cells: pd.DataFrame, **look: bool) -> Table:
 
     Args:
         title: Its caption.
-        cells: Columns label, column, text and bold; a label and column occur once.
+        cells: Columns label, column and text; a label and column occur once.
         **look: ``folded`` and ``words`` of :class:`Table`.
     """
-    by_place = cells.set_index(["label", "column"])
-    text, bold = (
-        in_order(by_place[name], ["column"]).rename_axis(index=None, columns=None)
-        for name in ("text", "bold")
-    )
-    return Table(title, text.fillna(""), bold.eq(True), **look)
+    texts = cells.set_index(["label", "column"])["text"]
+    text = in_order(texts, ["column"]).rename_axis(index=None, columns=None)
+    return Table(title, text.fillna(""), **look)
 
 
 def in_order(values: pd.Series, columns: list[str]) -> pd.DataFrame:

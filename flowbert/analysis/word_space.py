@@ -146,6 +146,19 @@ def draw_buckets(ax: "Axes", frame: pd.DataFrame) -> None:
     ax.set(xlabel="frequency rank", ylabel="mean")
 
 
+def _describe_buckets(frame: pd.DataFrame) -> str:
+    """What the first and the last bucket show, beside what the paper reports."""
+    first, last = frame.iloc[0], frame.iloc[-1]
+    norm, distance = (
+        "farther from" if last[name] > first[name] else "closer to"
+        for name in ("norm", "distance_3")
+    )
+    return (
+        f"Here rare words are {norm} the origin and {distance} each other than frequent ones; "
+        "Li et al. (2020) report both larger in BERT."
+    )
+
+
 @MEASURES.register("buckets")
 class Buckets(Measure):
     """A row per bucket of frequency ranks (``0 to 99``) of input embeddings.
@@ -159,7 +172,7 @@ class Buckets(Measure):
         "buckets": Plot(
             draw_buckets,
             "Norm and sparsity of input embeddings",
-            "In BERT rare words are farther from the origin and from each other (Li et al., 2020).",
+            _describe_buckets,
         )
     }
 

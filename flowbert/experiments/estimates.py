@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from flowbert.arrays import Floats
 from flowbert.seeding import Stream
@@ -170,6 +171,27 @@ class Verdict:
         return int((gains if gains.any() else is_best).argmax())
 
     @property
+    def tied(self) -> list[int]:
+        """Indices of the rows that do not differ significantly from the one to use."""
+        differs = self.is_better[self.used] | self.is_better[:, self.used]
+        differs[self.used] = True
+        return [int(row) for row in np.flatnonzero(~differs)]
+
+    @property
+    def gains(self) -> pd.DataFrame:
+        """Each row minus the base x 100: columns gain, low, high, and choice.
+
+        The choice is ``use``, ``tied`` or empty; the base has no gain (NaN).
+        """
+        gains = pd.DataFrame(self.ends[:, self.base], columns=["low", "high"])
+        gains.insert(0, "gain", self.values - self.values[self.base])
+        gains.loc[self.base] = np.nan
+        gains = (100 * gains).assign(choice="")
+        gains.loc[self.tied, "choice"] = "tied"
+        gains.loc[self.used, "choice"] = "use"
+        return gains
+
+    @property
     def text(self) -> str:
         """What to use, its score x 100, its gain, and the rows that do not differ from it."""
         used, base = self.used, self.base
@@ -179,9 +201,7 @@ class Verdict:
             gain = _text(self.values[used] - self.values[base], self.ends[used, base])
             sign = "" if gain.startswith("-") else "+"
             text = f"use {score}, {sign}{gain} over {self.names[base]}"
-        differs = self.is_better[used] | self.is_better[:, used]
-        differs[used] = True
-        tied = [self.names[row] for row in np.flatnonzero(~differs)]
+        tied = [self.names[row] for row in self.tied]
         more = [f"{len(tied) - _TIED} more"] if len(tied) > _TIED else []
         return f"{text}; tied: {', '.join(tied[:_TIED] + more)}" if tied else text
 

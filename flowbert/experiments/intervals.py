@@ -59,6 +59,8 @@ Items = Mapping[Task, Mapping[str, Floats]]
 
 _ROW = ["encoder", "layers", "pooling", "split", "corpus", "method", "supervised"]
 _SCORE = [*_ROW, "task", "metric", "aggregation"]
+GAIN_KEYS = [*_ROW, "task", "metric"]
+"""Columns of results that identify a row of ``gains`` in the metadata of results."""
 _READING = ["template", "layers", "pooling"]
 _SETTINGS = ["run", "encoder", *_READING, "corpus"]
 _UNSET = ("", "none", "given")  # raw is fitted on nothing: that is no other corpus
@@ -178,7 +180,9 @@ def find_verdicts(
         tasks: The tasks.
 
     Returns:
-        ``verdicts``: lines, for all encoders together and for each. By title, ``use``: the method
+        ``verdicts``: lines, for all encoders together and for each. ``gains``: a row for each
+        compared row of an encoder, see :meth:`~flowbert.experiments.estimates.Verdict.gains`, with
+        the columns :data:`GAIN_KEYS`. By title, ``use``: the method
         and, if it is raw and the encoder is read in another way, too, the encoder's path; and
         ``differences``: ``methods``, and ``cells``, a text for row minus column of any two.
     """
@@ -206,7 +210,13 @@ def find_verdicts(
             if len(table) > 1
         ]
     lines: list[str] = []
-    found: dict[str, Any] = {"verdicts": lines, "use": {}, "differences": {}}
+    gains: list[dict[str, Any]] = []
+    found: dict[str, Any] = {
+        "verdicts": lines,
+        "gains": gains,
+        "use": {},
+        "differences": {},
+    }
     for title, table, note in tables:
         whole = Verdict(
             labels(table).tolist(), estimates[table.index.to_numpy()], _base(table)
@@ -229,6 +239,10 @@ def find_verdicts(
                 numbers = np.flatnonzero(networks == network).tolist()
                 part = whole.among(numbers, labels(mine).tolist(), _base(mine))
                 lines.append(f"{name}{where}: {part.text}{note}")
+                rows_with_gains = (
+                    mine[GAIN_KEYS].reset_index(drop=True).join(part.gains)
+                )
+                gains += rows_with_gains.to_dict("records")
     return found
 
 

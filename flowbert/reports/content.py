@@ -20,7 +20,7 @@ from flowbert.tasks.space import SPACE_METRICS
 
 ANALYSIS_SUFFIX = ".analysis.json"
 _NOT_SHOWN = (
-    *("verdicts", "use", "differences", "published", "time", "warnings"),
+    *("verdicts", "use", "differences", "published", "time", "warnings", "gains"),
     "training",  # all hyper-parameters; those of the configuration are shown
 )
 _UNFINISHED = "There are no results yet: the run is unfinished or was interrupted."
@@ -36,7 +36,8 @@ class PageContent:
         frame: Rows of results; those of several runs have a column ``run``. Empty for a
             reproduction, whose scores are in the record.
         record: What the results say of the run.
-        settings: Its options and further settings of the results, by dotted name: a column
+        options: Its options and further settings of the results.
+        settings: Those of ``options``, as texts settings of the results, by dotted name: a column
             of texts. Of several runs those that differ, a column per run.
         metrics: What was logged, by step.
         analysis: The analysis of the embeddings.
@@ -47,6 +48,7 @@ class PageContent:
     name: str
     frame: pd.DataFrame
     record: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
     settings: pd.DataFrame = field(default_factory=pd.DataFrame)
     metrics: pd.DataFrame = field(default_factory=lambda: read_metrics([]))
     analysis: Analysis = field(default_factory=lambda: Analysis({}, {}))
@@ -146,11 +148,15 @@ def content_of(
         key=lambda log: (log.stem == "metrics", len(log.name), log.name),
     )
     is_reproduction = "published" in results.record
+    options |= {
+        name: value for name, value in results.record.items() if name not in _NOT_SHOWN
+    }
     return PageContent(
         path.name,
         results.frame[:0] if is_reproduction else results.frame,
         results.record,
-        _settings({**options, **results.record}),
+        options,
+        pd.json_normalize(options).iloc[0].fillna("").astype(str).to_frame("value"),
         attempt(path, lambda: read_metrics(logs), read_metrics([])),
         analysis or Analysis({}, {}),
         command,
@@ -158,23 +164,22 @@ def content_of(
     )
 
 
-def _settings(values: Mapping[str, Any]) -> pd.DataFrame:
-    """Nested values as texts by their dotted names."""
-    known = {name: value for name, value in values.items() if name not in _NOT_SHOWN}
-    return pd.json_normalize(known).iloc[0].fillna("").astype(str).to_frame("value")
-
-
 def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
     """Commands that encode with the method of the first verdict, and export it.
 
     Args:
-        path: A run folder; others have no model.
+        path: A run folder; of a file of results, which has no model, the command that fits one.
         record: What its results say of the run.
 
     Returns:
         Commands after the word for the program; to fit the map, where one of a trained encoder is
         best. None without a verdict, or where the untrained encoder is better.
     """
+    if path.suffix == ".json":
+        gains = record.get("gains", [])
+        deciding = [row for row in gains if row["task"] == gains[0]["task"]]
+        best = [row for row in deciding if row["choice"] == "use"]
+        return list(dict.fromkeys(filter(None, map(_fit_command, best))))
     used = next(iter((record.get("use") or {}).values()), None)
     if used is None or not (path / "model").is_dir():
         return []
@@ -194,6 +199,18 @@ def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
     encode = ["encode", "--model", path, *which, "--input", "FILE", "--output"]
     export = ["export", path, *which, "--to", "FOLDER"]
     return [shlex.join(map(str, words)) for words in ([*encode, "vectors.npy"], export)]
+
+
+def _fit_command(row: Mapping[str, Any]) -> str:
+    """The command that fits the map of a row of ``gains``; empty for other methods than maps."""
+    if row["supervised"] or not is_map(row["method"]):
+        return ""
+    words = ["fit", "--method", row["method"]]
+    encoder, _, template = row["encoder"].partition("; template ")
+    reading = {"path": encoder, "layers": row["layers"], "pooling": row["pooling"]}
+    for name, value in (reading | {"template": template}).items():
+        words += [f"--encoder.{name}", value] if value not in ("", "none") else []
+    return shlex.join([*words, "--corpus", "FILE"])
 
 
 def join_contents(runs: Mapping[str, PageContent]) -> PageContent:
@@ -218,6 +235,7 @@ def join_contents(runs: Mapping[str, PageContent]) -> PageContent:
         f"{len(runs)} runs",
         frame,
         {"verdicts": verdicts, "warnings": warned},
+        {},
         settings[settings.nunique(axis=1) > 1],
     )
 

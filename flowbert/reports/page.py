@@ -1,6 +1,6 @@
 """The page of a run: verdicts, tables and pictures in one HTML file."""
 
-import base64
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -9,20 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import yaml
 
 from flowbert import __version__
 from flowbert.analysis import Analysis, Plot, Table
-from flowbert.analysis.drawing import save_picture
+from flowbert.analysis.bands import prepare_cosines
+from flowbert.analysis.drawing import DARK, inline, method_colours, save_picture
 from flowbert.analysis.measure import measure_of
 from flowbert.analysis.table import short_names
 from flowbert.data.text_files import user_path
 from flowbert.errors import UserError
-from flowbert.experiments.intervals import LISTED, label_parts, labels
-from flowbert.io import write_atomically
+from flowbert.experiments.intervals import main_aggregation
+from flowbert.io import as_json, write_atomically
 from flowbert.reports.content import PageContent, attempt, join_contents, read_content
 from flowbert.reports.plots import CONTENT_PLOTS
 from flowbert.reports.reproduction import notes_on, reproduction_tables
 from flowbert.reports.result_tables import notes, result_tables
+from flowbert.reports.summary import Summary
 
 _GENERATOR = b'<meta name="generator" content="flowbert '
 
@@ -111,13 +114,30 @@ def save_page(content: PageContent, page: Path) -> Path:
     pictures_folder.mkdir(parents=True, exist_ok=True)
     pictures = dict(_pictures(content, pictures_folder))
     from jinja2 import Environment
+    from markupsafe import Markup
 
-    source = files("flowbert.reports").joinpath("page.html.jinja").read_text("utf-8")
+    template, style, script = (
+        files("flowbert.reports").joinpath(name).read_text("utf-8")
+        for name in ("page.html.jinja", "page.css", "page.js")
+    )
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    html = environment.from_string(source).render(
+    frames, nothing = content.analysis.frames, dict[str, Any]()
+    html = environment.from_string(template).render(
         run=content,
+        summary=attempt("summary", partial(Summary, content), None),
         sections=dict(_sections(content, pictures)),
         pictures=pictures,
+        cosines=attempt("cosines", partial(_cosines, frames), nothing),
+        neighbours=attempt("neighbours", partial(_neighbours, frames), nothing),
+        colour_of=lambda method: method_colours([method])[method][1:],
+        dark=DARK,
+        style=Markup(style),
+        script=Markup(script),
+        yaml=yaml.safe_dump(
+            json.loads(json.dumps(as_json(content.options))),
+            sort_keys=False,
+            allow_unicode=True,
+        ),
         folder=pictures_folder.name,
         version=__version__,
     )
@@ -152,9 +172,8 @@ def _pictures(
             continue
         picture = attempt(name, partial(save_picture, plot, frame, folder / name), None)
         if picture is not None:
-            data = base64.b64encode(picture.svg).decode()
-            source = f"data:image/svg+xml;base64,{data}"
-            shown = {"section": section, "title": plot.title, "source": source}
+            shown = {"section": section, "title": plot.title}
+            shown["source"] = inline(picture.svg, name)
             yield name, picture._asdict() | shown
 
 
@@ -173,9 +192,10 @@ def _sections(
         "Settings": _settings,
     }
     drawn = {picture["section"] for picture in pictures.values()}
+    filled = {"Results": len(content.frame), "Settings": content.options}
     for title, make in makers.items():
         section = attempt(title, partial(make, content), Section())
-        if title in drawn or section.tables:
+        if title in drawn or section.tables or section.lines or filled.get(title):
             yield title, section
 
 
@@ -183,34 +203,40 @@ def _results(content: PageContent) -> Section:
     """Tables of results."""
     if content.frame.empty:
         return Section()
-    names = label_parts(content.frame).set_axis(labels(content.frame))
-    names = names[~names.index.duplicated()]
-    tables = [_in_columns(table, names) for table in result_tables(content.frame)]
-    lines = [f"Warning: {warning}" for warning in content.record.get("warnings", [])]
-    if any(table.bold.to_numpy().any() for table in tables):
-        lines.append("bold: best of its column, with no other score in its interval")
-    return Section((), tables, [*lines, *notes(content.frame)])
+    main = f"Spearman x 100 ({main_aggregation(content.frame)})"
+    tables = [
+        replace(table, folded=True)
+        for table in result_tables(content.frame)
+        if not table.title.startswith(main)
+    ]
+    return Section((), tables, notes(content.frame))
 
 
-def _in_columns(table: Table, names: pd.DataFrame) -> Table:
-    """A table with a column for each part of the names of its rows, by the first part.
+def _cosines(frames: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
+    """By task and method, bands of the gold score: name, median, shares of the bins."""
+    if "band_cosines" not in frames:
+        return {}
+    frame = prepare_cosines(frames["band_cosines"])
+    frame["share"] /= frame["share"].max()
+    panels: dict[str, Any] = {}
+    bands = ["task", "method", "gold_from", "gold_to", "median"]
+    for (task, method, low, high, median), rows in frame.groupby(
+        bands, sort=False, dropna=False
+    ):
+        band = {"name": f"{low:.3g} to {high:.3g}", "median": median}
+        band |= {"shares": list(rows["share"]), "first": rows["cosine_from"].min()}
+        panels.setdefault(task, {}).setdefault(method, []).insert(0, band)
+    return panels
 
-    Args:
-        table: A table of results.
-        names: Parts of each name.
-    """
-    parts = names.loc[list(table.text.index)]
-    if len(names.columns) == 1:
-        return table
-    order = list(parts.index)
-    if len(names) <= LISTED:  # more are sorted by their scores
-        groups = parts.groupby(parts.columns[0], sort=False)
-        order = [name for _, group in groups for name in group.index]
-    index = pd.MultiIndex.from_frame(parts.loc[order])
-    text, bold = (
-        cells.loc[order].set_axis(index) for cells in (table.text, table.bold)
-    )
-    return replace(table, text=text, bold=bold)
+
+def _neighbours(frames: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
+    """By sentence and method, records of the neighbours."""
+    shown: dict[str, Any] = {}
+    if "neighbours" in frames:
+        keys = ["sentence", "method"]
+        for (sentence, method), rows in frames["neighbours"].groupby(keys, sort=False):
+            shown.setdefault(sentence, {})[method] = rows.to_dict("records")
+    return shown
 
 
 def _published(content: PageContent) -> Section:
@@ -227,7 +253,7 @@ def _differences(content: PageContent) -> Section:
     for title, difference in content.record.get("differences", {}).items():
         methods = difference["methods"]
         cells = pd.DataFrame(difference["cells"], methods, methods)
-        tables.append(Table(title, cells, None, folded=True))
+        tables.append(Table(title, cells, folded=True))
     lines = ["Row minus column x 100, with 95% intervals."] if tables else []
     return Section(lines, tables)
 
@@ -238,9 +264,9 @@ def _measures(title: str, content: PageContent) -> Section:
     kinds = {name: measure_of(name) for name in frames}
     own = [name for name, kind in kinds.items() if kind.section == title]
     tables = [table for name in own for table in kinds[name].tables(frames[name])]
-    lines = [kinds[name].note for name in own if kinds[name].note]
+    lines = [line for name in own for line in kinds[name].lines(frames[name])]
     if own[0] == next(iter(frames)):
-        lines.insert(0, _setting(content.analysis.setting))
+        lines.append(_setting(content.analysis.setting))
     return Section(lines, tables)
 
 
@@ -264,6 +290,6 @@ def _setting(setting: Mapping[str, Any]) -> str:
 
 def _settings(content: PageContent) -> Section:
     """All settings; of several runs those that differ."""
-    several = "run" in content.frame
-    title = "Settings that differ" if several else "All settings"
-    return Section((), [Table(title, content.settings, None, not several, words=True)])
+    if content.options or content.settings.empty:
+        return Section()
+    return Section((), [Table("Settings that differ", content.settings, words=True)])

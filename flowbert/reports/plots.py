@@ -1,17 +1,17 @@
 """Plots of results and of what was logged: intervals, alignment and uniformity, trainings."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from flowbert.analysis.drawing import Plot, draw_intervals, method_colours, short
+from flowbert.analysis.drawing import TITLE, Plot, draw_intervals, method_colours, short
 from flowbert.analysis.table import in_order
 from flowbert.experiments.intervals import labels, main_aggregation
 from flowbert.experiments.plan import UNMAPPED
 from flowbert.reports.content import PageContent
 from flowbert.reports.result_tables import mean_geometry, summarize
-from flowbert.tasks.space import SPACE_METRICS
+from flowbert.reports.summary import Summary
 
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
     from matplotlib.axes import Axes
@@ -111,30 +111,28 @@ def _matching(metrics: pd.DataFrame, pattern: str) -> pd.DataFrame:
     return rows.join(names).dropna()
 
 
+_LEADER = "#6b6b6b"  # lines from points to their names
 MOST_LABELS = 40
 """Largest number of rows of the intervals: more cannot be told apart."""
 
-_MARKERS = "osD^vPX*"
-
 
 def intervals(content: PageContent) -> pd.DataFrame:
-    """Headline scores with their intervals.
+    """Headline scores with their intervals, sorted as in the table, the lead column first.
 
-    Columns column, label, value, low and high. Every label has a row in every column, so that
-    facets are alike.
+    Columns column, label, group, value, low and high. Every label has a row in every column, so
+    that facets are alike.
     """
-    scores = summarize(content.frame).dropna(subset="value")
-    metrics = scores["metric"].unique()
-    main = {metric: main_aggregation(scores, metric) for metric in metrics}
-    shown = scores["aggregation"] == scores["metric"].map(main)
-    scores = scores[shown & ~scores["metric"].isin(SPACE_METRICS)]
+    summary = Summary(content)
+    if len(summary.rows) > MOST_LABELS:
+        return summary.cells[:0]
     keys = ["column", "label"]
-    values = [scores[key].unique() for key in keys]
-    if len(values[1]) > MOST_LABELS:
-        return scores[:0]
+    values = [summary.columns, summary.rows["label"]]
     every = pd.MultiIndex.from_product(values, names=keys)
-    scores = scores.set_index(keys)[["value", "low", "high"]]
-    return scores.reindex(every).reset_index()
+    scores = summary.cells.drop_duplicates(keys).set_index(keys)[
+        ["value", "low", "high"]
+    ]
+    groups = summary.rows.set_index("label")["group"]
+    return scores.reindex(every).reset_index().join(groups, on="label")
 
 
 def plane(content: PageContent) -> pd.DataFrame:
@@ -165,22 +163,52 @@ def draw_plane(ax: "Axes", frame: pd.DataFrame) -> None:
         frame: Columns label, step (NaN for a point), alignment and uniformity.
     """
     is_path = frame["step"].notna()
-    colours = method_colours(frame["label"][~is_path])
-    colours |= method_colours(frame["label"][is_path])
-    used: dict[str, int] = {}  # number of the next marker in each colour
-    for label, rows in frame.groupby("label", sort=False):
-        colour = colours[label]
-        number = used.setdefault(colour, len(used))
-        marker = _MARKERS[number % len(_MARKERS)]
-        used[colour] += 1
+    names: list[tuple[float, float, str]] = []
+    for label, rows in frame[is_path].groupby("label", sort=False):
+        colour = method_colours([label])[label]
         x, y = rows["uniformity"], rows["alignment"]
-        if is_path[rows.index[0]]:
-            ax.plot(x, y, ".-", color=colour, label=short(label), zorder=3)
-            ax.plot(x[:1], y[:1], "o", color=colour, markerfacecolor="white")
-        else:
-            ax.plot(x, y, marker, color=colour, label=short(label), markersize=7)
+        ax.plot(x, y, ".-", color=colour, gid=f"{TITLE}{label}")
+        ax.plot(x[:1], y[:1], "o", color=colour, markerfacecolor="none")
+        names.append((x.iloc[-1], y.iloc[-1], str(label)))
+    # Points that cannot be told apart are one, with all names.
+    points = frame[~is_path].round(2).groupby(PLANE[::-1], sort=False)["label"]
+    for (x, y), labels_there in points:
+        colour = method_colours(labels_there)[labels_there.iloc[0]]
+        text = (
+            f"{TITLE}{', '.join(labels_there)}: alignment {y:z.2f}, uniformity {x:z.2f}"
+        )
+        ax.plot(x, y, "o", color=colour, markersize=6, gid=text)
+        names.append((x, y, ", ".join(labels_there)))
     ax.margins(0.12)
+    _name_points(ax, names)
     ax.set(xlabel="uniformity (lower is better)", ylabel="alignment (lower is better)")
+
+
+def _name_points(ax: "Axes", names: list[tuple[float, float, str]]) -> None:
+    """Write names beside points, each above those that are near it; at most 48 characters."""
+    placed: list[tuple[float, float]] = []
+    (first, last), line = ax.get_xlim(), 0.16 * ax.figure.dpi
+    for x, y, text in sorted(names, key=lambda name: name[1]):
+        left, top = ax.transData.transform((x, y))
+        near = [
+            height + line for start, height in placed if abs(start - left) < 20 * line
+        ]
+        level = max([top, *near])
+        placed.append((left, level))
+        is_right = x > (first + last) / 2
+        place = (-6 if is_right else 6, (level - top) * 72 / ax.figure.dpi)
+        side: Any = "right" if is_right else "left"
+        leader = (
+            {"arrowstyle": "-", "color": _LEADER, "linewidth": 0.6} if near else None
+        )
+        note = ax.annotate(
+            short(text, 48),
+            (x, y),
+            place,
+            textcoords="offset points",
+            arrowprops=leader,
+        )
+        note.set(ha=side, va="center")
 
 
 def _plane_caption(frame: pd.DataFrame) -> str:
@@ -238,8 +266,8 @@ CONTENT_PLOTS: dict[str, tuple[str, Callable[[PageContent], pd.DataFrame], Plot]
         Plot(
             draw_intervals,
             "Results with their intervals",
-            "Spearman x 100 and other headline metrics, as in the first tables. Lines: 95% "
-            "bootstrap intervals, of several seeds over pairs and seeds.",
+            "Spearman x 100 and other headline metrics. Lines: 95% bootstrap intervals, of "
+            "several seeds over pairs and seeds; dotted: raw.",
             facets="column",
             rows="label",
             height=0.5,

@@ -26,10 +26,6 @@ from flowbert.tasks.space import SPACE_METRICS
 
 _OTHERS = "Other metrics"
 _DETAILS = "Other metrics of the vectors"
-_SIGNS = {name: metric.sign for name, metric in SPACE_METRICS.items()} | dict.fromkeys(
-    ("edit_distance_words", "edit_distance_characters"), math.nan
-)
-"""1, the default: higher is better; NaN: neither."""
 
 
 def summarize(frame: pd.DataFrame) -> pd.DataFrame:
@@ -108,7 +104,7 @@ def result_tables(frame: pd.DataFrame) -> list[Table]:
     tables = []
     for name, rows in scores.groupby("table", sort=False):
         texts = [_cell(score) for score in rows.itertuples()]
-        cells = rows.assign(text=texts, bold=_best(rows))
+        cells = rows.assign(text=texts)
         title = f"{name}, {' and '.join(splits)} split"
         table = make_table(title, cells, folded=name not in (main, _OTHERS))
         listed = [label for label in best if label in table.text.index][:LISTED]
@@ -120,7 +116,6 @@ def result_tables(frame: pd.DataFrame) -> list[Table]:
                 table,
                 title=f"{title}, the best {len(listed)} on {_chooser(splits)}; {more} more",
                 text=table.text.loc[listed],
-                bold=table.bold.loc[listed],
             )
         tables.append(table)
     return sorted(tables, key=attrgetter("folded"))
@@ -156,20 +151,6 @@ def _cell(score: Any) -> str:
     return f"{score.value:z.2f}\n{' '.join(parts)}".rstrip()
 
 
-def _best(scores: pd.DataFrame) -> pd.Series:
-    """Whether each score is the best of its column, and no other is in its interval."""
-    signs = np.array([_SIGNS.get(metric, 1.0) for metric in scores["metric"]])
-    ranks = (scores["value"] * signs).round(2)
-    worst = signs * scores["low"].where(signs > 0, scores["high"])
-    worst = worst.fillna(ranks)
-    best = pd.Series(False, scores.index)
-    for _, column in ranks.dropna().groupby(scores["column"]):
-        first = column.idxmax()
-        others = column.drop(first)
-        best[first] = len(others) > 0 and bool((others < worst[first]).all())
-    return best
-
-
 def notes(frame: pd.DataFrame) -> list[str]:
     """Notes on shared settings, symbols of the tables, and missing scores.
 
@@ -183,7 +164,9 @@ def notes(frame: pd.DataFrame) -> list[str]:
         if settings[name].nunique() == 1
     ]
     sample = f"{SAMPLE_TASK} is generated text: its scores say nothing about real data"
-    lower = ", ".join(name for name in SPACE_METRICS if _SIGNS[name] == -1)
+    lower = ", ".join(
+        name for name, metric in SPACE_METRICS.items() if metric.sign == -1
+    )
     geometry = f"{lower}: mean over the tasks, lower is better"
     shown = {
         ", ".join(shared): True,

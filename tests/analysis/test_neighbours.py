@@ -35,10 +35,10 @@ def test_neighbours_that_moved(monkeypatch):
     vectors = {"raw": raw, "flow": reordered}
     frame = sentence_neighbours(["a", "b", "c", "d", "e"], vectors)
     assert frame.values.tolist() == [
-        ["a", "raw", 1, "b", False],
-        ["a", "raw", 2, "c", False],
-        ["a", "flow", 1, "c", False],
-        ["a", "flow", 2, "d", True],
+        ["a", "raw", 1, "b", 0.9848, False],
+        ["a", "raw", 2, "c", 0.866, False],
+        ["a", "flow", 1, "c", 0.9848, False],
+        ["a", "flow", 2, "d", 0.866, True],
     ]
     alone = sentence_neighbours(["a", "b", "c", "d", "e"], {"flow": reordered})
     assert not alone["moved"].any()

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from flowbert.analysis import Analysis
-from flowbert.analysis.drawing import draw, save_picture
+from flowbert.analysis.drawing import TITLE, draw, save_picture
 from flowbert.analysis.measure import measure_of
 from flowbert.reports.page import plots_of
 from reports.rows import PLOTS
@@ -45,10 +45,14 @@ def test_every_facet_has_axes_with_something_on_them(name, content):
 
 def test_plane(content):
     (ax,) = axes_of("plane", content)
-    lines = {line.get_label(): line for line in ax.lines}
-    assert lines["raw"].get_xydata().tolist() == [[-0.5, 0.5]]
-    assert lines["flow, training"].get_xydata().tolist() == [[-1, 0.4], [-1, 0.5]]
-    assert lines["flow"].get_color() == lines["flow, training"].get_color()
+    lines = {str(line.get_gid()): line for line in ax.lines}
+    # Coincident points are one, with all names.
+    point = lines[f"{TITLE}raw, whitening, flow: alignment 0.50, uniformity -0.50"]
+    assert point.get_xydata().tolist() == [[-0.5, 0.5]]
+    path = lines[f"{TITLE}flow, training"].get_xydata()
+    assert path.tolist() == [[-1, 0.4], [-1, 0.5]]
+    names = {note.get_text() for note in ax.texts}
+    assert names == {"raw, whitening, flow", "flow, training"}
 
 
 @pytest.mark.parametrize("missing", ["bits", "spectra", "band_cosines"])
