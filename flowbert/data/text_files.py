@@ -222,11 +222,6 @@ def split_words(sentence: str) -> list[str]:
     return [sentence[slice(*match.span())] for match in _PIECE.finditer(shape)]
 
 
-def is_word(piece: str) -> bool:
-    """Whether a piece of :func:`split_words` is a word."""
-    return piece[0].isalnum() or piece[0] == "_"
-
-
 @cache
 def _shape(character: str) -> str:
     """The same mark for all marks; any other character unchanged."""

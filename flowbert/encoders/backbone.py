@@ -1,5 +1,6 @@
 """A transformers network with its tokenizer: loading, tokens, positions, digests."""
 
+import copy
 import inspect
 import json
 import re
@@ -18,12 +19,6 @@ from torch import Tensor, nn
 from flowbert.encoders.base import reuse_digest
 from flowbert.encoders.depth import Stack, find_blocks, stack_of
 from flowbert.encoders.sanity import Findings
-from flowbert.encoders.settings import (
-    changes_positions,
-    config_values,
-    note_captures,
-    remove_captures,
-)
 from flowbert.encoders.source import (
     EncoderFiles,
     FolderSettings,
@@ -42,6 +37,16 @@ MOST_TOKENS = 2**20
 """Tokens that can be asked for without a limit."""
 
 _CHANGING_MODE = Lock()  # not of a backbone, which is copied and pickled
+
+# Entries of a configuration that do not change what the loaded weights compute.
+_UNRELATED = (
+    "_name_or_path",
+    "transformers_version",
+    "architectures",
+    "dtype",
+    "torch_dtype",
+    "_attn_implementation_autoset",
+)
 
 # Layers above a network by which it was pretrained or classifies.
 _HEADS = re.compile(
@@ -103,7 +108,8 @@ class Backbone(nn.Module):
             choose_attention("original_full")
         backend = getattr(tokenizer, "backend_tokenizer", None)
         self._users = 0  # of evaluation mode
-        self._merge_dropout = getattr(getattr(backend, "model", None), "dropout", None)
+        if getattr(getattr(backend, "model", None), "dropout", None) is not None:
+            backend.model.dropout = None  # of merges (BPE dropout)
         # Position 0 is the first token of every sentence.
         tokenizer.padding_side = "right"
         # Transformers 4 advises against padding what was tokenized before.
@@ -183,9 +189,10 @@ class Backbone(nn.Module):
         _check_vocabulary(path, tokenizer, network.config.vocab_size)
         return cls(network.eval(), tokenizer, path, revision)
 
-    def with_tokenizer(self, tokenizer: Any) -> "Backbone":
-        """The same network with another tokenizer of its vocabulary."""
-        return Backbone(self.network, tokenizer, self.path, self.revision)
+    def like(self, network: Any = None, tokenizer: Any = None) -> "Backbone":
+        """The same with another network, or another tokenizer of its vocabulary."""
+        network, tokenizer = network or self.network, tokenizer or self.tokenizer
+        return Backbone(network, tokenizer, self.path, self.revision)
 
     def first_blocks(self, count: int) -> "Backbone":
         """A network of the first blocks with the same hidden states below the last of them.
@@ -198,8 +205,7 @@ class Backbone(nn.Module):
         stack = self._stack()
         if count >= self.num_layers or stack is None:
             return self
-        network = stack.first(self._base, count)
-        return Backbone(network, self.tokenizer, self.path, self.revision)
+        return self.like(stack.first(self._base, count))
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything, the weights too: the folder may be on another machine."""
@@ -225,14 +231,6 @@ class Backbone(nn.Module):
         """Whether the network has a pooler, and it was not taken out."""
         pooler = getattr(self.network, "pooler", None)
         return not (pooler is None or isinstance(pooler, nn.Identity))
-
-    def train(self, mode: bool = True) -> "Backbone":
-        """Set training mode; dropout of a tokenizer's merges (BPE dropout) follows it."""
-        super().train(mode)
-        if self._merge_dropout is not None:
-            rate = self._merge_dropout if mode else None
-            self.tokenizer.backend_tokenizer.model.dropout = rate
-        return self
 
     def choose_length(self, given: int | None, usual: int | None = None) -> int:
         """Tokens after which a sentence is cut.
@@ -354,12 +352,41 @@ class Backbone(nn.Module):
     @property
     def config_digest(self) -> str:
         """Digest of the configuration, without entries that cannot change a vector."""
-        return digest(config_values(self.network.config))
+        values = self.network.config.to_dict()
+        return digest({name: x for name, x in values.items() if name not in _UNRELATED})
 
     @property
     def tokenizer_digest(self) -> str:
         """Digest of vocabulary, rules and special tokens."""
         return tokenizer_digest(self.tokenizer)
+
+
+def changes_positions(rope_type: Any) -> bool:
+    """Whether rotary embeddings of this kind (or kinds, by layer) are written in a pass."""
+    return any(kind in str(rope_type) for kind in ("dynamic", "longrope"))
+
+
+def remove_captures(module: nn.Module) -> None:
+    """Remove the hooks of transformers, local functions that do not pickle.
+
+    The next pass installs them again.
+    """
+    for part in module.modules():
+        for name in ("_output_capturing_hooks_installed", "_flowbert_stack"):
+            vars(part).pop(name, None)
+        for number, hook in list(part._forward_hooks.items()):
+            if str(getattr(hook, "__module__", "")).startswith("transformers."):
+                del part._forward_hooks[number]
+
+
+def note_captures(module: nn.Module) -> None:
+    """Let transformers note what its hooks capture, as it does where a network is made."""
+    from transformers import PreTrainedModel
+
+    for part in module.modules():
+        if isinstance(part, PreTrainedModel):
+            empty = type(part).__new__(type(part))
+            PreTrainedModel.__init__(empty, copy.deepcopy(part.config))
 
 
 def bfloat16_is_fast() -> bool:
@@ -401,8 +428,6 @@ def _rules_digest(text: str) -> str:
     """Digest of vocabulary and rules, without the state that calls and training mode change."""
     rules = json.loads(text)
     del rules["truncation"], rules["padding"]
-    if rules["model"].get("dropout") is not None:
-        rules["model"]["dropout"] = None
     return digest(rules)
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.arrays import is_pinned_for
-from flowbert.encoders.settings import changes_positions
+from flowbert.encoders.backbone import changes_positions
 from flowbert.threads import MAX_WORKERS, Item
 
 # Kinds whose modules write nothing while they compute, so that threads may share them.

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -228,7 +228,7 @@ class SentenceEncoder(nn.Module):
                 warnings.warn(
                     f"encoder: {self.path} {NOT_LEARNED}", FlowbertWarning, stacklevel=2
                 )
-        settings.check_use(self.path, self.describe(), frozen)
+        settings.check_use(self.path, frozen)
         if frozen:
             self.requires_grad_(False)
         if frozen or self.backbone is not path:
@@ -263,7 +263,7 @@ class SentenceEncoder(nn.Module):
             "template": template,
             "by_layer": by_layer,
         }
-        other = self._with(
+        other = self.on(
             self.backbone,
             sink_token=sink_token,
             count_over=count_over,
@@ -283,19 +283,14 @@ class SentenceEncoder(nn.Module):
             sink_token=saved.sink_token,
         )
 
-    def _with(self, backbone: Backbone, **changed: Any) -> "SentenceEncoder":
+    def on(self, backbone: Backbone, **changed: Any) -> "SentenceEncoder":
         """This encoder on a backbone of its vocabulary, with changed arguments."""
         own: dict[str, Any] = {
-            "layers": self.layers,
-            "pooling": str(self.pooling),
-            "max_length": self.max_length,
-            "template": self.template,
-            "sink_token": self.sink_token,
             "frozen": self.frozen,
             "token_weights": self.token_weights,
             "by_layer": self.by_layer,
         }
-        return SentenceEncoder(backbone, **own | changed)
+        return SentenceEncoder(backbone, **self.reading | own | changed)
 
     def _usual_sink(self) -> str:
         """Token in front of the sentences of a decoder, if its pooling reads those behind it."""
@@ -386,14 +381,13 @@ class SentenceEncoder(nn.Module):
                 received=self.template,
                 expected=f"{SLOT} before which this tokenizer treats a sentence as alone",
             )
-        backbone = self.backbone.with_tokenizer(
-            self.wrapping.add_to(self.backbone.tokenizer)
-        )
+        tokenizer = self.wrapping.add_to(self.backbone.tokenizer)
+        backbone = self.backbone.like(tokenizer=tokenizer)
         if self.wrapping.text == SLOT:
-            return self._with(backbone)
+            return self.on(backbone)
         # A tokenizer counts a repeated sentence once.
         length = self.wrapping.fixed + self._room()
-        return self._with(backbone, template="", sink_token="", max_length=length)
+        return self.on(backbone, template="", sink_token="", max_length=length)
 
     def without_upper_blocks(self) -> "SentenceEncoder":
         """The same vectors from a network without the blocks that they do not read.
@@ -402,7 +396,7 @@ class SentenceEncoder(nn.Module):
         norm.
         """
         backbone = self.backbone.first_blocks(max(self.layers) + 1)
-        return self if backbone is self.backbone else self._with(backbone)
+        return self if backbone is self.backbone else self.on(backbone)
 
     def freeze_unread(self) -> None:
         """Parameters that no vector depends on require no gradients, for which DDP would wait."""
@@ -646,7 +640,12 @@ class SentenceEncoder(nn.Module):
         for result in results:
             finite = np.isfinite(result).all(axis=1)
             if not finite.all():
-                self._refuse_not_finite(sentences[int(finite.argmin())])
+                sentence = sentences[int(finite.argmin())]
+                raise UserError(
+                    f"received {backbone.dtype}, in which the vector of {sentence!r} is not "
+                    "finite; expected float32, and finite weights",
+                    argument="dtype",
+                )
         return results
 
     def _prefix(
@@ -697,34 +696,24 @@ class SentenceEncoder(nn.Module):
                 "of all sentences is the same, and reads none behind it; expected last_token"
             )
 
-    def _refuse_not_finite(self, sentence: str) -> NoReturn:
-        """Raise a UserError for a sentence whose vector is not finite."""
-        for name, tensor in self.backbone.network.state_dict().items():
-            if not tensor.isfinite().all():
-                raise UserError(
-                    f"received {self.path!r}, in which the vector of {sentence!r} is not finite, "
-                    f"as weights are not: {name}; expected finite weights",
-                    argument="encoder",
-                )
-        dtype = self.describe()["dtype"]
-        expected = "another encoder" if dtype == "float32" else "float32"
-        raise UserError(
-            f"received {dtype}, in which the vector of {sentence!r} is not finite; expected "
-            f"{expected}",
-            argument="dtype",
-        )
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How the network is read."""
+        return {
+            "layers": list(self.layers),
+            "pooling": str(self.pooling),
+            "max_length": self.max_length,
+            "template": self.template,
+            "sink_token": self.sink_token,
+        }
 
     def describe(self) -> dict[str, Any]:
         """Arguments that load this encoder again, but for its token weights."""
         return {
             "path": self.path,
             "revision": self.backbone.revision,
-            "layers": list(self.layers),
-            "pooling": str(self.pooling),
-            "max_length": self.max_length,
             "dtype": str(self.backbone.dtype).removeprefix("torch."),
-            "template": self.template,
-            "sink_token": self.sink_token,
+            **self.reading,
         }
 
     def columns(self) -> dict[str, str]:
@@ -776,7 +765,7 @@ class SentenceEncoder(nn.Module):
                 tokenizer.backend_tokenizer.no_padding()
             tokenizer.save_pretrained(temporary)
             save_token_weights(temporary, self.token_weights)
-            write_settings(temporary, self.describe())
+            write_settings(temporary, self.reading)
 
 
 def encode_counted(

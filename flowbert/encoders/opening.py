@@ -243,7 +243,6 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encode
     except LibraryNeededError as error:
         if {"layers", "pooling"} & given.keys() or not given.get("frozen", True):
             raise
-        library = error.library
-    return SentenceTransformerEncoder(
-        path, revision=given.get("revision"), library=library
-    )
+        return SentenceTransformerEncoder(
+            path, revision=given.get("revision"), library=error.library
+        )

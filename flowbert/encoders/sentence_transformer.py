@@ -13,9 +13,13 @@ import torch
 from torch import nn
 
 from flowbert.arrays import Floats
-from flowbert.encoders.backbone import MOST_TOKENS, tokenizer_digest
+from flowbert.encoders.backbone import (
+    MOST_TOKENS,
+    note_captures,
+    remove_captures,
+    tokenizer_digest,
+)
 from flowbert.encoders.base import check_list
-from flowbert.encoders.settings import note_captures, remove_captures
 from flowbert.encoders.source import (
     EncoderFiles,
     FolderSettings,

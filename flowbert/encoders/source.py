@@ -107,31 +107,23 @@ class FolderSettings(NamedTuple):
     left_out: tuple[str, ...] = ()
     has_map: bool = False
 
-    def check_use(self, path: str, used: dict[str, Any], frozen: bool) -> None:
-        """Warn if an encoder is used in another way than its folder says.
+    def check_use(self, path: str, frozen: bool) -> None:
+        """Warn if an encoder is used without a part of its folder.
 
         Args:
             path: The encoder.
-            used: Its description.
             frozen: Whether it stays as it is.
         """
-        reasons = []
-        for name in ("layers", "pooling", "template") if self.trained else ():
-            value = getattr(self, name)
-            if used[name] != value:
-                reasons.append(
-                    f"was trained with {name} {value!r} and is used with {used[name]!r}"
-                )
         if self.left_out:
-            reasons.append(f"is used without its {', '.join(self.left_out)}")
+            reason = f"is used without its {', '.join(self.left_out)}"
         elif frozen and self.modules[-1:] == ("Normalize",):
-            reasons.append(
+            reason = (
                 "ends in Normalize, which is dropped: cosines are unchanged, but a map is fitted "
                 "on vectors of other norms and differs"
             )
-        if reasons:
-            message = f"encoder: {path} {'; '.join(reasons)}"
-            warn(message, 3)
+        else:
+            return
+        warn(f"encoder: {path} {reason}", 3)
 
 
 def locate(
@@ -234,11 +226,11 @@ def map_files(folder: Path) -> list[Path]:
     return [file for file in files if file.name not in others]
 
 
-def write_settings(folder: Path, described: dict[str, Any]) -> None:
-    """Write how the encoder in a folder is used, by its description, and digests of its files."""
-    content = {name: described[name] for name in _USE}
+def write_settings(folder: Path, reading: dict[str, Any]) -> None:
+    """Write how the encoder in a folder is read, and digests of its files."""
     files = sorted(folder.iterdir())
-    content["files"] = {path.name: digest_file(path) for path in files}
+    digests = {path.name: digest_file(path) for path in files}
+    content = reading | {"files": digests}
     write_json(folder / SETTINGS_FILE, content | {"digest": digest(content)})
 
 

@@ -1,9 +1,8 @@
 """Static word vectors, averaged: the encoder that needs no network."""
 
 import re
-import reprlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from unicodedata import normalize
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor
 
 from flowbert.arrays import Floats
-from flowbert.data.text_files import is_word, split_words, stream_lines, user_path
+from flowbert.data.text_files import split_words, stream_lines, user_path
 from flowbert.encoders.base import check_list
 from flowbert.encoders.pooling import make_pooling
 from flowbert.errors import UserError, warn
@@ -27,8 +26,7 @@ class WordVectors:
     Words of file and text are compared in Unicode's composed form (NFC). A word is looked up as it
     is written, where the file has words with capitals, and else in lower case. Words that are not
     in the file are ignored, in the sum and in n. A sentence without any known word gets the mean of
-    all vectors, with a warning; another one tells that of a sentence only the punctuation is known,
-    as where no spaces separate words.
+    all vectors, with a warning.
 
     References:
         A Simple but Tough-to-Beat Baseline for Sentence Embeddings (Arora et al., 2017).
@@ -113,14 +111,10 @@ class WordVectors:
             weights = self.token_weights.numpy()
         embeddings = np.empty((len(sentences), self.dim), dtype=np.float32)
         unknown = []
-        signs_alone = []  # sentences of which only signs have vectors
         for number, sentence in enumerate(sentences):
             pieces = self._split(sentence)
-            known = [word for word in pieces if word in self.words]
-            rows = [self.words[word] for word in known]
+            rows = [self.words[word] for word in pieces if word in self.words]
             if rows:
-                if any(map(is_word, pieces)) and not any(map(is_word, known)):
-                    signs_alone.append(sentence)
                 embeddings[number] = (
                     weights[rows] @ self.vectors[rows].astype(np.float64) / len(rows)
                 )
@@ -131,12 +125,6 @@ class WordVectors:
             warn(
                 f"{self.path}: {len(unknown)} of {len(sentences)} sentences have no word with a "
                 "vector; they get the mean of all vectors"
-            )
-        if signs_alone:
-            warn(
-                f"{self.path}: {len(signs_alone)} of {len(sentences)} sentences have vectors for "
-                f"their punctuation alone, such as {reprlib.repr(signs_alone[0])}; expected "
-                "spaces between words, as the file has them"
             )
         return embeddings
 
@@ -180,7 +168,7 @@ def _read(path: Path, max_words: int | None) -> tuple[dict[str, int], Floats]:
     words: dict[str, int] = {}
     vectors: list[Floats] = []
     rows = dim = expected = 0
-    for rows, line in enumerate(_lines(path), start=1):
+    for rows, line in enumerate(stream_lines(path), start=1):
         where = f"{path}: row {rows}"
         if rows == 1 and (header := _header(line)):
             expected, dim = header
@@ -202,21 +190,6 @@ def _read(path: Path, max_words: int | None) -> tuple[dict[str, int], Floats]:
     return words, np.stack(vectors)
 
 
-def _lines(path: Path) -> Iterator[str]:
-    """Lines of a file; bytes after a header are named as word2vec's binary format."""
-    read: list[str] = []  # the last two lines
-    try:
-        for line in stream_lines(path):
-            read = [*read[-1:], line]
-            yield line
-    except UserError as error:
-        if len(read) == 1 and _header(read[0]):
-            raise UserError(
-                f"{error}; expected word2vec's text format, not its binary one"
-            ) from error
-        raise
-
-
 def _header(line: str) -> tuple[int, int] | None:
     """Number of words and of dimensions in word2vec's first line."""
     fields = line.split()
@@ -230,16 +203,11 @@ def _header(line: str) -> tuple[int, int] | None:
 def _parse(line: str, dim: int, where: str) -> tuple[str, Floats]:
     """A word and its vector of size ``dim``, or, for 0, of all numbers of the line.
 
-    A tab ends the word; without one, the last space before the numbers does.
+    The last space or tab before the numbers ends the word.
     """
-    word, tab, rest = line.rstrip().partition("\t")
-    if tab:
-        words, numbers = [word], rest.split()
-        dim = dim or max(len(numbers), 1)
-    else:
-        fields = word.split(" ")
-        dim = dim or max(len(fields) - 1, 1)
-        words, numbers = fields[:-dim], fields[-dim:]
+    fields = line.rstrip().replace("\t", " ").split(" ")
+    dim = dim or max(len(fields) - 1, 1)
+    words, numbers = fields[:-dim], fields[-dim:]
     # A word may hold spaces, as a few of GloVe's do, but no part that is a number.
     inner = len(words) > 1 and any(map(_is_number, words))
     if not words or inner or len(numbers) != dim:

@@ -11,7 +11,6 @@ from torch.utils.checkpoint import checkpoint as checkpointed
 from flowbert.encoders import SentenceEncoder, check_same_encoder
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.depth import find_blocks
-from flowbert.encoders.settings import DROPOUT_RATES
 from flowbert.errors import UserError, warn
 from flowbert.methods.examples import Examples
 from flowbert.methods.losses import Losses
@@ -20,6 +19,9 @@ from flowbert.methods.text import TextBatch, TextDataModule
 from flowbert.numbers import is_count
 from flowbert.seeding import Stream
 from flowbert.training.base import TrainingModule
+
+# Attributes of modules that are rates of dropout, where an attention holds its rate itself.
+_DROPOUT_RATES = ("attention_dropout", "dropout", "dropout_prob")
 
 TOKEN_WEIGHTS_RATE = 10
 """Learning rate of the logarithms of token weights, in units of that of the encoder."""
@@ -243,18 +245,8 @@ def with_network(
     encoder: SentenceEncoder, network: nn.Module, pooling: str
 ) -> SentenceEncoder:
     """An encoder with another network and pooling, and all else the same."""
-    old = encoder.backbone
-    backbone = Backbone(network, old.tokenizer, old.path, old.revision)
-    return SentenceEncoder(
-        backbone,
-        layers=encoder.layers,
-        pooling=pooling,
-        max_length=encoder.max_length,
-        template=encoder.template,
-        sink_token=encoder.sink_token,
-        frozen=False,
-        token_weights=encoder.token_weights,
-    )
+    backbone = encoder.backbone.like(network)
+    return encoder.on(backbone, pooling=pooling, frozen=False)
 
 
 def _freeze_lower_blocks(backbone: Backbone, count: int) -> None:
@@ -289,6 +281,6 @@ def _dropouts(encoder: SentenceEncoder) -> Iterator[tuple[nn.Module, str]]:
         # Some networks have a class of their own.
         if type(module).__name__.endswith("Dropout"):
             yield module, "p"
-        for name in DROPOUT_RATES:
+        for name in _DROPOUT_RATES:
             if isinstance(getattr(module, name, None), float | int):
                 yield module, name

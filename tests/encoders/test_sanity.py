@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from tokenizers import Tokenizer
 from tokenizers.models import BPE, Unigram
 from transformers import FunnelConfig, FunnelModel, PreTrainedTokenizerFast
@@ -210,7 +210,7 @@ def test_a_pooling_that_weighs_an_outlier_with_zero_is_not(sink):
 # --------------------------------------------------------------------------- tokenizers
 
 
-def test_merges_are_dropped_in_training_alone():
+def test_merges_are_never_dropped():
     letters = {letter: number for number, letter in enumerate("?abcd")}
     merges = [("a", "b"), ("c", "d"), ("ab", "cd")]
     vocabulary = letters | {"".join(each): 5 + i for i, each in enumerate(merges)}
@@ -219,16 +219,8 @@ def test_merges_are_dropped_in_training_alone():
         tokenizer_object=Tokenizer(model), pad_token="?"
     )
     backbone = Backbone(tiny_network("bert"), tokenizer)
-    text = ["abcd" * 20]
-    frozen = SentenceEncoder(backbone)
-    assert frozen.lengths(text) == [20]
-    identity = frozen.identity
     trained = SentenceEncoder(backbone, frozen=False).train()
-    assert trained.lengths(text) == [80]
-    assert trained.identity == identity
-    assert_array_equal(trained.encode(text), frozen.encode(text))
-    assert trained.lengths(text) == [80]
-    assert frozen.train().lengths(text) == [20]
+    assert trained.lengths(["abcd" * 20]) == [20]
 
 
 def test_the_token_for_unknown_text_is_that_of_the_model():

@@ -104,16 +104,6 @@ def test_a_sentence_without_known_words_gets_the_mean(tmp_path):
     assert_allclose(vectors[1], encoder.vectors.mean(axis=0), rtol=1e-6)
 
 
-def test_sentences_whose_punctuation_alone_is_known_are_told(tmp_path):
-    """Chinese without spaces; no warning where a word is known, or there is none."""
-    path = write(tmp_path, "我 1 0", "喜欢 0 1", "。 1 1", "? 2 1")
-    encoder = WordVectors(path)
-    encoder.encode(["我 喜欢 苹果 。", "。?", "我?"])
-    message = r"2 of 4 sentences .* punctuation alone, such as '我喜欢。'"
-    with pytest.warns(FlowbertWarning, match=message):
-        encoder.encode(["我 喜欢 。", "我喜欢。", "。", "Why?"])
-
-
 @pytest.mark.parametrize(
     ("lines", "part"),
     [
@@ -146,15 +136,6 @@ def test_undecodable_and_missing_files(tmp_path):
     cut.write_bytes(cut.read_bytes()[:-12])
     for bad in (path, cut, tmp_path / "nothing.txt"):
         refused(f"^{bad}: ", WordVectors, bad)
-
-
-@pytest.mark.parametrize("name", ["vectors.bin", "vectors.bin.gz"])
-def test_word2vecs_binary_format_is_named(name, tmp_path):
-    vector = np.array([0.1, -2, 3], dtype="<f4").tobytes()
-    content = b"2 3\nthe " + vector + b"dog " + vector
-    path = tmp_path / name
-    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    refused(f"^{path}: .*word2vec's text format", WordVectors, path)
 
 
 @pytest.mark.parametrize(
