@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from flowbert.arrays import Floats, Indices
 from flowbert.data.scored_pairs import STSData, Subset
-from flowbert.data.text_files import is_word, split_words
+from flowbert.data.text_files import split_words
 from flowbert.errors import UserError
 from flowbert.io import digest
 from flowbert.numbers import is_number
@@ -37,7 +37,8 @@ def words(text: str) -> list[str]:
         >>> words("A dog's life."), words("...")
         (['a', 'dog', 's', 'life'], ['...'])
     """
-    runs = filter(is_word, split_words(text.lower()))
+    pieces = split_words(text.lower())
+    runs = [piece for piece in pieces if piece[0].isalnum() or piece[0] == "_"]
     return [part for run in runs for part in _PART.findall(run)] or [text]
 
 

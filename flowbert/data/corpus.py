@@ -46,19 +46,14 @@ def texts_in_memory(source: Any, column: str | None = None) -> list[str]:
     names = _columns(source)
     if names is not None:
         layouts = [] if column is None else [[column]]
-        (column,) = choose_columns(names, layouts, Path("corpus"), "column")
-        if names.count(column) > 1:
-            raise UserError(
-                f"has {names.count(column)} columns {column!r}; expected one",
-                argument="corpus",
-            )
+        (column,) = choose_columns(names, layouts, Path("corpus"))
         is_frame = hasattr(source, "iloc")
         source = source.iloc[:, names.index(column)] if is_frame else source[column]
     is_list = isinstance(source, Sequence) and not isinstance(source, str | bytes)
     is_vector = getattr(source, "ndim", 0) == 1
     if not is_list and not is_vector:
         raise UserError(
-            f"received {_describe(source)}; expected a name, files, a list of sentences, "
+            f"received a {type(source).__name__}; expected a name, files, a list of sentences, "
             "a pandas Series or DataFrame, or a datasets.Dataset",
             argument="corpus",
         )
@@ -72,13 +67,6 @@ def _columns(source: Any) -> list[str] | None:
     if type(source).__name__ == "Dataset" and hasattr(source, "column_names"):
         return list(source.column_names)
     return None
-
-
-def _describe(source: Any) -> str:
-    kind = type(source).__name__
-    if kind == "DatasetDict":
-        return f"a DatasetDict with the splits {', '.join(source)}"
-    return f"{kind} {reprlib.repr(source)}"
 
 
 def _check_texts(values: Iterable[Any]) -> list[str]:
@@ -251,7 +239,7 @@ def _load_named(name: str, nli: str, column: str | None) -> Corpus:
         return Corpus.of(name, sample_corpus())
     if hub_name(name) is not None:
         hub, options = hub_options(name)
-        rows = read_hub(hub, *layouts, argument="column", **options)
+        rows = read_hub(hub, *layouts, **options)
         return Corpus.of_texts(name, [_texts(rows)])
     if not any(mark in name for mark in "./\\*?[,") and not Path(name).exists():
         raise UserError(
@@ -264,7 +252,7 @@ def _load_named(name: str, nli: str, column: str | None) -> Corpus:
         if extension(path) == ".txt":
             texts.append([line.strip() for line in read_lines(path)])
         elif is_table(path):
-            texts.append(_texts(read_frame(path, *layouts, argument="column")))
+            texts.append(_texts(read_frame(path, *layouts)))
         else:
             known = choices([".txt", *TABLE_FORMATS], path.suffix)
             raise UserError(f"{path}: received {path.suffix!r}; expected {known}")

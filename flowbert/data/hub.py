@@ -8,9 +8,7 @@ import pandas as pd
 
 from flowbert.data.tables import choose_columns, make_frame, name_labels
 from flowbert.data.text_files import user_path
-from flowbert.errors import UserError, choices, first_line
-
-_OPTIONS = ("config", "split", "revision", "data_files")
+from flowbert.errors import UserError, first_line
 
 
 def hub_name(source: str | Path) -> str | None:
@@ -27,28 +25,12 @@ def hub_name(source: str | Path) -> str | None:
 def hub_options(source: str) -> tuple[str, dict[str, str]]:
     """Name and options of ``hub:NAME?option=value&...``.
 
-    Raises:
-        UserError: If an option is unknown, repeated, or without a value.
-
     Example:
         >>> hub_options("hub:owner/name?split=test")
         ('owner/name', {'split': 'test'})
     """
     name, _, query = source.removeprefix("hub:").partition("?")
-    pairs = parse_qsl(query, keep_blank_values=True)
-    options = dict(pairs)
-    if len(options) < len(pairs) or not all(options.values()):
-        raise UserError(
-            argument="corpus",
-            received=source,
-            expected="each option once, as option=value",
-        )
-    for option in options:
-        if option not in _OPTIONS:
-            raise UserError(
-                argument="corpus", received=source, expected=choices(_OPTIONS, option)
-            )
-    return name, options
+    return name, dict(parse_qsl(query))
 
 
 def fetch_encoder(
@@ -77,13 +59,10 @@ def fetch_encoder(
         )
     # Not a name, no such model or revision, private, offline and not cached, no space left, ...
     except Exception as error:
-        words = "" if argument == "model" else "a file of word vectors, "
         raise UserError(
             argument=argument,
             received=name,
-            expected=(
-                f"a folder, {words}or a model on the hub or in its cache ({first_line(error)})"
-            ),
+            expected=f"a folder, or a model on the hub or in its cache ({first_line(error)})",
         ) from error
     return Path(fetched)
 
@@ -93,7 +72,6 @@ def read_hub(
     *layouts: Sequence[str],
     config: str | None = None,
     split: str = "train",
-    argument: str | None = None,
     **options: str,
 ) -> pd.DataFrame:
     """Read columns of one split with ``datasets``, which runs no code of the data set.
@@ -103,7 +81,6 @@ def read_hub(
         layouts: As in :func:`flowbert.data.tables.read_frame`.
         config: Configuration of a data set with several.
         split: Split.
-        argument: Name of the argument that chooses the columns, for the message.
         options: ``revision``, or ``data_files`` to read in place of the declared splits.
 
     Raises:
@@ -125,7 +102,7 @@ def read_hub(
             f"{error or type(error).__name__}; offline, give hub:FOLDER, a local folder in the "
             "same layout"
         ) from error
-    columns = choose_columns(data.column_names, layouts, local, argument)
+    columns = choose_columns(data.column_names, layouts, local)
     values = data.select_columns(list(columns)).to_dict()
     for name in columns:
         if isinstance(data.features[name], datasets.ClassLabel):

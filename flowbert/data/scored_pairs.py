@@ -4,7 +4,6 @@ To add a task, write a function that reads its rows and add it to ``DATA_SETS``.
 """
 
 import math
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,7 +27,6 @@ from flowbert.data.tables import (
 )
 from flowbert.data.text_files import read_lines, user_path
 from flowbert.errors import UserError, choices, warn
-from flowbert.numbers import is_number
 
 Part = tuple[str, str, pd.DataFrame]
 """A split, the name of one of its subsets, and its rows of sentence, sentence, score."""
@@ -60,7 +58,6 @@ _CHINESE_HEADERS = ("sentence1\tsentence2", "text_a\ttext_b")
 _HUB_SPLITS = {"STSB": {"train": "train", "dev": "validation", "test": "test"}}
 _ZERO_TO_ONE = (0.0, 1.0)
 _ZERO_TO_FIVE = (0.0, 5.0)
-_FINITE = (-sys.float_info.max, sys.float_info.max)
 _RANGES = {"SICKR": (1.0, 5.0), **dict.fromkeys(_CHINESE_BINARY, _ZERO_TO_ONE)}
 
 
@@ -211,7 +208,7 @@ def load_sts(
                 f"received {', '.join(columns)}; expected 3 different names",
                 argument="columns",
             )
-        rows = read_frame(user_path(name), columns, argument="columns")
+        rows = read_frame(user_path(name), columns)
         name = Path(name).name.split(".")[0]
         parts: Iterable[Part] = [("test", name, rows)]
     elif name not in DATA_SETS:
@@ -241,16 +238,16 @@ def _limits(score_range: Sequence[float]) -> tuple[float, float]:
     """The score range of a file of pairs.
 
     Raises:
-        UserError: If it is not two finite numbers in increasing order.
+        UserError: If it is not two numbers in increasing order.
     """
-    numbers = [value for value in score_range if is_number(value, *_FINITE)]
-    if len(score_range) != 2 or len(numbers) != 2 or numbers[0] >= numbers[1]:
+    if len(score_range) != 2 or not score_range[0] < score_range[1]:
         raise UserError(
             argument="score_range",
             received=list(score_range),
             expected="two numbers, the lower one first",
         )
-    return float(numbers[0]), float(numbers[1])
+    low, high = score_range
+    return float(low), float(high)
 
 
 def make_subset(name: str, rows: pd.DataFrame, low: float, high: float) -> Subset:

@@ -24,9 +24,7 @@ Value = TypeVar("Value")
 _FIELD_SEPARATORS = ";|\t,"
 
 
-def read_frame(
-    path: str | Path, *layouts: Sequence[str], argument: str | None = None
-) -> pd.DataFrame:
+def read_frame(path: str | Path, *layouts: Sequence[str]) -> pd.DataFrame:
     r"""Read columns of a table; its name may end in ``.gz`` or ``.zst``.
 
     A csv file has a header and RFC 4180 quoting; quotes in a tsv file are plain characters (the
@@ -38,7 +36,6 @@ def read_frame(
         path: The file.
         layouts: Lists of columns; the first that the file has is read. Without any: the only
             column.
-        argument: Name of the argument that chooses the columns, for the message.
 
     Returns:
         A frame of the columns in the order of the layout, the number of each row from 1 as index.
@@ -75,7 +72,7 @@ def read_frame(
             f"{path}: its first line, the name of its column, is {reprlib.repr(names[0])}; "
             "expected a header, or this name given as the column"
         )
-    return make_frame(path, frame, layouts, argument)
+    return make_frame(path, frame, layouts)
 
 
 def is_table(name: str | Path) -> bool:
@@ -92,7 +89,6 @@ def choose_columns(
     names: Sequence[str],
     layouts: Sequence[Sequence[str]],
     path: Path,
-    argument: str | None = None,
 ) -> Sequence[str]:
     """The first layout whose columns are all in ``names``; without layouts, the only name.
 
@@ -100,7 +96,6 @@ def choose_columns(
         names: Available columns.
         layouts: Lists of columns.
         path: File or folder with the columns, for the message.
-        argument: Name of the argument that chooses the columns, for the message.
 
     Raises:
         UserError: If no layout fits.
@@ -113,15 +108,9 @@ def choose_columns(
     wanted = " or ".join(", ".join(layout) for layout in layouts)
     missing = [column for layout in layouts for column in layout if column not in names]
     similar = nearest(names, missing[0]) if missing else ""
-    present = ", ".join(names)
-    if argument is None:
-        expected = wanted or "a column to read"
-        raise UserError(
-            f"{path}: has the columns {present}; expected {expected}{similar}"
-        )
     raise UserError(
-        f"received {wanted or 'none'}; {path} has the columns {present}{similar}",
-        argument=argument,
+        f"{path}: has the columns {', '.join(names)}; expected "
+        f"{wanted or 'the name of one as column'}{similar}"
     )
 
 
@@ -129,7 +118,6 @@ def make_frame(
     path: Path,
     frame: pd.DataFrame,
     layouts: Sequence[Sequence[str]],
-    argument: str | None = None,
 ) -> pd.DataFrame:
     """A frame as of :func:`read_frame`, whose errors name a file.
 
@@ -137,7 +125,6 @@ def make_frame(
         path: File or folder of the rows.
         frame: All columns.
         layouts: As in :func:`choose_columns`.
-        argument: As in :func:`choose_columns`.
 
     Raises:
         UserError: If there is no row, no layout fits, or a column occurs twice.
@@ -150,7 +137,7 @@ def make_frame(
             raise UserError(
                 f"{path}: has {names.count(name)} columns {name!r}; expected one"
             )
-    columns = list(choose_columns(names, layouts, path, argument))
+    columns = list(choose_columns(names, layouts, path))
     chosen = frame[columns].set_axis(range(1, len(frame) + 1))
     chosen.attrs["source"] = str(path)
     return chosen
@@ -283,22 +270,12 @@ def _read_fields(
     return rows.set_axis(names, axis=1)
 
 
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """A dictionary of names and values; a ValueError for a repeated name."""
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r} is in it twice")
-    return values
-
-
 def _read_jsonl(file: BinaryIO) -> pd.DataFrame:
     records = []
     for number, line in enumerate(file, start=1):
         if line.strip():
             try:
-                record = json.loads(line, object_pairs_hook=_unique)
+                record = json.loads(line)
             except (ValueError, RecursionError) as error:
                 raise ValueError(f"line {number}: {error}") from error
             if not isinstance(record, dict):

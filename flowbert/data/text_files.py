@@ -62,17 +62,6 @@ def check_file(path: Path) -> None:
         raise UserError(f"{path}: no such file; {folder} has no {missing!r}{similar}")
 
 
-class _Loader(yaml.SafeLoader):
-    """A loader that raises an error for a name that occurs twice, as YAML wants."""
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        if isinstance(node, yaml.MappingNode):
-            names = [key.value for key, _ in node.value]
-            if twice := [name for name in names if names.count(name) > 1]:
-                raise ValueError(f"{twice[0]!r} is in it twice")
-        return super().construct_mapping(node, deep)
-
-
 def read_yaml(path: Path) -> Mapping[str, Any]:
     """Read a YAML file of options with values.
 
@@ -81,7 +70,7 @@ def read_yaml(path: Path) -> Mapping[str, Any]:
     """
     check_file(path)
     try:
-        content = _Loader(path.read_text(encoding="utf-8")).get_single_data()
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
     # A number of 5,000 digits is a ValueError, deep nesting a RecursionError.
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: not readable as YAML ({error})") from error
@@ -187,15 +176,10 @@ def read_lines(path: Path) -> list[str]:
     Lines end with ``\n`` or ``\r\n`` only: a Unicode line separator inside a sentence stays.
 
     Raises:
-        UserError: As of :func:`stream_lines`, and if all lines end with ``\r`` alone.
+        UserError: As of :func:`stream_lines`.
     """
     stream = (line.removesuffix("\n") for line in stream_lines(path))
-    lines = [line.removesuffix("\r") for line in stream]
-    if len(lines) == 1 and "\r" in lines[0]:
-        raise UserError(
-            f"{path}: its lines end with carriage returns; expected line feeds"
-        )
-    return lines
+    return [line.removesuffix("\r") for line in stream]
 
 
 _MARK = "\u0300"  # any mark, for the expression

@@ -72,7 +72,7 @@ class Backbone(nn.Module):
         longest: Number of positions; None without a table of them.
         moving: Its rotary positions that follow the longest text of a batch.
         findings: What the sanity check found; None before the first sentences are encoded.
-        reads_prefixes: Whether a :class:`~flowbert.encoders.prefix.Prefix` gives the same hidden
+        reads_prefixes: Whether a :class:`~flowbert.encoders.batches.Prefix` gives the same hidden
             states; None before one is computed.
         settings: Settings of its folder.
     """
@@ -108,8 +108,9 @@ class Backbone(nn.Module):
             choose_attention("original_full")
         backend = getattr(tokenizer, "backend_tokenizer", None)
         self._users = 0  # of evaluation mode
-        if getattr(getattr(backend, "model", None), "dropout", None) is not None:
-            backend.model.dropout = None  # of merges (BPE dropout)
+        merges: Any = getattr(backend, "model", None)
+        if getattr(merges, "dropout", None) is not None:
+            merges.dropout = None  # BPE dropout
         # Position 0 is the first token of every sentence.
         tokenizer.padding_side = "right"
         # Transformers 4 advises against padding what was tokenized before.
@@ -340,19 +341,20 @@ class Backbone(nn.Module):
     @property
     def digests(self) -> dict[str, str]:
         """Digests of weights, configuration and tokenizer, in their current state."""
-        return dict(reuse_digest(self, self._read_digests))
-
-    def _read_digests(self) -> dict[str, str]:
-        return {
-            "weights": digest_tensors(self.network.state_dict()),
-            "config": self.config_digest,
-            "tokenizer": self.tokenizer_digest,
-        }
+        return reuse_digest(
+            self,
+            lambda: {
+                "weights": digest_tensors(self.network.state_dict()),
+                "config": self.config_digest,
+                "tokenizer": self.tokenizer_digest,
+            },
+        )
 
     @property
     def config_digest(self) -> str:
         """Digest of the configuration, without entries that cannot change a vector."""
-        values = self.network.config.to_dict()
+        config: Any = self.network.config
+        values = config.to_dict()
         return digest({name: x for name, x in values.items() if name not in _UNRELATED})
 
     @property

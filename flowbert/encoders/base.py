@@ -105,14 +105,7 @@ def as_sentences(value: Any) -> list[str]:
                 f"received {shown} at position {number}; expected text",
                 argument="sentences",
             )
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise UserError(
-                f"received {text[:40]!r} at position {number}; expected valid text",
-                argument="sentences",
-            ) from error
-        sentences.append(str(text))
+        sentences.append(text.encode(errors="replace").decode())
     if not sentences:
         raise UserError("received none; expected at least one", argument="sentences")
     return sentences

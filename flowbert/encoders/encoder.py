@@ -14,6 +14,7 @@ from flowbert.arrays import Floats
 from flowbert.encoders.backbone import Backbone, warn_of_bfloat16
 from flowbert.encoders.base import BLOCK_SENTENCES, check_list
 from flowbert.encoders.batches import (
+    Prefix,
     begin_copy,
     plan_batches,
     to_device,
@@ -32,10 +33,11 @@ from flowbert.encoders.pooling import (
     LastTokenPooling,
     LearnedWeightsPooling,
     NetworkPooling,
+    TokenCounts,
     TokenFeatures,
     make_pooling,
+    vocabulary_size,
 )
-from flowbert.encoders.prefix import Prefix
 from flowbert.encoders.sanity import (
     check_pooling,
     find,
@@ -62,7 +64,6 @@ from flowbert.encoders.template import (
     resolve_template,
     usual_sink,
 )
-from flowbert.encoders.token_weights import TokenCounts, vocabulary_size
 from flowbert.errors import FlowbertWarning, UserError, warn
 from flowbert.io import digest_tensors, write_new_folder
 from flowbert.threads import in_threads

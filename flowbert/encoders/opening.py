@@ -1,6 +1,5 @@
 """Opening encoders: by path, layers and pooling, which may be lists."""
 
-import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -21,7 +20,6 @@ from flowbert.encoders.sentence_transformer import (
     SentenceTransformerEncoder,
     is_sentence_transformer,
 )
-from flowbert.encoders.source import locate
 from flowbert.encoders.views import ViewsEncoder
 from flowbert.encoders.words import WordVectors
 from flowbert.errors import FlowbertWarning, UserError, first_line
@@ -93,11 +91,7 @@ def open_encoders(
     given: Sequence[str | None] = as_list(options.pooling, "pooling") or [None]
     poolings = sorted(given, key=_has_pooler)
     encoders: list[Encoder] = []
-    paths = as_list(options.path, "path")
-    for path in paths[1:]:  # report a missing one before the first is loaded
-        if not os.path.exists(user_path(path)):
-            locate(path, options.revision)
-    for path in paths:
+    for path in as_list(options.path, "path"):
         # The pooler is a layer: with it, the network is another one.
         for _, group in groupby(poolings, _has_pooler):
             encoders += _open(path, options, list(group), count_over, device)

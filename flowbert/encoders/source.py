@@ -74,11 +74,6 @@ class EncoderFiles(NamedTuple):
     revision: str | None = None
     subfolder: str = ""
 
-    def below(self, name: str) -> "EncoderFiles":
-        """Files of a folder in this one; an empty name is this one."""
-        subfolder = f"{self.subfolder}/{name}".strip("/")
-        return self._replace(folder=self.folder / name, subfolder=subfolder)
-
 
 class FolderSettings(NamedTuple):
     """Default settings of an encoder, from its folder.
@@ -145,11 +140,6 @@ def locate(
             raise UserError(
                 f"received the file {path!r}; expected its folder", argument="encoder"
             )
-        if revision is not None:
-            raise UserError(
-                f"received {revision!r}, which has no effect on a folder",
-                argument="revision",
-            )
         if (folder / TRAINED_ENCODER).is_dir():
             folder = folder / TRAINED_ENCODER
         elif (folder / "model" / MODEL_FILE).is_file() and not (
@@ -193,12 +183,6 @@ def read_settings(folder: Path) -> FolderSettings:
                 argument="encoder",
             )
     return FolderSettings()
-
-
-def transformer_folder(folder: Path) -> str:
-    """Name of the folder with the network in one of sentence-transformers; mostly empty."""
-    file = folder / MODULES_FILE
-    return read_json(file, list)[0].get("path", "") if file.is_file() else ""
 
 
 def _trained_settings(folder: Path) -> FolderSettings:

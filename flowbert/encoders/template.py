@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from flowbert.encoders.token_weights import special_tokens
+from flowbert.encoders.pooling import special_tokens
 from flowbert.errors import UserError, choices, warn
 
 SLOT = "{}"

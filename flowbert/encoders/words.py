@@ -146,16 +146,10 @@ class WordVectors:
         tensors = {"vectors": torch.from_numpy(self.vectors)}
         if self.token_weights is not None:
             tensors["weights"] = self.token_weights
-        rows = list(self.words.values())
-        identity = {
+        return {
             "words": digest("\0".join(self.words)),
             "vectors": digest_tensors(tensors),
         }
-        if rows != list(range(len(rows))):
-            identity["rows"] = digest(rows)
-        if self._has_capitals:
-            identity["lookup"] = "as written, else in lower case"
-        return identity
 
     @property
     def pass_key(self) -> str:

@@ -28,7 +28,7 @@ from flowbert.experiments.run import run_experiments
 from flowbert.io import as_json
 from flowbert.numbers import is_count
 from flowbert.tasks import POSITIVE_ABOVE, Task, load_tasks
-from flowbert.tasks.labels import load_labels, training_labels
+from flowbert.tasks.sts import load_labels, training_labels
 from flowbert.vectors import EmbeddingCache
 
 _PLACES = ("output", "cache")  # not settings

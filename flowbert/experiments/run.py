@@ -30,7 +30,7 @@ from flowbert.maps import AffineMap, LabelledPairs, Map, Moments, Raw
 from flowbert.progress import bar
 from flowbert.seeding import Stream
 from flowbert.tasks import STS, Record, Task
-from flowbert.tasks.labels import embed_labels
+from flowbert.tasks.sts import embed_labels
 from flowbert.vectors import EmbeddingCache
 
 SAMPLE_SIZE = 1000

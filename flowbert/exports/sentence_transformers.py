@@ -13,10 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.encoders import SentenceEncoder, SentenceTransformerEncoder
-from flowbert.encoders.pooling import POOLINGS, WeightedPooling
+from flowbert.encoders.pooling import POOLINGS, WeightedPooling, vocabulary_size
 from flowbert.encoders.sentence_transformer import POOLING_NAMES
 from flowbert.encoders.source import MODULES_FILE, quiet
-from flowbert.encoders.token_weights import vocabulary_size
 from flowbert.errors import UserError
 from flowbert.exports.card import base_name
 from flowbert.exports.export import EXPORT_FORMATS, Format

@@ -20,7 +20,7 @@ from flowbert.maps import LabelledPairs, Map
 from flowbert.methods import METHODS, FlowModule, TextDataModule, make_examples
 from flowbert.methods.examples import EXAMPLES, EXAMPLES_OF, Examples
 from flowbert.tasks import Task
-from flowbert.tasks.labels import embed_labels
+from flowbert.tasks.sts import embed_labels
 from flowbert.training import (
     RowsDataModule,
     WhiteningBaseline,

@@ -19,7 +19,7 @@ from flowbert.maps import MAPS, Map, make_map
 from flowbert.methods import METHODS, FlowModule
 from flowbert.methods.heads import HEADS
 from flowbert.tasks import STS, Task, load_tasks
-from flowbert.tasks.labels import training_labels
+from flowbert.tasks.sts import training_labels
 from flowbert.training import (
     AtomicCheckpointIO,
     StepLog,

@@ -1,21 +1,164 @@
-"""Sentences, pairs and triples that encoders are trained on, and where positives come from."""
+"""Sentences, pairs and triples that encoders are trained on, and where positives come from.
+
+Edits that make a positive from a sentence are the alternatives to dropout of the SimCSE paper.
+Words are what stands between white space. A new edit of words is one function and its entry in
+``WORD_EDITS``.
+
+References:
+    SimCSE: Simple Contrastive Learning of Sentence Embeddings (Gao et al., 2021), tables 1 and 2.
+    https://arxiv.org/abs/2104.08821
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from inspect import signature
+from random import Random
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from flowbert.data.corpus import Corpus, draw_indices, load_corpus
 from flowbert.data.nli import LABELS, load_nli
-from flowbert.errors import UserError, warn
+from flowbert.data.text_files import user_path
+from flowbert.encoders.source import TRAINED_ENCODER, in_dtype
+from flowbert.errors import UserError, first_line, warn
 from flowbert.io import digest, sentences_digest
-from flowbert.methods.augment import Edit, MaskedReplacement, edit_words
 from flowbert.registry import Registry
-from flowbert.tasks.labels import training_labels
+from flowbert.tasks.sts import training_labels
+
+Edit = Callable[[Sequence[str], Sequence[Random]], list[str]]
+"""Edited sentences from B sentences and a random generator for each."""
+
+
+def crop(words: Sequence[str], rate: float, rng: Random) -> Sequence[str]:
+    """A random span with ``1 - rate`` of the words, at least one.
+
+    Example:
+        >>> crop(["a", "dog", "runs", "home"], 0.5, Random(0))
+        ['dog', 'runs']
+    """
+    count = max(1, round((1 - rate) * len(words)))
+    start = rng.randint(0, len(words) - count)
+    return words[start : start + count]
+
+
+def delete_words(words: Sequence[str], rate: float, rng: Random) -> Sequence[str]:
+    """The words without ``rate`` of them, at least one left.
+
+    Example:
+        >>> delete_words(["a", "dog", "runs", "home"], 0.5, Random(0))
+        ['dog', 'home']
+    """
+    count = max(1, len(words) - round(rate * len(words)))
+    return [words[i] for i in sorted(rng.sample(range(len(words)), count))]
+
+
+def delete_one_word(words: Sequence[str], _rate: float, rng: Random) -> Sequence[str]:
+    """The words without a random one.
+
+    Example:
+        >>> delete_one_word(["a", "dog", "runs"], 0.0, Random(0))
+        ['a', 'runs']
+    """
+    index = rng.randrange(len(words))
+    return [*words[:index], *words[index + 1 :]]
+
+
+WORD_EDITS: dict[str, Callable[[Sequence[str], float, Random], Sequence[str]]] = {
+    "crop": crop,
+    "word_deletion": delete_words,
+    "delete_one_word": delete_one_word,
+}
+"""Functions of at least two words, the share of them to change, and a generator."""
+
+
+def edit_words(
+    name: str, rate: float, sentences: Sequence[str], rngs: Sequence[Random]
+) -> list[str]:
+    """Edit sentences by one of ``WORD_EDITS``; a sentence of one word stays as it is.
+
+    Example:
+        >>> edit_words("crop", 0.5, ["a dog runs home", "yes"], [Random(0), Random(0)])
+        ['dog runs', 'yes']
+    """
+    edited = []
+    for sentence, rng in zip(sentences, rngs, strict=True):
+        words = sentence.split()
+        if len(words) > 1:
+            sentence = " ".join(WORD_EDITS[name](words, rate, rng))
+        edited.append(sentence)
+    return edited
+
+
+class MaskedReplacement:
+    """An edit that replaces words by the likeliest ones of a masked language model.
+
+    The likeliest word may be the old one. Words beyond the model's longest input stay.
+
+    Args:
+        path: Folder, run folder or hub name of a masked language model with its prediction layers.
+        rate: Share of the words to replace, at least one of a sentence.
+
+    Raises:
+        UserError: If there is no such model, or it lacks prediction layers or a mask token.
+    """
+
+    def __init__(self, path: str, rate: float) -> None:
+        from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+        trained = user_path(path) / TRAINED_ENCODER
+        source = trained if trained.is_dir() else path
+        try:
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(
+                source, trust_remote_code=False
+            )
+            model, report = AutoModelForMaskedLM.from_pretrained(
+                source,
+                trust_remote_code=False,
+                output_loading_info=True,
+                **in_dtype(torch.float32),
+            )
+        except (OSError, ValueError) as error:
+            raise UserError(
+                f"{path} cannot be read: {first_line(error)}", argument="positive"
+            ) from error
+        if report["missing_keys"] or self._tokenizer.mask_token is None:
+            raise UserError(
+                f"received {path}; expected a masked language model with prediction "
+                "layers and a mask token",
+                argument="positive",
+            )
+        self._model: Any = model.eval()
+        self.path = path
+        self.rate = rate
+
+    @torch.no_grad()
+    def __call__(self, sentences: Sequence[str], rngs: Sequence[Random]) -> list[str]:
+        """Replace words of B sentences, with a random generator for each."""
+        rows = [sentence.split() for sentence in sentences]
+        chosen, masked = [], []
+        for words, rng in zip(rows, rngs, strict=True):
+            count = max(1, round(self.rate * len(words)))
+            indices = sorted(rng.sample(range(len(words)), count))
+            chosen.append(indices)
+            hidden = dict.fromkeys(indices, self._tokenizer.mask_token)
+            masked.append(" ".join(hidden.get(i, w) for i, w in enumerate(words)))
+        features = self._tokenizer(
+            masked, padding=True, truncation=True, return_tensors="pt"
+        )
+        likeliest = self._model(**features).logits.argmax(-1)
+        is_mask = features["input_ids"] == self._tokenizer.mask_token_id
+        for words, indices, ids, mask in zip(
+            rows, chosen, likeliest, is_mask, strict=True
+        ):
+            # Fewer masks than indices if the sentence was cut.
+            for index, token in zip(indices, ids[mask].tolist(), strict=False):
+                words[index] = self._tokenizer.decode([token]).strip() or words[index]
+        return [" ".join(words) for words in rows]
+
 
 SOURCES = ("corpus", "nli", "tasks")
 """Sources of examples."""

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from flowbert.arrays import Floats
 from flowbert.errors import UserError, choices
 from flowbert.maps import MAPS, Map, Raw, make_map
-from flowbert.registry import parse_spec, split_chain
 from flowbert.seeding import Stream
 
 HEADS = ("mlp_train_only", "mlp", "none")
@@ -53,16 +52,10 @@ def normalize_head(text: str) -> str:
 
 def _affine_map(text: str) -> Map:
     """The unfitted map of a head."""
-    names = [*HEADS, *(name for name in MAPS if _is_head(MAPS.find(name)))]
-    expected = choices(names, str(text))
-    if not isinstance(text, str):
-        raise UserError(argument="head", received=text, expected=expected)
-    for part in split_chain(text):
-        parse_spec(part, names, "head")
     made = make_map(text, "head")
-    if not all(_is_head(type(part)) for part in made.parts):  # a custom map
-        expected = f"{expected}, or another affine map without labels or random numbers"
-        raise UserError(argument="head", received=text, expected=expected)
+    if not all(_is_head(type(part)) for part in made.parts):
+        names = [*HEADS, *(name for name in MAPS if _is_head(MAPS.find(name)))]
+        raise UserError(argument="head", received=text, expected=choices(names, text))
     return made
 
 

@@ -13,7 +13,6 @@ from flowbert.encoders.source import (
     in_dtype,
     locate,
     quiet,
-    transformer_folder,
 )
 from flowbert.errors import UserError
 from flowbert.methods.losses import Losses
@@ -99,7 +98,6 @@ def predictor_above(encoder: SentenceEncoder, seed: int) -> tuple[Any, bool]:
         try:
             if encoder.path:
                 files = locate(encoder.path, backbone.revision)
-                files = files.below(transformer_folder(files.folder))
                 model, report = AutoModelForMaskedLM.from_pretrained(
                     files.source,
                     revision=files.revision,
@@ -115,7 +113,7 @@ def predictor_above(encoder: SentenceEncoder, seed: int) -> tuple[Any, bool]:
                 starts_at_random = bool(missing)
             else:
                 model = AutoModelForMaskedLM.from_config(network.config)  # type: ignore[no-untyped-call]
-        except ValueError as error:
+        except (OSError, ValueError) as error:
             raise UserError(
                 f"received {encoder.path!r} of type {network.config.model_type!r}; "
                 "expected a masked language model such as BERT",

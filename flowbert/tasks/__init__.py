@@ -2,7 +2,6 @@
 
 from flowbert.tasks.answers import AnswerRanking
 from flowbert.tasks.base import AVERAGE, TASKS, PairTask, Record, Task
-from flowbert.tasks.lexical import Lexical, LexicalCharacters
 from flowbert.tasks.loading import load_scoring, load_task, load_tasks
 from flowbert.tasks.measures import (
     AGGREGATIONS,
@@ -13,7 +12,13 @@ from flowbert.tasks.measures import (
     uniformity,
 )
 from flowbert.tasks.probe import Probe
-from flowbert.tasks.sts import POSITIVE_ABOVE, STS, Pairs
+from flowbert.tasks.sts import (
+    POSITIVE_ABOVE,
+    STS,
+    Lexical,
+    LexicalCharacters,
+    Pairs,
+)
 
 __all__ = [
     "AGGREGATIONS",

@@ -1,9 +1,10 @@
-"""Sentence pairs with gold scores, in files or in memory: semantic textual similarity."""
+"""Sentence pairs with gold scores: similarity of meaning and wording, pairs to learn from."""
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -22,9 +23,9 @@ from flowbert.data.scored_pairs import (
 )
 from flowbert.data.tables import make_frame
 from flowbert.data.text_files import as_list
-from flowbert.errors import UserError, choices
+from flowbert.errors import UserError, choices, warn
 from flowbert.numbers import is_count, is_number
-from flowbert.tasks.base import TASKS, Metric, PairTask, Scorer
+from flowbert.tasks.base import TASKS, Metric, PairTask, Scorer, Task
 from flowbert.tasks.measures import (
     AGGREGATIONS,
     Counts,
@@ -370,3 +371,153 @@ class PromptEOLSTS(STS):
 def _without_stop(sentence: str) -> str:
     """A sentence whose final full stop is that of a template."""
     return re.sub(r"[.?]$", "", sentence).replace('"', "'")
+
+
+@TASKS.register("lexical")
+class Lexical(ScoredPairTask):
+    """Spearman of cosine and edit distance; nearer to -1: similarity follows the wording.
+
+    The Levenshtein distance is counted in words.
+
+    Args:
+        data: The data set.
+        split: Split to measure.
+
+    References:
+        On the Sentence Embeddings from Pre-trained Language Models (Li et al., 2020), table 6.
+        https://arxiv.org/abs/2011.05864
+    """
+
+    metrics = (("edit_distance_words", "all"),)
+    scored_with = ("distances",)
+    unit: ClassVar[str] = "words"
+    _units: ClassVar[Callable[[str], Sequence[str]]] = str.split
+
+    def settings(self) -> dict[str, Any]:
+        """The settings of the measurement in words."""
+        return super().settings() | {"unit": self.unit}
+
+    @cached_property
+    def distances(self) -> Floats:
+        """Levenshtein distance of each pair, ``(K,)``."""
+        from rapidfuzz.distance import Levenshtein
+
+        units = type(self)._units
+        distances = [
+            Levenshtein.distance(units(first), units(second))
+            for first, second in zip(*self.pairs(), strict=True)
+        ]
+        return np.array(distances, dtype=np.float64)
+
+    @property
+    def references(self) -> Mapping[str, Floats]:
+        """The gold score."""
+        return {"gold": self.gold}
+
+    def score(
+        self, items: Floats, weights: Weights | None = None
+    ) -> dict[Metric, float]:
+        """Correlation with the distance."""
+        return {self.metrics[0]: spearman(items, self.distances, weights)}
+
+    def reason(self, items: Floats, metric: Metric) -> str:
+        """Why the correlation is undefined."""
+        return undefined_reason(items, self.distances)
+
+    def scorer(self, items: Sequence[Floats]) -> Scorer:
+        """The correlation without sorting again for each resample."""
+        resampled = ResampledSpearman(items, self.distances)
+        return lambda weights: resampled(weights)[None]
+
+
+@TASKS.register("lexical-characters")
+class LexicalCharacters(Lexical):
+    """:class:`Lexical` with the Levenshtein distance counted in characters."""
+
+    metrics = (("edit_distance_characters", "all"),)
+    unit = "characters"
+    _units = str
+
+
+def load_labels(
+    source: str | None,
+    senteval: str | None = None,
+    columns: str | Sequence[str] | None = None,
+) -> Sequence[Subset] | None:
+    """Labelled pairs of a task or file: its train split, or else all; None without a source."""
+    if source is None:
+        return None
+    data = load_sts(source, senteval, columns=as_list(columns, "columns") or None)
+    return data.splits.get("train") or data.split("test")
+
+
+def training_labels(
+    task: Task,
+    measured: Sequence[Task],
+    labels: Sequence[Subset] | None = None,
+    drop_overlap: bool = False,
+    expected: str = "other labels, or drop_overlap",
+    argument: str = "labels",
+) -> tuple[Subset, ...]:
+    """Labelled pairs for a supervised method, without pairs that are measured.
+
+    A pair is measured in either order, regardless of case and white space.
+
+    Args:
+        task: The task whose train split is learned from.
+        measured: All tasks that the method is measured on.
+        labels: Pairs to learn from instead of the train split, see :func:`load_labels`.
+        drop_overlap: Leave out measured pairs with a warning instead of raising an error.
+        expected: How to avoid measured pairs, for the message.
+        argument: Name of the argument that selects the labels, for the message.
+
+    Raises:
+        UserError: If no pair is left, or a pair is measured.
+    """
+    kept = list(task.labels() if labels is None else labels)
+    for other in measured:
+        known = set(map(_unordered, *other.pairs()))
+        total = sum(map(len, kept))
+        kept = [_drop_known(subset, known) for subset in kept]
+        overlap = total - sum(map(len, kept))
+        where = f"{other.name} {other.split}"
+        message = f"{overlap} of {total} pairs are measured in {where}"
+        if overlap and not drop_overlap:
+            raise UserError(f"{message}; expected {expected}", argument=argument)
+        if overlap:
+            message = f"labels: {message} and left out"
+            warn(message)
+    kept = [subset for subset in kept if len(subset)]
+    if not kept:
+        raise UserError(
+            f"received none to learn from for {task.name} {task.split}; expected labelled "
+            "pairs that are not measured",
+            argument=argument,
+        )
+    return tuple(kept)
+
+
+def _drop_known(subset: Subset, known: Collection[frozenset[str]]) -> Subset:
+    """The pairs of a subset that are not known."""
+    pairs = map(_unordered, subset.sentences1, subset.sentences2)
+    return subset.where(np.array([pair not in known for pair in pairs], dtype=bool))
+
+
+def _unordered(*sentences: str) -> frozenset[str]:
+    """A pair without its order, its case and its white space."""
+    return frozenset(" ".join(sentence.split()).casefold() for sentence in sentences)
+
+
+def embed_labels(
+    embed: Callable[[Sequence[str]], NDArray[np.float32]], labels: Sequence[Subset]
+) -> tuple[NDArray[np.float32], NDArray[np.float32], Floats]:
+    """Vectors of labelled pairs, ``(P, D)`` each, and scores ``(P,)``.
+
+    Args:
+        embed: Function from sentences to vectors ``(N, D)``.
+        labels: The pairs, at least one.
+    """
+    first = [text for subset in labels for text in subset.sentences1]
+    second = [text for subset in labels for text in subset.sentences2]
+    scores = np.concatenate([subset.scores for subset in labels])
+    return embed(first), embed(second), scores

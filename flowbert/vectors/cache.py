@@ -180,7 +180,6 @@ def _copy_rows(stores: Sequence[Store], keys: Sequence[bytes]) -> Floats | None:
     in_memory = 4 * shape[0] * shape[1] <= MEMORY_BYTES
     complete = True
     with (
-        _writing(tempfile.gettempdir(), "TMPDIR", (OSError,)),
         io.BytesIO() if in_memory else tempfile.TemporaryFile() as file,
     ):
         for parts in zip(*(store.read(keys) for store in stores), strict=True):
@@ -197,17 +196,13 @@ def _copy_rows(stores: Sequence[Store], keys: Sequence[bytes]) -> Floats | None:
 
 
 @contextmanager
-def _writing(
-    folder: Path | str | None,
-    variable: str = "FLOWBERT_CACHE",
-    errors: tuple[type[Exception], ...] = (OSError, sqlite3.Error),
-) -> Iterator[None]:
+def _writing(folder: Path | None) -> Iterator[None]:
     try:
         yield
-    except errors as error:
+    except (OSError, sqlite3.Error) as error:
         raise UserError(
-            f"{folder} cannot be written ({error}); set {variable} to a folder with free "
-            "space",
+            f"{folder}, or {tempfile.gettempdir()}, cannot be written ({error}); set "
+            "FLOWBERT_CACHE or TMPDIR to a folder with free space",
             argument="cache",
         ) from error
 

@@ -1,7 +1,6 @@
 r"""Count, means and covariance of rows that come in chunks, in float64; memory :math:`O(D^2)`."""
 
 import hashlib
-import math
 from collections.abc import Iterable
 from functools import reduce
 from typing import NamedTuple
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from flowbert.errors import UserError
-from flowbert.numbers import is_count
 from flowbert.threads import threads_for
 
 ROWS_PER_BLOCK = 4096
@@ -38,7 +36,7 @@ class Moments:
         dim: Embedding size D.
 
     Raises:
-        ValueError: If the size is not positive, or rows have another size.
+        ValueError: If rows have another size.
 
     Attributes:
         count: Number of rows.
@@ -51,10 +49,6 @@ class Moments:
     """
 
     def __init__(self, dim: int) -> None:
-        if not is_count(dim, 1, math.inf):
-            raise ValueError(
-                f"dim: received {dim!r}; expected a whole number of at least 1"
-            )
         self.dim = dim
         self.count = 0
         self._sums: _Sums | None = None  # of the blocks that are full
@@ -68,26 +62,16 @@ class Moments:
         """The moments of all rows from those of their parts.
 
         Args:
-            parts: Moments of different rows; they are not changed.
-
-        Raises:
-            UserError: If there are no parts, or two are of another size.
+            parts: Moments of different rows, at least one; they are not changed.
         """
-        whole: Moments | None = None
-        for part in parts:
-            whole = whole or cls(part.dim)
-            if part.dim != whole.dim:
-                raise UserError(
-                    f"received vectors of size {part.dim}; expected {whole.dim}",
-                    argument="parts",
-                )
+        first, *others = parts
+        whole = cls(first.dim)
+        for part in (first, *others):
             whole.count += part.count
             if len(whole._seen) < whole.enough:
                 whole._seen |= part._seen
             if part.count:
                 whole._add(part._all())
-        if whole is None:
-            raise UserError("received none; expected at least one", argument="parts")
         return whole
 
     @property
@@ -125,13 +109,6 @@ class Moments:
     def _add(self, sums: "_Sums") -> None:
         """Add the sums of further rows."""
         self._sums = sums if self._sums is None else self._sums.followed_by(sums)
-
-    def copy(self) -> "Moments":
-        """The same moments, to which rows can be added."""
-        other = Moments(self.dim)
-        vars(other).update(vars(self))
-        other._rest, other._seen = list(self._rest), set(self._seen)
-        return other
 
     def _all(self) -> "_Sums":
         """The sums of all rows.

@@ -73,17 +73,20 @@ def test_sentences_in_memory_are_those_of_a_file(source, column, tmp_path):
         (
             FRAME,
             None,
-            "column: received none; corpus has the columns id, text",
+            "corpus: has the columns id, text; expected the name",
         ),
-        (FRAME, "txt", r"column: received txt; .* id, text \(did you mean 'text'"),
+        (
+            FRAME,
+            "txt",
+            r"corpus: has the columns id, text; expected txt \(did you mean 'text'",
+        ),
         (FRAME, "id", "sentence 1 is 0; expected text"),
         (pd.Series(["a", None]), None, "sentence 2 is .*; expected text"),
-        (pd.concat([FRAME, FRAME], axis=1), "text", "has 2 columns 'text'"),
         (["", " "], None, "has no sentence"),
         (
             datasets.DatasetDict({"train": 1}),
             None,
-            "a DatasetDict with the splits train",
+            "received a DatasetDict",
         ),
         *(
             (source, None, "corpus: received .*; expected a name, files, a list")

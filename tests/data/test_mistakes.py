@@ -34,14 +34,7 @@ FILES = [
     ("corpus", "a.txt", "", "blank ones only"),
     ("corpus", "a.txt", b"good\nbad \xff\n", "line 2 is not UTF-8"),
     ("corpus", "a.txt", "one\n".encode("utf-16"), "line 1 has a NUL character"),
-    ("corpus", "a.txt", "one\rtwo\r", "lines end with carriage returns"),
     ("corpus", "a.csv", "A first sentence\nA second\n", "'A first sentence'; expected"),
-    (
-        "corpus",
-        "a.jsonl",
-        '{"text": "a", "text": "b"}',
-        "line 1: 'text' is in",
-    ),
     ("corpus", "a.txt.gz", gzip.compress(b"a line\n" * 100, mtime=0)[:-12], "damaged"),
     ("corpus", "a.csv", 'text\na\n"open\nb\n', "EOF inside string"),
     ("corpus", "a.jsonl", '{"text": "a"}\n\n{"text": \n', "line 3: "),
@@ -111,19 +104,19 @@ def test_no_home_folder(monkeypatch):
         (
             "corpus",
             "x,y\n1,2\n",
-            "column: received none; .*a.csv has the columns x, y$",
+            "has the columns x, y; expected the name of one",
         ),
         (
             "pairs",
             PAIRS.replace("1,", "_1,"),
-            "columns: received sentence1, sentence2, score; .*a.csv has the columns sentence_1, "
-            "sentence2, score .did you mean 'sentence_1'",
+            "has the columns sentence_1, sentence2, score; expected sentence1, sentence2, score "
+            ".did you mean 'sentence_1'",
         ),
     ],
 )
-def test_the_option_for_columns_is_named(reader, content, message, tmp_path):
+def test_the_columns_are_named(reader, content, message, tmp_path):
     path = write(tmp_path / "a.csv", content)
-    refused(f"^{message}", READERS[reader], path)
+    refused(f"^{path}: {message}", READERS[reader], path)
 
 
 INPUT, GOLD = (f"STS/STS13-en-test/STS.{kind}.OnWN.txt" for kind in ("input", "gs"))
@@ -186,10 +179,6 @@ def test_a_year_without_any_score(senteval):
         (lambda: as_list(" , ", "methods"), "methods: received ' , '"),
         (lambda: load_corpus("tagret"), "corpus: received 'tagret'; .* 'target'"),
         (lambda: load_corpus("target"), "corpus: received 'target' without a task"),
-        (
-            lambda: load_corpus("hub:x?splt=a"),
-            "corpus: received 'hub:x.splt=a'; .* 'split'",
-        ),
         (lambda: load_sts("stsb"), "tasks: received 'stsb'; .* 'STSB'"),
         (lambda: load_sts("STSB"), "senteval: received nothing"),
         (lambda: load_sts("SAMPLE").split("trial"), "split: received 'trial'"),
@@ -203,7 +192,7 @@ def test_a_year_without_any_score(senteval):
                 lambda limits=limits: load_sts("own.csv", score_range=limits),
                 "score_range: received .*the lower one first",
             )
-            for limits in ([1], [1, 1], [0, float("inf")], ["0", 1])
+            for limits in ([1], [1, 1])
         ),
         (lambda: load_entailment("sickr"), "tasks: received 'sickr' .* 'SICKR'"),
     ],

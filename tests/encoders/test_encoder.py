@@ -309,7 +309,6 @@ def test_a_vector_that_is_not_finite_is_an_error(tiny):
         ({"dtype": "float23"}, "^dtype: .*did you mean 'float32'"),
         ({"pooling": "idf"}, "^pooling: .*without sentences"),
         ({"pooling": "sif", "count_over": []}, "^pooling: .*without sentences"),
-        ({"revision": "main"}, "^revision: .*'main'"),
     ],
 )
 def test_wrong_settings(settings, message, tiny):

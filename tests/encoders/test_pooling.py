@@ -14,8 +14,8 @@ from flowbert.encoders.pooling import (
     POOLINGS,
     Pooling,
     make_pooling,
+    rank_tokens,
 )
-from flowbert.encoders.token_weights import rank_tokens
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.vectors import EmbeddingCache
 
@@ -195,8 +195,7 @@ def test_saved_weights_are_those_of_all_variants(text, bert, tmp_path):
     # A further training begins with them.
     further = SentenceEncoder(tmp_path / "saved", frozen=False)
     assert_array_equal(further.encode(SENTENCES), expected)
-    with pytest.warns(FlowbertWarning, match="is used with 'mean'"):
-        opened = SentenceEncoder(tmp_path / "saved", pooling="mean")
+    opened = SentenceEncoder(tmp_path / "saved", pooling="mean")
     found = opened.variant(pooling=text, count_over=["a big dog"])
     assert not found.counted
     assert_array_equal(found.encode(SENTENCES), expected)

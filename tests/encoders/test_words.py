@@ -61,8 +61,8 @@ def test_a_tab_after_the_word(tmp_path):
         lines = [line.replace(" ", between) for line in lines]
         other = WordVectors(write(tmp_path, *header, *lines, name="tabs.txt"))
         assert other.identity == plain.identity
-    several = WordVectors(write(tmp_path, "New York\t1\t2", "b\t3\t4"))
-    assert list(several.words) == ["New York", "b"]
+    several = WordVectors(write(tmp_path, "b\t3\t4", "New York\t1\t2"))
+    assert list(several.words) == ["b", "New York"]
 
 
 def test_words_with_capitals_are_looked_up_as_written(tmp_path):
@@ -75,7 +75,7 @@ def test_words_with_capitals_are_looked_up_as_written(tmp_path):
     assert_array_equal(cased.encode(texts), expected)
     lower = [text.lower() for text in texts]
     assert_array_equal(uncased.encode(texts), uncased.encode(lower))
-    assert cased.identity.keys() - uncased.identity.keys() == {"lookup"}
+    assert cased.identity != uncased.identity
 
 
 def test_sif_counts_words_as_they_are_looked_up(tmp_path):

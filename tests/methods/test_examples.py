@@ -12,8 +12,13 @@ from flowbert.data.sample import sample_encoder_path
 from flowbert.data.scored_pairs import STSData, Subset
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning
-from flowbert.methods.augment import WORD_EDITS, MaskedReplacement, edit_words
-from flowbert.methods.examples import Examples, make_examples
+from flowbert.methods.examples import (
+    WORD_EDITS,
+    Examples,
+    MaskedReplacement,
+    edit_words,
+    make_examples,
+)
 from flowbert.methods.mlm import MLMModule
 from flowbert.methods.text import TextDataModule
 from flowbert.tasks import STS, load_tasks

@@ -6,7 +6,7 @@ import pytest
 from flowbert.data.scored_pairs import STSData, Subset
 from flowbert.errors import FlowbertWarning
 from flowbert.tasks import STS, load_tasks
-from flowbert.tasks.labels import training_labels
+from flowbert.tasks.sts import training_labels
 from helpers import refused
 
 LEFT = tuple(f"Left  {n}" for n in range(12))
