@@ -147,7 +147,7 @@ class WordVectors:
         if self.token_weights is not None:
             tensors["weights"] = self.token_weights
         return {
-            "words": digest("\0".join(self.words)),
+            "words": digest(self.words),
             "vectors": digest_tensors(tensors),
         }
 
