@@ -285,7 +285,9 @@ def as_json(value: Any, describe: Callable[[Any], Any] = str) -> Any:
     """
     if isinstance(value, np.generic):
         value = value.item()
-    if value is None or isinstance(value, str | int):
+    if isinstance(value, str):  # also of a subclass, such as the version of torch
+        return str(value)
+    if value is None or isinstance(value, int):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None

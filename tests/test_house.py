@@ -92,6 +92,8 @@ def names_used():
             decorators = [ast.unparse(each) for each in node.decorator_list]
             if any(".register(" in each for each in decorators):
                 used.add(node.name)
+    for template in PACKAGE.rglob("*.jinja"):
+        used |= set(re.findall(r"\w+", template.read_text()))
     return used
 
 

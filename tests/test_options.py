@@ -50,7 +50,7 @@ EXEMPT = (
 # without other options is beside them.
 VALUES: dict[str, Any] = {
     "encoder.path": "../given/words.txt",
-    "encoder.revision": "!main",
+    "encoder.revision": None,  # of the hub
     "encoder.layers": "1",
     "encoder.pooling": "cls",
     "encoder.max_length": "5",
@@ -196,7 +196,8 @@ OTHERS: dict[str, dict[str, Any]] = {
         "bootstrap_seed": ("1", "--bootstrap 20"),
         "output": "other.json",
     },
-    "advise": {**ONE_READING, "encoder.layers": "!1", "encoder.pooling": "!cls"},
+    # It recommends layers and pooling.
+    "advise": {**ONE_READING, "encoder.layers": None, "encoder.pooling": None},
     "analyze": {
         "methods": "raw,zca",
         "limit": "59",

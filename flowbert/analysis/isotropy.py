@@ -144,6 +144,7 @@ def space_measures(x: Array) -> dict[str, float]:
     """All measures of vectors ``(N, D)`` of distinct sentences, by name; D at least 2.
 
     Example:
+        >>> import torch
         >>> x = torch.randn(300, 4, generator=torch.Generator().manual_seed(0))
         >>> space_measures(x)["mean_cosine"] < 0.1 < space_measures(x + 5)["mean_cosine"]
         True

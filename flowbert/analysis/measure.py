@@ -227,7 +227,7 @@ def analyze_sample(
         >>> texts = [f"sentence {number}" for number in range(60)]
         >>> analysis = analyze_sample(Sample(texts, {"raw": x}), {"encoder": "bert"})
         >>> len(analysis.frames["spectra"]), len(analysis.frames["neighbours"])
-        (4, 25)
+        (4, 150)
     """
     setting = {**setting, "sentences": len(sample.sentences)}
     if measures != ALL:

@@ -64,6 +64,8 @@ class Flow(FlowOptions, Map):
         """Check the parameters for rows of size ``dim``, which stays."""
         from flowbert.maps.flow_module import FlowModule
 
+        for name, value in self.get_params(deep=False).items():
+            self.require(name, not isinstance(value, bool), "a number or a name")
         epochs, steps = self.epochs, self.steps
         if epochs is not None:
             valid = is_number(epochs, 1e-9, 1e9)

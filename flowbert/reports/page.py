@@ -1,6 +1,5 @@
 """The page of a run: verdicts, tables and pictures in one HTML file."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -134,7 +133,7 @@ def save_page(content: PageContent, page: Path) -> Path:
         style=Markup(style),
         script=Markup(script),
         yaml=yaml.safe_dump(
-            json.loads(json.dumps(as_json(content.options))),
+            as_json(content.options),
             sort_keys=False,
             allow_unicode=True,
         ),

@@ -18,7 +18,7 @@ from flowbert.reports.result_tables import summarize
 from flowbert.tasks import AVERAGE
 from flowbert.tasks.space import SPACE_METRICS
 
-_GROUPS = ("run", "encoder")
+_GROUP_PARTS = ("run", "encoder")
 _GAINS = ["gain", "low", "high", "choice"]
 
 
@@ -63,7 +63,7 @@ class Summary:
         lead = scores[scores["column"] == self.lead].set_index("label")
         rows = frame.assign(label=labels(frame)).drop_duplicates("label")
         parts = label_parts(frame).loc[rows.index]
-        places = [name for name in _GROUPS if name in parts]
+        places = [name for name in _GROUP_PARTS if name in parts]
         group = _join(parts[places])
         if not places:
             group = settings_of(frame)["encoder"].loc[rows.index].fillna("")
@@ -75,7 +75,7 @@ class Summary:
         rows["method_name"] = rows["method"].replace(UNMAPPED, "raw")
         rows["method"] = parts["method"]
         rows["details"] = _join(parts.drop(columns=[*places, "method"]))
-        rows["choice"] = rows["choice"].fillna("")
+        rows["choice"] = rows["choice"].astype(object).fillna("")
         rows = rows.join(lead[["value", "low", "high"]], on="label")
         rows = rows[rows["label"].isin(scores["label"])]
         rows["place"] = rows["group"].map(
@@ -128,7 +128,7 @@ class Summary:
         rows = self.rows
         used = rows[rows["choice"] == "use"]
         ties = rows[rows["choice"] == "tied"].groupby("group")["method"]
-        tied = used["group"].map(ties.agg(", ".join)).fillna("")
+        tied = used["group"].map(ties.agg(", ".join)).astype(object).fillna("")
         return used.assign(tied=tied, before=used["value"] - used["gain"])
 
     @property
