@@ -1,7 +1,6 @@
 """Sentences, a file of them, or vectors to the vectors of a model."""
 
 import itertools
-import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from flowbert.encoders.base import BLOCK_SENTENCES
 from flowbert.errors import UserError, check_choice, warn
 from flowbert.io import digest, sentences_digest
 from flowbert.model import Model, find_model, load_fitted
-from flowbert.numbers import is_count
+from flowbert.numbers import Count, check_limits
 from flowbert.progress import bar
 from flowbert.seeding import Stream
 from flowbert.vectors import (
@@ -51,8 +50,8 @@ def encode(
     ranges: Any = None,
     output: str | Path | None = None,
     device: torch.device | str = "auto",
-    devices: int = 1,
-    num_nodes: int = 1,
+    devices: Count = 1,
+    num_nodes: Count = 1,
 ) -> Any:
     """Embed sentences with a fitted model or a frozen encoder, or map existing vectors.
 
@@ -114,12 +113,11 @@ def encode(
         raise UserError(
             f"received {method!r} without a model; expected raw", argument="method"
         )
+    check_limits(encode, {"devices": devices, "num_nodes": num_nodes})
     is_plain = Path(output or "").suffix == ".npy" and precision == "float32"
     for name, number in {"devices": devices, "num_nodes": num_nodes}.items():
         expected = ""
-        if not is_count(number, 1, math.inf):
-            expected = "1 or more"
-        elif number > 1 and vectors is not None:
+        if number > 1 and vectors is not None:
             expected = "1 with vectors"
         elif number > 1 and not is_plain:
             expected = "1, or an output ending in .npy in float32"

@@ -3,11 +3,15 @@
 Python itself reads ``1_0`` as 10, full-width digits, and ``nan``.
 """
 
+import inspect
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any
+from types import NoneType
+from typing import Annotated, Any, get_args
+
+from flowbert.errors import UserError
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 
@@ -72,3 +76,57 @@ def is_number(value: Any, low: float, high: float) -> bool:
     """Whether a value is a finite number from ``low`` to ``high``."""
     is_real = isinstance(value, Real) and not isinstance(value, bool)
     return is_real and bool(low <= value <= high)
+
+
+Count = Annotated[int, "[1, inf)"]
+"""A type of parameters with its limits, as an interval."""
+CountOrZero = Annotated[int, "[0, inf)"]
+TwoOrMore = Annotated[int, "[2, inf)"]
+Seed = Annotated[int, "[0, 9223372036854775808)"]
+Positive = Annotated[float, "(0, inf)"]
+NotNegative = Annotated[float, "[0, inf)"]
+Share = Annotated[float, "[0, 1)"]
+ShareAbove0 = Annotated[float, "(0, 1)"]
+HalfAtMost = Annotated[float, "[0, 0.5]"]
+
+WORDS = {int: "a whole number", float: "a number"}
+
+
+def check_number(argument: str, value: Any, annotation: Any) -> None:
+    """Check a value against the limits of an annotation, such as ``Count | None``.
+
+    Raises:
+        UserError: If the annotation has limits that do not allow the value.
+    """
+    parts = (annotation, *get_args(annotation))
+    if value is None and NoneType in parts:
+        return
+    for part in parts:
+        for interval in getattr(part, "__metadata__", ()):
+            low, high = map(float, interval[1:-1].split(","))
+            is_kind = is_count if part.__origin__ is int else is_number
+            ends = {low: interval[0], high: interval[-1]}
+            if not is_kind(value, low, high) or ends.get(value, "[") in "()":
+                expected = f"{WORDS[part.__origin__]} in {interval}"
+                raise UserError(argument=argument, received=value, expected=expected)
+
+
+def check_limits(function: Callable[..., Any], values: Mapping[str, Any]) -> None:
+    """Check arguments of a function or class against the limits of its annotations.
+
+    Args:
+        function: The function or class.
+        values: Arguments by name; names that are not parameters pass.
+
+    Raises:
+        UserError: With the argument, the value received and what is expected.
+    """
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name in values:
+            check_number(name, values[name], parameter.annotation)
+
+
+def check_hyperparameters(module: Any) -> None:
+    """Check the hyper-parameters of a LightningModule or data module, see :func:`check_limits`."""
+    for kind in type(module).__mro__:
+        check_limits(kind.__init__, module.hparams)  # type: ignore[misc]

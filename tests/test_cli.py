@@ -24,6 +24,7 @@ from flowbert.cli.commands import load
 from flowbert.cli.line import read_line
 from flowbert.cli.options import (
     COMMANDS,
+    list_options,
     list_sources,
     option_names,
 )
@@ -246,6 +247,13 @@ def test_signatures_read_from_source_are_those_of_python(command, method):
             continue  # Python shows the options with the function
         read = {each.name: each.default for each in read_signature(source).parameters}
         assert read == arguments(load(source)), source
+
+
+@pytest.mark.parametrize(("command", "method"), [*TRAININGS, *OTHERS])
+def test_every_number_has_limits(command, method):
+    options = list_options(command, method).items()
+    numbers = {name for name, each in options if {int, float} & {*each.types}}
+    assert numbers <= {"encoder.layers", "seeds"}  # their names and lists have others
 
 
 def test_the_line_wins_over_configurations(folder):

@@ -3,6 +3,7 @@
 from types import NoneType
 
 from flowbert.cli.signatures import Parameter, read_constant, read_signature
+from flowbert.numbers import Count
 
 TRAINER_COMMANDS = ("fit", "validate", "test", "predict")
 """Commands with options of Lightning's Trainer."""
@@ -88,7 +89,7 @@ _IMPORT = Parameter(
 )
 _THREADS = Parameter(
     "threads",
-    (int, NoneType),
+    (Count, NoneType),
     None,
     "Number of threads. By default OMP_NUM_THREADS, otherwise by the size of the work, at most the "
     "processors of the container.",

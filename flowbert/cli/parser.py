@@ -21,6 +21,7 @@ from flowbert.cli.options import (
 )
 from flowbert.cli.signatures import Parameter
 from flowbert.errors import UserError
+from flowbert.numbers import WORDS, check_number
 
 CONFIG = (
     "YAML file of options, or the name of one that comes with flowbert (quickstart). Several are "
@@ -77,8 +78,7 @@ class HelpFormatter(jsonargparse.DefaultHelpFormatter):
 
 
 _IN_WORDS = {
-    int: "a whole number",
-    float: "a number",
+    **WORDS,
     bool: "true or false",
     str: "text",
     NoneType: "null",
@@ -121,6 +121,9 @@ class Parser(jsonargparse.ArgumentParser):
         for name in self.never_none:
             if config.get(name, self) is None:
                 raise self._refusal(name, "null")
+        for action in self._actions:
+            if (value := config.get(action.dest)) is not None:
+                check_number(action.dest, value, getattr(action, "_typehint", None))
         return config
 
     def error(self, message: str, ex: Exception | None = None) -> Any:
@@ -263,9 +266,8 @@ def _words(hint: Any) -> list[str]:
         return [word for part in get_args(hint) for word in _words(part)]
     if hint is Any:
         return []
-    return [
-        _IN_WORDS.get(hint, "a list in brackets" if get_origin(hint) else "a class")
-    ]
+    kind = getattr(hint, "__origin__", hint)
+    return [_IN_WORDS.get(kind, "a class" if kind is hint else "a list in brackets")]
 
 
 def _is_union(hint: Any) -> bool:

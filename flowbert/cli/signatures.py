@@ -10,9 +10,11 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import NoneType
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple, Union, get_args
 
 from docstring_parser import parse as parse_docstring
+
+from flowbert import numbers
 
 _TYPES = {
     "Any": Any,
@@ -22,6 +24,7 @@ _TYPES = {
     "int": int,
     "str": str,
 }
+_TYPES |= {name: hint for name, hint in vars(numbers).items() if get_args(hint)}
 _LISTS = ("Sequence", "list")
 
 

@@ -23,6 +23,7 @@ from flowbert.encoders.sentence_transformer import (
 from flowbert.encoders.views import ViewsEncoder
 from flowbert.encoders.words import WordVectors
 from flowbert.errors import FlowbertWarning, UserError, first_line
+from flowbert.numbers import Count
 from flowbert.progress import tell
 
 _TEXT = (".txt", ".vec", ".gz")
@@ -57,12 +58,12 @@ class EncoderOptions:
     revision: str | None = None
     layers: str | int | list[Any] | None = None
     pooling: str | list[str] | None = None
-    max_length: int | None = None
+    max_length: Count | None = None
     dtype: str = "float32"
     template: str | None = None
     sink_token: str | None = None
     views: list[Any] | None = None
-    max_words: int | None = None
+    max_words: Count | None = None
 
 
 def open_encoders(

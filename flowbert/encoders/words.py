@@ -17,7 +17,13 @@ from flowbert.encoders.base import check_list
 from flowbert.encoders.pooling import make_pooling
 from flowbert.errors import UserError, warn
 from flowbert.io import digest, digest_tensors
-from flowbert.numbers import parse_integer, parse_number, parse_numbers
+from flowbert.numbers import (
+    Count,
+    check_limits,
+    parse_integer,
+    parse_number,
+    parse_numbers,
+)
 
 
 class WordVectors:
@@ -56,7 +62,7 @@ class WordVectors:
         pooling: str = "mean",
         count_over: Sequence[str] = (),
         token_weights: Tensor | None = None,
-        max_words: int | None = None,
+        max_words: Count | None = None,
     ) -> None:
         self.path = str(path)
         self.pooling = make_pooling(pooling)
@@ -67,10 +73,7 @@ class WordVectors:
                 received=pooling,
                 expected="mean or sif for word vectors",
             )
-        if max_words is not None and max_words < 1:
-            raise UserError(
-                argument="max_words", received=max_words, expected="1 or more"
-            )
+        check_limits(WordVectors, {"max_words": max_words})
         self.words, self.vectors = _read(user_path(path), max_words)
         self.dim = self.vectors.shape[1]
         self._has_capitals = any(word != word.lower() for word in self.words)

@@ -28,6 +28,7 @@ from flowbert.experiments.results import Results
 from flowbert.experiments.run import fit_candidate
 from flowbert.flows import Glow
 from flowbert.maps import Flow
+from flowbert.numbers import Count, Seed
 from flowbert.seeding import Stream
 from flowbert.tasks import AVERAGE, STS, load_tasks
 from flowbert.vectors import EmbeddingCache
@@ -49,13 +50,13 @@ def analyze(
     corpus: str = "builtin-sample",
     nli: str = "hub",
     column: str | None = None,
-    limit: int = 3000,
+    limit: Count = 3000,
     tasks: str | Sequence[str] = (),
     senteval: str | None = None,
     split: str | Sequence[str] = "test",
     columns: str | Sequence[str] | None = None,
     measures: str | Sequence[str] = ALL,
-    seed: int = 0,
+    seed: Seed = 0,
     output: str | Path | None = None,
     cache: str | EmbeddingCache | None = None,
     device: str | torch.device = "auto",

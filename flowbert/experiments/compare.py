@@ -26,7 +26,15 @@ from flowbert.experiments.plan import (
 from flowbert.experiments.results import Results
 from flowbert.experiments.run import run_experiments
 from flowbert.io import as_json
-from flowbert.numbers import is_count
+from flowbert.numbers import (
+    Count,
+    CountOrZero,
+    Seed,
+    Share,
+    TwoOrMore,
+    check_limits,
+    is_count,
+)
 from flowbert.tasks import POSITIVE_ABOVE, Task, load_tasks
 from flowbert.tasks.sts import load_labels, training_labels
 from flowbert.vectors import EmbeddingCache
@@ -41,19 +49,19 @@ def compare(
     corpus: str | Sequence[str] | Any = "target",
     nli: str = "hub",
     column: str | None = None,
-    max_sentences: int | None = None,
+    max_sentences: Count | None = None,
     tasks: Any = "SAMPLE",
     senteval: str | None = None,
     split: str | Sequence[str] = "test",
     columns: str | Sequence[str] | None = None,
     score_range: Sequence[float] | None = None,
-    positive_above: float = POSITIVE_ABOVE,
-    uniformity_limit: int | None = None,
+    positive_above: Share = POSITIVE_ABOVE,
+    uniformity_limit: TwoOrMore | None = None,
     labels: str | None = None,
     drop_overlap: bool = False,
     seeds: int | Sequence[int] = 0,
-    bootstrap: int = 1000,
-    bootstrap_seed: int = 0,
+    bootstrap: CountOrZero = 1000,
+    bootstrap_seed: Seed = 0,
     output: str | Path | None = None,
     cache: str | EmbeddingCache | None = None,
     device: str | torch.device = "auto",
@@ -109,8 +117,9 @@ def compare(
         True
     """
     options = dict(locals())
+    check_limits(compare, options)
     options["device"] = device = choose_device(device)
-    options["seeds"] = seeds = check_options(seeds, bootstrap, output)
+    options["seeds"] = seeds = check_options(seeds, output)
     with record_warnings() as warned:
         candidates = parse_candidates(methods)
         sources = _sources(corpus)
@@ -159,9 +168,7 @@ def compare(
     return results
 
 
-def check_options(
-    seeds: int | Sequence[int], bootstrap: int, output: str | Path | None
-) -> list[int]:
+def check_options(seeds: int | Sequence[int], output: str | Path | None) -> list[int]:
     """Check what comparisons and reproductions share; the seeds as a list.
 
     Raises:
@@ -171,8 +178,6 @@ def check_options(
         raise UserError(
             f"received {output}; expected a file ending in .json", argument="output"
         )
-    if not is_count(bootstrap, 0, math.inf):
-        raise UserError(argument="bootstrap", received=bootstrap, expected="0 or more")
     numbers = list(seeds) if isinstance(seeds, Iterable) else [seeds]
     whole = all(is_count(number, 0, math.inf) for number in numbers)
     if not numbers or not whole or len(set(numbers)) < len(numbers):

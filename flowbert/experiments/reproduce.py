@@ -26,6 +26,7 @@ from flowbert.experiments.published import (
 )
 from flowbert.experiments.run import run_experiments
 from flowbert.io import write_atomically
+from flowbert.numbers import CountOrZero, Seed, check_limits
 from flowbert.tasks import AVERAGE, Task, load_tasks
 from flowbert.vectors import EmbeddingCache
 
@@ -40,8 +41,8 @@ def reproduce(
     nli: str = "hub",
     tasks: str | Sequence[str] | None = None,
     seeds: int | Sequence[int] = 0,
-    bootstrap: int = 1000,
-    bootstrap_seed: int = 0,
+    bootstrap: CountOrZero = 1000,
+    bootstrap_seed: Seed = 0,
     output: str | Path | None = None,
     cache: str | EmbeddingCache | None = None,
     device: str | torch.device = "auto",
@@ -81,7 +82,8 @@ def reproduce(
     Raises:
         UserError: If an argument is wrong, or no row can be run.
     """
-    seeds = check_options(seeds, bootstrap, output)
+    check_limits(reproduce, locals())
+    seeds = check_options(seeds, output)
     device = choose_device(device)
     names = list(PUBLISHED_TASKS) if tasks is None else as_list(tasks, "tasks")
     for name in names:

@@ -11,24 +11,24 @@ from flowbert.data.text_files import as_list
 from flowbert.encoders import EncoderOptions
 from flowbert.encoders.backbone import warn_of_bfloat16
 from flowbert.errors import UserError, check_choice
-from flowbert.experiments.compare import check_options
 from flowbert.fitting.parts import Run, load_examples, load_rows
 from flowbert.fitting.run_options import FitOptions
 from flowbert.loggers import LOG_TO, wandb_run_ended
 from flowbert.maps import MAPS, Map, make_map
-from flowbert.methods import METHODS, FlowModule
+from flowbert.methods import METHODS, FlowModule, TextDataModule
 from flowbert.methods.heads import HEADS
+from flowbert.numbers import check_limits
 from flowbert.tasks import STS, Task, load_tasks
 from flowbert.tasks.sts import training_labels
 from flowbert.training import (
     AtomicCheckpointIO,
+    RowsDataModule,
     StepLog,
     TaskEvaluation,
     WhiteningBaseline,
     checkpoint_callbacks,
     read_checkpoint,
 )
-from flowbert.training.base import check_limits
 from flowbert.training.checkpoints import claim_folder, find_checkpoint
 from flowbert.training.trainer import make_trainer, seeded
 from flowbert.vectors import EmbeddingCache
@@ -97,8 +97,9 @@ def _checked(options: FitOptions) -> FitOptions:
     log_to = as_list(options.log_to or None, "log_to")
     for name in log_to:
         check_choice("log_to", name, LOG_TO)
-    check_options(0, options.bootstrap, None)
-    check_limits(**{**(options.data or {}), "seed": options.seed})
+    check_limits(FitOptions, vars(options))
+    for kind in (RowsDataModule, TextDataModule):
+        check_limits(kind, options.data or {})
     return replace(options, encoder=encoder, log_to=log_to)
 
 

@@ -13,6 +13,7 @@ from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError, check_choice, first_line
 from flowbert.io import folders_with
 from flowbert.methods import METHODS
+from flowbert.numbers import Count, CountOrZero, Seed, Share, TwoOrMore
 from flowbert.tasks import POSITIVE_ABOVE
 from flowbert.training.checkpoints import RUN_CONFIG
 
@@ -72,10 +73,10 @@ class RunOptions(PredictOptions):
     senteval: str | None = None
     columns: str | Sequence[str] | None = None
     score_range: Sequence[float] | None = None
-    positive_above: float | None = None
-    uniformity_limit: int | None = None
-    bootstrap: int | None = None
-    bootstrap_seed: int | None = None
+    positive_above: Share | None = None
+    uniformity_limit: TwoOrMore | None = None
+    bootstrap: CountOrZero | None = None
+    bootstrap_seed: Seed | None = None
     log_to: str | Sequence[str] = ()
 
 
@@ -114,17 +115,17 @@ class FitOptions(RunOptions):
     corpus: str | Any | None = None
     nli: str | None = None
     column: str | None = None
-    max_sentences: int | None = None
+    max_sentences: Count | None = None
     vectors: Any = None
     tasks: str | Sequence[str] | None = None
-    positive_above: float = POSITIVE_ABOVE
-    bootstrap: int = 1000
-    bootstrap_seed: int = 0
+    positive_above: Share = POSITIVE_ABOVE
+    bootstrap: CountOrZero = 1000
+    bootstrap_seed: Seed = 0
     baseline: str | None = "whitening"
     model: Mapping[str, Any] | None = None
     data: Mapping[str, Any] | None = None
     checkpoint: Mapping[str, Any] | None = None
-    seed: int = 0
+    seed: Seed = 0
     run_dir: str | Path | None = None
     ckpt_path: str | Path | None = None
     config: str | None = None

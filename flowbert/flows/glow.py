@@ -17,7 +17,7 @@ from flowbert.flows.coupling import COUPLINGS
 from flowbert.flows.initialization import DataInitialized
 from flowbert.flows.mixing import MIXING_INITS, MIXINGS
 from flowbert.flows.whitening import WhiteningLayer
-from flowbert.numbers import is_count
+from flowbert.numbers import Count, check_limits
 from flowbert.seeding import Stream
 
 INITS = ("actnorm", "whitening")
@@ -101,10 +101,10 @@ class Glow(Bijection):
 
     def __init__(
         self,
-        dim: int,
-        levels: int = 2,
-        depth: int = 3,
-        width: int = 32,
+        dim: Count,
+        levels: Count = 2,
+        depth: Count = 3,
+        width: Count = 32,
         mixing: str = "lu",
         coupling: str = "additive",
         mixing_init: str = "identity",
@@ -112,7 +112,8 @@ class Glow(Bijection):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        _check_sizes(dim, levels, depth, width)
+        check_limits(Glow, locals())
+        _check_levels(levels, dim)
         check_choice("mixing_init", mixing_init, MIXING_INITS)
         check_choice("init", init, INITS)
         self.config: dict[str, Any] = {
@@ -297,13 +298,7 @@ class Glow(Bijection):
             )
 
 
-def _check_sizes(dim: int, levels: int, depth: int, width: int) -> None:
-    sizes = {"dim": dim, "levels": levels, "depth": depth, "width": width}
-    for name, size in sizes.items():
-        if not is_count(size, 1, math.inf):
-            raise UserError(
-                argument=name, received=size, expected="a whole number of at least 1"
-            )
+def _check_levels(levels: int, dim: int) -> None:
     most = max(1, (dim - 1).bit_length())
     if levels > most:
         raise UserError(

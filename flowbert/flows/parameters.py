@@ -3,6 +3,8 @@
 from dataclasses import dataclass, fields
 from typing import Any
 
+from flowbert.numbers import Count, NotNegative, Positive, Share
+
 
 @dataclass(eq=False, repr=False)
 class GlowOptions:
@@ -21,9 +23,9 @@ class GlowOptions:
             ``whitening``: a layer in front of them with mean and covariance of all vectors.
     """
 
-    levels: int = 2
-    depth: int = 3
-    width: int = 32
+    levels: Count = 2
+    depth: Count = 3
+    width: Count = 32
     mixing: str = "lu"
     coupling: str = "additive"
     mixing_init: str = "identity"
@@ -47,11 +49,11 @@ class FlowOptions(GlowOptions):
         warmup: Share of the steps over which the learning rate rises.
     """
 
-    noise: float | None = None
-    learning_rate: float = 5e-4
-    weight_decay: float = 0.01
+    noise: NotNegative | None = None
+    learning_rate: Positive = 5e-4
+    weight_decay: NotNegative = 0.01
     schedule: str = "cosine"
-    warmup: float = 0.0
+    warmup: Share = 0.0
 
     @property
     def usual_noise(self) -> float:

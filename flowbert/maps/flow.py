@@ -18,7 +18,7 @@ from flowbert.flows import FlowOptions, Glow
 from flowbert.maps.base import MAPS, LabelledPairs, Map
 from flowbert.maps.simple import Standardization
 from flowbert.maps.spectral import RANK_TOLERANCE, SpectralMap
-from flowbert.numbers import is_count, is_number
+from flowbert.numbers import Count, HalfAtMost, TwoOrMore, check_limits, is_number
 from flowbert.vectors import Vectors
 
 EPOCHS = 3
@@ -53,10 +53,10 @@ class Flow(FlowOptions, Map):
     min_samples = 2
 
     epochs: float | None = None
-    steps: int | None = None
-    batch_size: int = 64
-    init_size: int = 1024
-    held_out: float = 0.0
+    steps: Count | None = None
+    batch_size: Count = 64
+    init_size: TwoOrMore = 1024
+    held_out: HalfAtMost = 0.0
     random_state: Any = 0
     accelerator: str = "auto"
 
@@ -71,14 +71,12 @@ class Flow(FlowOptions, Map):
             valid = is_number(epochs, 1e-9, 1e9)
             valid = valid and (epochs <= 1 or epochs == int(epochs))
             self.require("epochs", valid, "a whole number, or a share of one epoch")
-        if steps is not None:
-            valid = is_count(steps, 1, np.inf)
-            self.require("steps", valid, "a whole number of at least 1")
-            if epochs is not None:
-                raise UserError(
-                    f"received {steps} and epochs {epochs}; expected one of them",
-                    argument="steps",
-                )
+        if None not in (epochs, steps):
+            raise UserError(
+                f"received {steps} and epochs {epochs}; expected one of them",
+                argument="steps",
+            )
+        check_limits(Flow, vars(self))
         FlowModule(dim, **self.training())
         return dim
 

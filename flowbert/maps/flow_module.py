@@ -13,6 +13,7 @@ from flowbert.errors import UserError, warn
 from flowbert.flows import FlowOptions, FullPrecision, Glow, bits_per_dim
 from flowbert.flows.coupling import COUPLINGS
 from flowbert.flows.mixing import MIXINGS
+from flowbert.numbers import Seed, check_limits
 from flowbert.seeding import Stream
 from flowbert.training.base import TrainingModule
 from flowbert.training.optim import BertAdam
@@ -63,8 +64,9 @@ class FlowModule(FullPrecision, TrainingModule):
     name = "flow"
     noise_std: Tensor
 
-    def __init__(self, dim: int, seed: int = 0, **options: Any) -> None:
+    def __init__(self, dim: int, seed: Seed = 0, **options: Any) -> None:
         chosen = FlowOptions(**options)
+        check_limits(FlowOptions, chosen.training())
         # Lightning takes the hyper-parameters from the arguments as they are now: all of them, and
         # of two texts for the same layer one.
         options = chosen.training() | {

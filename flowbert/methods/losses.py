@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from flowbert.errors import UserError
+from flowbert.numbers import Positive, check_limits
 from flowbert.registry import Registry
 
 Losses = dict[str, tuple[float, Tensor, int]]
@@ -69,13 +70,10 @@ class InfoNCE(ContrastiveLoss):
     """
 
     def __init__(
-        self, temperature: float = 0.05, hard_negative_weight: float = 0.0
+        self, temperature: Positive = 0.05, hard_negative_weight: float = 0.0
     ) -> None:
         super().__init__()
-        if not temperature > 0:
-            raise UserError(
-                argument="temperature", received=temperature, expected="above 0"
-            )
+        check_limits(InfoNCE, locals())
         self.temperature = temperature
         self.hard_negative_weight = hard_negative_weight
 

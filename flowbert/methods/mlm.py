@@ -11,6 +11,7 @@ from flowbert.methods.losses import Losses, mean_pair_cosine
 from flowbert.methods.masking import MASK_FRACTION, masked_losses
 from flowbert.methods.text import TextBatch
 from flowbert.methods.trained import TrainedModule, with_network
+from flowbert.numbers import NotNegative, Positive, Share, ShareAbove0
 from flowbert.seeding import Stream
 
 _CONTINUES = "##"  # WordPiece's mark of a piece that is not the first of its word
@@ -53,12 +54,12 @@ class MLMModule(TrainedModule):
     def __init__(
         self,
         encoder: SentenceEncoder,
-        mask_fraction: float = MASK_FRACTION,
+        mask_fraction: ShareAbove0 = MASK_FRACTION,
         whole_words: bool = False,
-        cosreg_weight: float = 0.0,
+        cosreg_weight: NotNegative = 0.0,
         head_only: bool = False,
-        learning_rate: float = 1e-4,
-        warmup: float = 0.06,
+        learning_rate: Positive = 1e-4,
+        warmup: Share = 0.06,
         **shared: Any,
     ) -> None:
         super().__init__(encoder, **shared)

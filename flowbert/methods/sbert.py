@@ -10,6 +10,7 @@ from flowbert.methods.examples import OBJECTIVES, Examples
 from flowbert.methods.losses import Losses, cosine_loss, softmax_loss, triplet_loss
 from flowbert.methods.text import TextBatch
 from flowbert.methods.trained import TrainedModule
+from flowbert.numbers import Count, Positive
 from flowbert.seeding import Stream
 
 _CLASSES = 3
@@ -48,8 +49,8 @@ class SBERTModule(TrainedModule):
         self,
         encoder: SentenceEncoder,
         objective: str = "softmax",
-        margin: float | None = None,
-        chunk_size: int | None = None,
+        margin: Positive | None = None,
+        chunk_size: Count | None = None,
         **shared: Any,
     ) -> None:
         check_choice("objective", objective, OBJECTIVES)

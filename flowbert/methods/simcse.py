@@ -25,6 +25,7 @@ from flowbert.methods.trained import (
     dropout_rates,
     with_network,
 )
+from flowbert.numbers import Count, NotNegative, Positive, Share, ShareAbove0
 from flowbert.seeding import Stream
 
 
@@ -73,13 +74,13 @@ class SimCSEModule(TrainedModule):
         encoder: SentenceEncoder,
         loss: str = "infonce",
         head: str = "mlp_train_only",
-        head_refit_every: int | None = None,
-        mlm_weight: float = 0.0,
-        mask_fraction: float | None = None,
-        chunk_size: int | None = None,
-        learning_rate: float = 3e-5,
-        weight_decay: float = 0.0,
-        warmup: float = 0.0,
+        head_refit_every: Count | None = None,
+        mlm_weight: NotNegative = 0.0,
+        mask_fraction: ShareAbove0 | None = None,
+        chunk_size: Count | None = None,
+        learning_rate: Positive = 3e-5,
+        weight_decay: NotNegative = 0.0,
+        warmup: Share = 0.0,
         **shared: Any,
     ) -> None:
         # Lightning takes the hyper-parameters from the arguments as they are now.

@@ -13,9 +13,9 @@ from flowbert.arrays import Indices
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.methods.examples import Examples
+from flowbert.numbers import Count, CountOrZero, HalfAtMost, Seed
 from flowbert.progress import bar
 from flowbert.seeding import Stream
-from flowbert.training.base import check_limits
 from flowbert.training.sampler import BatchDataModule, same_for_all
 
 TextBatch = dict[str, Any]
@@ -66,15 +66,14 @@ class TextDataModule(BatchDataModule):
         encoder: SentenceEncoder,
         examples: Examples,
         *,
-        held_out: float = 0.0,
-        batch_size: int = 64,
-        max_length: int = 128,
-        pool: int = 1,
-        workers: int = 0,
-        seed: int = 0,
+        held_out: HalfAtMost = 0.0,
+        batch_size: Count = 64,
+        max_length: Count = 128,
+        pool: Count = 1,
+        workers: CountOrZero = 0,
+        seed: Seed = 0,
     ) -> None:
         super().__init__(batch_size=batch_size, workers=workers, seed=seed)
-        check_limits(held_out=held_out, max_length=max_length, pool=pool)
         if not isinstance(examples, Examples):
             raise UserError(
                 argument="examples",

@@ -16,7 +16,7 @@ from flowbert.methods.examples import Examples
 from flowbert.methods.losses import Losses
 from flowbert.methods.masking import predictor_above
 from flowbert.methods.text import TextBatch, TextDataModule
-from flowbert.numbers import is_count
+from flowbert.numbers import CountOrZero, NotNegative, Positive, Seed, Share, is_count
 from flowbert.seeding import Stream
 from flowbert.training.base import TrainingModule
 
@@ -63,13 +63,13 @@ class TrainedModule(TrainingModule):
         self,
         encoder: SentenceEncoder,
         *,
-        dropout: float | None = None,
-        frozen_layers: int = 0,
-        learning_rate: float = 2e-5,
-        weight_decay: float = 0.01,
+        dropout: Share | None = None,
+        frozen_layers: CountOrZero = 0,
+        learning_rate: Positive = 2e-5,
+        weight_decay: NotNegative = 0.01,
         schedule: str = "linear",
-        warmup: float = 0.1,
-        seed: int = 0,
+        warmup: Share = 0.1,
+        seed: Seed = 0,
     ) -> None:
         super().__init__()
         if encoder.frozen:

@@ -24,7 +24,7 @@ from flowbert.data.scored_pairs import (
 from flowbert.data.tables import make_frame
 from flowbert.data.text_files import as_list
 from flowbert.errors import UserError, choices, warn
-from flowbert.numbers import is_count, is_number
+from flowbert.numbers import Share, TwoOrMore, check_limits
 from flowbert.tasks.base import TASKS, Metric, PairTask, Scorer, Task
 from flowbert.tasks.measures import (
     AGGREGATIONS,
@@ -282,22 +282,11 @@ class STS(SimilarityTask):
         self,
         data: STSData,
         split: str = "test",
-        positive_above: float = POSITIVE_ABOVE,
-        uniformity_limit: int | None = None,
+        positive_above: Share = POSITIVE_ABOVE,
+        uniformity_limit: TwoOrMore | None = None,
     ) -> None:
         super().__init__(data, split)
-        if not is_number(positive_above, 0, 1) or positive_above == 1:
-            raise UserError(
-                argument="positive_above",
-                received=positive_above,
-                expected="a share of the score range, at least 0 and below 1 (0.8 of 0 to 5 is 4)",
-            )
-        if uniformity_limit is not None and not is_count(uniformity_limit, 2, np.inf):
-            raise UserError(
-                argument="uniformity_limit",
-                received=uniformity_limit,
-                expected="a whole number of at least 2",
-            )
+        check_limits(STS, locals())
         low, high = data.score_range
         self.positive_above = positive_above
         self.positive_score = low + positive_above * (high - low)

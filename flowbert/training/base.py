@@ -1,8 +1,6 @@
 """Base class of all LightningModules: optimizer, random numbers, checks, checkpoints."""
 
 import math
-import sys
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,7 +10,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from flowbert.errors import UserError, check_choice
-from flowbert.numbers import is_number
+from flowbert.numbers import check_hyperparameters
 from flowbert.registry import imports_refused
 from flowbert.seeding import Stream
 from flowbert.training.callbacks import TrainingThreads
@@ -20,55 +18,6 @@ from flowbert.training.optim import SCHEDULES, make_schedule
 from flowbert.training.resume import ExactResume
 
 _CHECK_EVERY = 50  # losses: reading one waits for an accelerator
-_LARGEST_FLOAT = sys.float_info.max
-
-Limit = tuple[Callable[[float], bool], str]
-"""Which numbers are allowed: a test, and the same in words."""
-
-AT_LEAST_0: Limit = (lambda value: value >= 0, "at least 0")
-AT_LEAST_1: Limit = (lambda value: value >= 1, "at least 1")
-ABOVE_0: Limit = (lambda value: value > 0, "above 0")
-SHARE_ABOVE_0: Limit = (lambda value: 0 < value < 1, "above 0 and below 1")
-SHARE_OR_NONE: Limit = (lambda value: 0 <= value < 1, "0 to below 1")
-
-LIMITS: dict[str, Limit] = {
-    "batch_size": AT_LEAST_1,
-    "chunk_size": AT_LEAST_1,
-    "cosreg_weight": AT_LEAST_0,
-    "dropout": SHARE_OR_NONE,
-    "every_n_minutes": ABOVE_0,
-    "every_n_steps": ABOVE_0,
-    "head_refit_every": AT_LEAST_1,
-    "held_out": (lambda value: 0 <= value <= 0.5, "0 to 0.5"),
-    "learning_rate": ABOVE_0,
-    "margin": ABOVE_0,
-    "mask_fraction": SHARE_ABOVE_0,
-    "max_length": AT_LEAST_1,
-    "mlm_weight": AT_LEAST_0,
-    "noise": AT_LEAST_0,
-    "pool": AT_LEAST_1,
-    "seed": (lambda value: 0 <= value < 2**63, "0 to 2**63 - 1"),
-    "init_size": (lambda value: value >= 2, "at least 2"),
-    "warmup": SHARE_OR_NONE,
-    "weight_decay": AT_LEAST_0,
-    "workers": AT_LEAST_0,
-}
-"""Limits by argument."""
-
-
-def check_limits(**values: Any) -> None:
-    """Check arguments by their names; None and names that are not in :data:`LIMITS` pass.
-
-    Raises:
-        UserError: With the argument, the value received and what is expected.
-    """
-    for name, value in values.items():
-        if name in LIMITS and value is not None:
-            allows, expected = LIMITS[name]
-            if not is_number(value, -_LARGEST_FLOAT, _LARGEST_FLOAT) or not allows(
-                value
-            ):
-                raise UserError(argument=name, received=value, expected=expected)
 
 
 class TrainingModule(LightningModule):
@@ -89,7 +38,7 @@ class TrainingModule(LightningModule):
         super().__init__()
         # Lightning finds them in the calls of the constructors that led here.
         self.save_hyperparameters(ignore=["encoder"])
-        check_limits(**self.hparams)
+        check_hyperparameters(self)
         check_choice("schedule", self.hparams["schedule"], SCHEDULES)
         self.invalid_reason: str | None = None
         self.fitted_on: dict[str, Any] = {}

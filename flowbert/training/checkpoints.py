@@ -17,7 +17,7 @@ from flowbert.data.text_files import user_path
 from flowbert.encoders import check_same_encoder, differing_keys
 from flowbert.errors import UserError, first_line
 from flowbert.io import write_atomically
-from flowbert.training.base import check_limits
+from flowbert.numbers import Count, Positive, check_limits
 
 
 def read_checkpoint(path: str | Path) -> dict[str, Any]:
@@ -169,8 +169,8 @@ def checkpoint_callbacks(
     monitor: str | None = None,
     *,
     mode: str = "max",
-    every_n_steps: int | None = None,
-    every_n_minutes: float | None = 10.0,
+    every_n_steps: Count | None = None,
+    every_n_minutes: Positive | None = 10.0,
 ) -> list[ModelCheckpoint]:
     """Callbacks that keep ``last.ckpt``, and ``best.ckpt`` by a logged score.
 
@@ -184,7 +184,7 @@ def checkpoint_callbacks(
     Raises:
         UserError: If a number is not above 0.
     """
-    check_limits(every_n_steps=every_n_steps, every_n_minutes=every_n_minutes)
+    check_limits(checkpoint_callbacks, locals())
     last: dict[str, Any] = {
         "dirpath": folder,
         "filename": "last",

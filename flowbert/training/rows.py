@@ -10,8 +10,8 @@ from torch.utils.data import DataLoader
 
 from flowbert.arrays import Floats, Indices
 from flowbert.errors import UserError
+from flowbert.numbers import Count, CountOrZero, HalfAtMost, Seed, TwoOrMore
 from flowbert.seeding import Stream
-from flowbert.training.base import check_limits
 from flowbert.training.sampler import BatchDataModule, same_for_all
 from flowbert.vectors import Vectors, as_vectors
 
@@ -56,16 +56,15 @@ class RowsDataModule(BatchDataModule):
         self,
         rows: Any,
         *,
-        held_out: float = 0.0,
-        batch_size: int = 64,
-        init_size: int = 1024,
-        workers: int = 0,
-        seed: int = 0,
+        held_out: HalfAtMost = 0.0,
+        batch_size: Count = 64,
+        init_size: TwoOrMore = 1024,
+        workers: CountOrZero = 0,
+        seed: Seed = 0,
         name: str = "",
         digest: str | None = None,
     ) -> None:
         super().__init__(batch_size=batch_size, workers=workers, seed=seed)
-        check_limits(held_out=held_out, init_size=init_size)
         self.held_out = held_out
         self.init_size = init_size
         self.name = name

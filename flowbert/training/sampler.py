@@ -12,8 +12,14 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler, Subset
 
 from flowbert.arrays import is_pinned_for
 from flowbert.errors import UserError
+from flowbert.numbers import (
+    Count,
+    CountOrZero,
+    Seed,
+    check_hyperparameters,
+    check_limits,
+)
 from flowbert.seeding import Stream
-from flowbert.training.base import check_limits
 from flowbert.training.checkpoints import check_corpus
 
 # Arguments of data modules that are no plain values.
@@ -162,11 +168,12 @@ class BatchDataModule(LightningDataModule):
 
     pool = 1
 
-    def __init__(self, *, batch_size: int, workers: int, seed: int) -> None:
+    def __init__(self, *, batch_size: Count, workers: CountOrZero, seed: Seed) -> None:
         super().__init__()
         # Lightning finds them in the calls of the constructors that led here.
         self.save_hyperparameters(ignore=_NOT_PLAIN, logger=False)
-        check_limits(batch_size=batch_size, workers=workers, seed=seed)
+        check_limits(BatchDataModule, locals())
+        check_hyperparameters(self)
         self.batch_size = batch_size
         self.workers = workers
         self.seed = seed
