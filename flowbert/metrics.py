@@ -131,7 +131,7 @@ class MeanCosine(_Float64Metric):
 
 
 class VectorMetric(_Float64Metric):
-    r"""A metric of :data:`flowbert.tasks.space.SPACE_METRICS` that needs no pairs.
+    r"""A metric of ``flowbert.tasks.space.SPACE_METRICS`` that needs no pairs.
 
     Exact: the state is all vectors.
 

@@ -225,7 +225,8 @@ def make_examples(
             modelling. Pairs for SimCSE, see :func:`simcse_examples`. For Sentence-BERT:
             ``softmax`` (NLI pairs with labels), ``triplet`` (NLI triples) or ``cosine`` (the
             labelled pairs of the first task, with scores scaled to 0 to 1).
-        corpus: Sentences, as of :func:`flowbert.load_corpus`, where the examples are made of any.
+        corpus: Sentences, as of :func:`flowbert.data.corpus.load_corpus`, where the examples are
+            made of any.
         nli: NLI pairs, see :func:`flowbert.data.nli.load_nli`; default ``hub``.
         tasks: Measured tasks, of which the first has the labels for ``cosine``.
         argument: Name of the text in messages.
