@@ -156,10 +156,6 @@ def test_pictures_are_shown():
     assert shown == pictures
 
 
-def test_the_readme_is_short():
-    assert len((ROOT / "README.md").read_text("utf-8").split()) <= 900
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of mteb
 def test_mteb_measures_an_exported_folder_as_we_do(tmp_path):

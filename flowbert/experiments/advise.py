@@ -52,9 +52,8 @@ If its training was short, a map may help. Compare on your own pairs:
 
     flowbert compare --methods raw,{recipe} {encoder} {corpus} --tasks PAIRS.csv"""
 _MAP_TEXT = """
-For finding answers to questions, pooling zipf is better. Do not whiten encoders trained for
-similarity, or vectors that feed a classifier: both lose accuracy. Fit, and compare on your own
-pairs:
+Do not whiten encoders trained for similarity, or vectors that feed a classifier: both lose
+accuracy. Fit, and compare on your own pairs:
 
     flowbert fit --method {method} {encoder} {corpus}
     flowbert compare --methods raw,advised {plain} {corpus} --tasks PAIRS.csv"""
