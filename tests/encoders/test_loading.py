@@ -329,6 +329,7 @@ def test_what_only_the_library_computes_is_left_out_with_a_warning(folder):
         assert str(changed.pooling) == plain["pooling"]
 
 
+@pytest.mark.filterwarnings("ignore:.*bfloat16 is emulated")
 def test_the_precision_is_the_one_asked_for(folder):
     add_modules(folder, MEAN)
     full = SentenceEncoder(folder).encode(SENTENCES)
