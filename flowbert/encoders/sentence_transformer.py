@@ -272,7 +272,9 @@ def read_modules(model: Any) -> FolderSettings:
     else:
         left_out["missing Pooling"] = True
     if others and type(others[-1]) is Normalize:
-        names = {others[-1].module_input_name, others[-1].module_output_name}
+        # In sentence-transformers 5.4 it has no such names.
+        keys = ("module_input_name", "module_output_name")
+        names = {getattr(others[-1], key, "sentence_embedding") for key in keys}
         if names == {"sentence_embedding"}:
             others.pop()
     limit = model.max_seq_length
