@@ -19,7 +19,7 @@ from benchmarks.harness import NotMeasured, Row, Setting
 from flowbert.data.scored_pairs import load_sts
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone, bfloat16_is_fast
-from flowbert.encoders.source import in_dtype
+from flowbert.encoders.folders import in_dtype
 from flowbert.encoders.template import name_template
 
 COUNT, ROUNDS = 1500, 3

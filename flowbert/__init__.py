@@ -7,14 +7,16 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from flowbert.data.corpus import load_corpus
-    from flowbert.encoders import SentenceEncoder, WordVectors
+    from flowbert.encoders import SentenceEncoder
     from flowbert.encoding import encode
-    from flowbert.experiments.advise import advise
-    from flowbert.experiments.analyze import analyze
     from flowbert.experiments.compare import compare
-    from flowbert.experiments.reproduce import reproduce
     from flowbert.experiments.results import Results
-    from flowbert.exports.export import export
+    from flowbert.extras.advice import advise
+    from flowbert.extras.analysis.analyze import analyze
+    from flowbert.extras.export.formats import export
+    from flowbert.extras.papers.reproduce import reproduce
+    from flowbert.extras.report import report
+    from flowbert.extras.word_vectors import WordVectors
     from flowbert.fitting import fit
     from flowbert.flows import Glow
     from flowbert.maps import (
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     )
     from flowbert.maps.flow_module import FlowModule
     from flowbert.model import Model
-    from flowbert.reports import report
     from flowbert.tasks import Pairs, load_task
     from flowbert.vectors import EmbeddingCache
 
@@ -43,19 +44,19 @@ _HOMES = {
     "SentenceEncoder": "encoders",
     "Standardization": "maps",
     "Whitening": "maps",
-    "WordVectors": "encoders",
+    "WordVectors": "extras.word_vectors",
     "ZCA": "maps",
-    "advise": "experiments.advise",
-    "analyze": "experiments.analyze",
+    "advise": "extras.advice",
+    "analyze": "extras.analysis.analyze",
     "compare": "experiments",
     "encode": "encoding",
-    "export": "exports",
+    "export": "extras.export",
     "fit": "fitting",
     "load_corpus": "data.corpus",
     "load_task": "tasks",
     "make_map": "maps",
-    "report": "reports",
-    "reproduce": "experiments.reproduce",
+    "report": "extras.report",
+    "reproduce": "extras.papers.reproduce",
 }
 
 __all__ = [

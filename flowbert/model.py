@@ -16,7 +16,7 @@ from flowbert.encoders import (
     encode_counted,
     load_encoder,
 )
-from flowbert.encoders.source import (
+from flowbert.encoders.folders import (
     MODEL_FILE,
     SAMPLE,
     SETTINGS_FILE,

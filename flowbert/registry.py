@@ -38,6 +38,7 @@ class Registry(dict[str, Registered]):
         kind: What is registered, in words, such as ``coupling``.
         base: Base class of the registered classes; None if functions may be registered.
         given: Parameters that the caller of :meth:`make` sets and texts cannot.
+        extras: Import paths of those in :mod:`flowbert.extras`, by name; :meth:`find` imports them.
 
     Example:
         >>> POWERS = Registry("power", given=("x",))
@@ -49,9 +50,14 @@ class Registry(dict[str, Registered]):
     """
 
     def __init__(
-        self, kind: str, *, base: type | None = None, given: tuple[str, ...] = ()
+        self,
+        kind: str,
+        *,
+        base: type | None = None,
+        given: tuple[str, ...] = (),
+        extras: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(extras or {})
         self.kind = kind
         self.base = base
         self.given = given
@@ -71,11 +77,11 @@ class Registry(dict[str, Registered]):
 
         def add(found: Registered) -> Registered:
             path = import_path(found)
-            holder = self.get(name)
-            if holder is not None and import_path(holder) != path:
+            holder = import_path(self[name]) if name in self else path
+            if holder != path:
                 raise ValueError(
                     f"{self.kind}: received the name {name!r} for {path}; expected another, as "
-                    f"{import_path(holder)} has it"
+                    f"{holder} has it"
                 )
             self[name] = found
             return found
@@ -93,6 +99,8 @@ class Registry(dict[str, Registered]):
             UserError: If it is missing, its module cannot be imported, or it is of another kind.
         """
         if name in self:
+            if isinstance(self[name], str):
+                self[name] = import_object(import_path(self[name]))
             return self[name]
         where = argument or self.kind
         # Without a base class, any imported function would be of this kind.
@@ -204,8 +212,16 @@ class Registry(dict[str, Registered]):
         return write_spec(self.name_of(found), changed, size)
 
 
-def import_path(found: Callable[..., Any]) -> str:
-    """Module and name of a class or function."""
+def import_object(path: str) -> Any:
+    """Import a class or function of flowbert by its import path."""
+    module, _, name = path.rpartition(".")
+    return getattr(import_module(module), name)
+
+
+def import_path(found: Callable[..., Any] | str) -> str:
+    """Module and name of a class or function, or its import path as it is."""
+    if isinstance(found, str):
+        return found
     return f"{found.__module__}.{found.__qualname__}"
 
 

@@ -53,9 +53,9 @@ def _seed():
 @pytest.fixture(scope="session")
 def registries():
     """Imported by the workers alone, not by the process that waits for them."""
-    from flowbert.analysis import MEASURES
     from flowbert.encoders.pooling import POOLINGS
-    from flowbert.exports.export import EXPORT_FORMATS
+    from flowbert.extras.analysis import MEASURES
+    from flowbert.extras.export.formats import EXPORT_FORMATS
     from flowbert.flows.coupling import COUPLINGS
     from flowbert.flows.mixing import MIXINGS
     from flowbert.maps import MAPS

@@ -15,9 +15,10 @@ from torch.utils._pytree import tree_leaves
 
 from encoders.tiny import SENTENCES, tiny_network, word_tokenizer
 from fits import make_module, make_rows
-from flowbert.encoders import SentenceEncoder, ViewsEncoder
+from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.pooling import POOLINGS
+from flowbert.extras.views import ViewsEncoder
 from flowbert.maps import MAPS, make_map
 from flowbert.methods import (
     MLMModule,

@@ -20,7 +20,6 @@ import flowbert
 from equivalence.ways import write_task
 from experiments.small import write_pairs
 from flowbert.cli import main
-from flowbert.cli.commands import load
 from flowbert.cli.line import read_line
 from flowbert.cli.options import (
     COMMANDS,
@@ -32,6 +31,7 @@ from flowbert.cli.parser import make_parser
 from flowbert.cli.signatures import read_signature
 from flowbert.encoders import SentenceEncoder, choose_device
 from flowbert.methods import METHODS, FlowModule
+from flowbert.registry import import_object
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
@@ -246,7 +246,7 @@ def test_signatures_read_from_source_are_those_of_python(command, method):
         if source.startswith("flowbert.fitting.") and "Options" not in source:
             continue  # Python shows the options with the function
         read = {each.name: each.default for each in read_signature(source).parameters}
-        assert read == arguments(load(source)), source
+        assert read == arguments(import_object(source)), source
 
 
 @pytest.mark.parametrize(("command", "method"), [*TRAININGS, *OTHERS])

@@ -11,12 +11,12 @@ import pytest
 
 from experiments.small import write_corpus, write_pairs
 from flowbert import Model, SentenceEncoder, Whitening
-from flowbert.analysis import MEASURES, Analysis
 from flowbert.cli import main
 from flowbert.data.sample import sample_corpus
 from flowbert.errors import FlowbertWarning
-from flowbert.experiments.analyze import analyze
-from flowbert.reports import report
+from flowbert.extras.analysis import MEASURES, Analysis
+from flowbert.extras.analysis.analyze import analyze
+from flowbert.extras.report import report
 from flowbert.tasks import load_scoring, load_task
 from helpers import draw_nothing, refused
 

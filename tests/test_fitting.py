@@ -22,13 +22,13 @@ from flowbert.encoders import EncoderOptions, SentenceEncoder
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments import Results, compare
 from flowbert.experiments.plan import UNMAPPED
+from flowbert.extras.report import report
 from flowbert.fitting import FitOptions, fit, predict, validate
 from flowbert.fitting import test as run_test
 from flowbert.fitting.prepare import prepare_run
 from flowbert.maps import Flow, load_map, make_map
 from flowbert.methods import FlowModule
 from flowbert.model import Model
-from flowbert.reports import report
 from flowbert.tasks import load_tasks
 from flowbert.training import read_checkpoint
 from flowbert.vectors import EmbeddingCache

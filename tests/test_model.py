@@ -11,7 +11,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from encoders.tiny import SENTENCES, write_tiny
-from exports.models import FLOW, TEXTS, fit_map
+from extras.export.models import FLOW, TEXTS, fit_map
 from flowbert.encoders import SentenceEncoder, load_encoder
 from flowbert.encoding import encode
 from flowbert.errors import FlowbertWarning

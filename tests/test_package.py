@@ -13,7 +13,7 @@ from packaging.specifiers import SpecifierSet
 import flowbert
 import flowbert.fitting
 import flowbert.flows
-from flowbert.exports import SentenceTransformers
+from flowbert.extras.export import SentenceTransformers
 
 
 @pytest.mark.parametrize("name", flowbert.__all__)

@@ -7,13 +7,13 @@ import pytest
 from sklearn.decomposition import PCA
 
 from encoders.tiny import CONFIGS, SENTENCES, add_modules, write_tiny
-from exports.models import AFFINE, CHAINS, TEXTS, fit_map, small_encoder
+from extras.export.models import AFFINE, CHAINS, TEXTS, fit_map, small_encoder
 from flowbert.encoders import (
     SentenceEncoder,
     SentenceTransformerEncoder,
-    WordVectors,
     load_encoder,
 )
+from flowbert.extras.word_vectors import WordVectors
 from flowbert.model import Model
 from flowbert.vectors import EmbeddingCache, VectorFile, as_vectors, write_vectors
 from helpers import refused

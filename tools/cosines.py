@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from flowbert.analysis.drawing import method_colours
+from flowbert.extras.analysis.drawing import method_colours
 from tools.pictures import save_pictures
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from flowbert import compare
-from flowbert.analysis.drawing import method_colours
 from flowbert.data.text_files import as_list
 from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoder
 from flowbert.experiments.plan import UNMAPPED
+from flowbert.extras.analysis.drawing import method_colours
 from flowbert.tasks import Task, load_tasks
 from flowbert.vectors import EmbeddingCache
 from tools.pictures import save_pictures

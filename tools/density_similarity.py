@@ -19,10 +19,10 @@ import pandas as pd
 import torch
 from pytorch_lightning import Callback, Trainer
 
-from flowbert.analysis.bits import gaussian_bits
 from flowbert.arrays import Floats
 from flowbert.encoders import EncoderOptions, open_encoder
 from flowbert.errors import UserError
+from flowbert.extras.analysis.bits import gaussian_bits
 from flowbert.flows import bits_per_dim
 from flowbert.maps import Whitening
 from flowbert.methods import FlowModule

@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoTokenizer
 
 from flowbert.arrays import Floats
 from flowbert.data.nli import load_nli
-from flowbert.experiments.published import PUBLISHED_TASKS
+from flowbert.extras.papers.published import PUBLISHED_TASKS
 from flowbert.tasks import load_tasks
 
 BERT_BASE = (12, 768)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from flowbert.encoders import load_encoder
-from flowbert.exports import EXPORT_FORMATS, Format
+from flowbert.extras.export import EXPORT_FORMATS, Format
 from flowbert.maps import AffineMap
 from flowbert.model import Model
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import pandas as pd
 from matplotlib.axes import Axes
 
-from flowbert.analysis import MEASURES, Measure, Plot, Sample
+from flowbert.extras.analysis import MEASURES, Measure, Plot, Sample
 from flowbert.tasks.measures import spectrum
 
 

@@ -3,33 +3,22 @@
 import os
 import shlex
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from jsonargparse import Namespace
 
-from flowbert.analysis import Analysis
 from flowbert.cli.line import CommandLine, program
 from flowbert.cli.options import COMMANDS, TRAINER_COMMANDS
 from flowbert.cli.parser import Parser, make_parser
 from flowbert.data.text_files import as_list, user_path
 from flowbert.encoders import EncoderOptions
-from flowbert.errors import UserError
+from flowbert.errors import UserError, warn
 from flowbert.experiments import Results
-from flowbert.experiments.published import explain
+from flowbert.experiments.next_commands import next_commands
+from flowbert.experiments.result_tables import print_results
 from flowbert.progress import show_progress, tell
-from flowbert.registry import import_custom
-from flowbert.reports import (
-    analysis_text,
-    content_of,
-    next_commands,
-    page_of,
-    print_results,
-    report,
-    reproduction_text,
-    save_page,
-)
+from flowbert.registry import import_custom, import_object
 from flowbert.threads import threads_for, use_threads
 
 
@@ -50,19 +39,17 @@ def run(line: CommandLine, config: Namespace) -> None:
     with threads_for() if threads is None else use_threads(threads):
         for module in as_list(options.pop("import") or None, "import"):
             import_custom(module, "import")
-        function = load(COMMANDS[line.command])
+        function = import_object(COMMANDS[line.command])
         if line.command in TRAINER_COMMANDS:
             train(function, line)
         elif options.pop("explain", None) is not None:
-            print(explain(config.explain))
+            print(
+                import_object("flowbert.extras.papers.published.explain")(
+                    config.explain
+                )
+            )
         else:
             _call(line.command, function, options)
-
-
-def load(path: str) -> Any:
-    """Import a function by its full name."""
-    module, _, name = path.rpartition(".")
-    return getattr(import_module(module), name)
 
 
 def _call(command: str, function: Any, options: dict[str, Any]) -> None:
@@ -87,31 +74,34 @@ def _print_measurements(command: str, returned: Any, output: str | None) -> None
     if isinstance(returned, Results):
         print_results(returned)
     elif command == "analyze":
-        if text := analysis_text(returned):
+        if text := import_object("flowbert.extras.analysis.measure.analysis_text")(
+            returned
+        ):
             print(text)
     elif command == "reproduce":
-        print(reproduction_text(returned))
+        print(import_object("flowbert.extras.report.reproduction_text")(returned))
     else:
         print(returned)
     if output is not None:
-        drawn = os.environ.get("FLOWBERT_REPORT") != "0"
-        print(f"written: {output}{f', {_page(returned, output)}' if drawn else ''}")
+        print("written:", ", ".join([output, *_page(returned, output)]))
     elif command != "advise":
         print("nothing was written; --output FILE.json keeps this and writes its page")
     if isinstance(returned, Results) and returned.verdicts:
         print("\n".join(["", *returned.verdicts]))
 
 
-def _page(returned: Any, output: str) -> Path:
-    """Write the page of what a function returned, or of the file that it wrote."""
-    path = user_path(output).resolve()
+def _page(returned: Any, output: str) -> list[str]:
+    """Write the page of what a function returned and wrote; empty if pages are switched off."""
+    if os.environ.get("FLOWBERT_REPORT") == "0":
+        return []
     tell("writing the page")
-    if isinstance(returned, Results):
-        return save_page(content_of(path, returned), page_of(path))
-    if isinstance(returned, Analysis):
-        content = content_of(path, Results([], {}), returned)
-        return save_page(content, page_of(path))
-    return report(path)
+    path = user_path(output).resolve()
+    try:
+        save_report = import_object("flowbert.extras.report.save_report")
+    except ImportError as error:
+        warn(f"no page was written: {error}")
+        return []
+    return [str(save_report(path, returned if isinstance(returned, Results) else None))]
 
 
 _OF_THE_LINE = ("import", "threads", "quiet", "resume")

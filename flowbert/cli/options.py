@@ -11,12 +11,12 @@ TRAINER_COMMANDS = ("fit", "validate", "test", "predict")
 COMMANDS = {
     **{name: f"flowbert.fitting.{name}" for name in TRAINER_COMMANDS},
     "compare": "flowbert.experiments.compare.compare",
-    "advise": "flowbert.experiments.advise.advise",
-    "analyze": "flowbert.experiments.analyze.analyze",
-    "reproduce": "flowbert.experiments.reproduce.reproduce",
-    "report": "flowbert.reports.page.report",
+    "advise": "flowbert.extras.advice.advise",
+    "analyze": "flowbert.extras.analysis.analyze.analyze",
+    "reproduce": "flowbert.extras.papers.reproduce.reproduce",
+    "report": "flowbert.extras.report.page.report",
     "encode": "flowbert.encoding.encode",
-    "export": "flowbert.exports.export.export",
+    "export": "flowbert.extras.export.formats.export",
 }
 """Function of each command."""
 
@@ -112,7 +112,7 @@ def list_sources(command: str, method: str = "flow") -> list[tuple[str, str]]:
     if command in _RUN_OPTIONS:
         sources.append(("", f"flowbert.fitting.run_options.{_RUN_OPTIONS[command]}"))
     if command not in _WITHOUT_GROUPS:
-        sources.append(("encoder", "flowbert.encoders.opening.EncoderOptions"))
+        sources.append(("encoder", "flowbert.encoders.loading.EncoderOptions"))
     if command == "fit" and method in _METHODS:
         checkpoint = "flowbert.training.checkpoints.checkpoint_callbacks"
         sources += [*_METHODS[method], ("checkpoint", checkpoint)]

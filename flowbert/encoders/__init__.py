@@ -8,7 +8,7 @@ from flowbert.encoders.base import (
     digests_reused,
 )
 from flowbert.encoders.encoder import SentenceEncoder, encode_counted
-from flowbert.encoders.opening import (
+from flowbert.encoders.loading import (
     EncoderOptions,
     choose_device,
     load_encoder,
@@ -20,8 +20,6 @@ from flowbert.encoders.sentence_transformer import (
     SentenceTransformerEncoder,
     is_sentence_transformer,
 )
-from flowbert.encoders.views import ViewsEncoder
-from flowbert.encoders.words import WordVectors
 
 __all__ = [
     "POOLINGS",
@@ -30,8 +28,6 @@ __all__ = [
     "Pooling",
     "SentenceEncoder",
     "SentenceTransformerEncoder",
-    "ViewsEncoder",
-    "WordVectors",
     "as_sentences",
     "check_same_encoder",
     "choose_device",

@@ -18,14 +18,14 @@ from torch import Tensor, nn
 
 from flowbert.encoders.base import reuse_digest
 from flowbert.encoders.depth import Stack, find_blocks, stack_of
-from flowbert.encoders.sanity import Findings
-from flowbert.encoders.source import (
+from flowbert.encoders.folders import (
     EncoderFiles,
     FolderSettings,
     check_digests,
     in_dtype,
     loading,
 )
+from flowbert.encoders.sanity import Findings
 from flowbert.errors import FlowbertWarning, UserError, choices, warn
 from flowbert.io import digest, digest_tensors
 

@@ -22,6 +22,15 @@ from flowbert.encoders.batches import (
     workers,
 )
 from flowbert.encoders.depth import find_blocks
+from flowbert.encoders.folders import (
+    MODULES_FILE,
+    FolderSettings,
+    locate,
+    quiet,
+    read_settings,
+    save_token_weights,
+    write_settings,
+)
 from flowbert.encoders.layers import (
     LayerSpec,
     average_layers,
@@ -45,15 +54,6 @@ from flowbert.encoders.sanity import (
     warn_of_findings,
 )
 from flowbert.encoders.sentence_transformer import load_network, read_modules
-from flowbert.encoders.source import (
-    MODULES_FILE,
-    FolderSettings,
-    locate,
-    quiet,
-    read_settings,
-    save_token_weights,
-    write_settings,
-)
 from flowbert.encoders.template import (
     SLOT,
     Template,

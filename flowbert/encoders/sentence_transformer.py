@@ -20,7 +20,7 @@ from flowbert.encoders.backbone import (
     tokenizer_digest,
 )
 from flowbert.encoders.base import check_list
-from flowbert.encoders.source import (
+from flowbert.encoders.folders import (
     EncoderFiles,
     FolderSettings,
     in_dtype,

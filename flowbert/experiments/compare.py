@@ -17,7 +17,6 @@ from flowbert.encoders import (
     open_encoders,
 )
 from flowbert.errors import UserError, record_warnings, warn
-from flowbert.experiments.advise import follow_advice
 from flowbert.experiments.plan import (
     draw_samples,
     parse_candidates,
@@ -35,6 +34,7 @@ from flowbert.numbers import (
     check_limits,
     is_count,
 )
+from flowbert.registry import import_object
 from flowbert.tasks import POSITIVE_ABOVE, Task, load_tasks
 from flowbert.tasks.sts import load_labels, training_labels
 from flowbert.vectors import EmbeddingCache
@@ -148,7 +148,9 @@ def compare(
         _warn_of_counts(encoders, len(distinct))
         if not isinstance(cache, EmbeddingCache):
             cache = EmbeddingCache(cache)
-        candidates = follow_advice(candidates, encoders)
+        if any(candidate.advised for candidate in candidates):
+            follow = import_object("flowbert.extras.advice.follow_advice")
+            candidates = follow(candidates, encoders)
         experiments = plan_experiments(
             encoders,
             candidates,

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flowbert.analysis.table import short_names
 from flowbert.arrays import Floats
 from flowbert.experiments.estimates import Estimates, Verdict, concatenate
 from flowbert.experiments.plan import UNMAPPED
 from flowbert.tasks import AGGREGATIONS, AVERAGE, Task
+from flowbert.text_tables import short_names
 
 RESULT_COLUMNS: dict[str, Any] = {
     "encoder": str,

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import torch
 
-from flowbert.analysis.table import in_order
 from flowbert.arrays import Floats
 from flowbert.data.text_files import user_path
 from flowbert.errors import UserError, check_choice
@@ -30,6 +29,7 @@ from flowbert.io import (
     write_json,
 )
 from flowbert.tasks import Record, Task, load_scoring
+from flowbert.text_tables import in_order
 
 _KIND = "record of an experiment"
 _TASK = "task."  # prefix of arrays that a task scores with

@@ -13,7 +13,7 @@ from flowbert.errors import UserError, record_warnings
 from flowbert.experiments import Results
 from flowbert.experiments.plan import Candidate
 from flowbert.experiments.run import fit_map
-from flowbert.fitting.outcome import build_candidates, measure, save, write_page
+from flowbert.fitting.comparison import build_candidates, measure, save, write_page
 from flowbert.fitting.parts import Run
 from flowbert.fitting.prepare import prepare_run
 from flowbert.fitting.run_options import (

@@ -1,10 +1,10 @@
 """Maps of sentence embeddings, as scikit-learn estimators."""
 
+from flowbert.maps.all_but_the_top import LearnedRemoval, RemoveDirections
 from flowbert.maps.base import MAPS, AffineMap, LabelledPairs, Map
 from flowbert.maps.chain import Chain, SklearnTransformer, as_map, is_map, make_map
 from flowbert.maps.cosine_percentiles import cosine_percentiles
 from flowbert.maps.flow import Flow, log_density
-from flowbert.maps.removal import LearnedRemoval, RemoveDirections
 from flowbert.maps.saving import load_map, read_map_file, save_map
 from flowbert.maps.simple import (
     Centering,
@@ -13,9 +13,8 @@ from flowbert.maps.simple import (
     Standardization,
     Truncation,
 )
-from flowbert.maps.spectral import ZCA, Whitening
 from flowbert.maps.state import digest_state
-from flowbert.maps.view_maps import ViewsMap
+from flowbert.maps.whitening import ZCA, Whitening
 from flowbert.vectors.moments import Moments
 
 __all__ = [
@@ -35,7 +34,6 @@ __all__ = [
     "SklearnTransformer",
     "Standardization",
     "Truncation",
-    "ViewsMap",
     "Whitening",
     "as_map",
     "cosine_percentiles",

@@ -282,7 +282,10 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
 
 MAPS: Registry[type[Map]] = Registry(
-    "map", base=Map, given=("random_state", "accelerator")
+    "map",
+    base=Map,
+    given=("random_state", "accelerator"),
+    extras={"views": "flowbert.extras.views.views_map.ViewsMap"},
 )
 """Maps by name; seed and device are those of a fit, no part of a name."""
 

@@ -17,7 +17,7 @@ from flowbert.errors import UserError
 from flowbert.flows import FlowOptions, Glow
 from flowbert.maps.base import MAPS, LabelledPairs, Map
 from flowbert.maps.simple import Standardization
-from flowbert.maps.spectral import RANK_TOLERANCE, SpectralMap
+from flowbert.maps.whitening import RANK_TOLERANCE, SpectralMap
 from flowbert.numbers import Count, HalfAtMost, TwoOrMore, check_limits, is_number
 from flowbert.vectors import Vectors
 

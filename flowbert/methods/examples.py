@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from flowbert.data.corpus import Corpus, draw_indices, load_corpus
 from flowbert.data.nli import LABELS, load_nli
 from flowbert.data.text_files import user_path
-from flowbert.encoders.source import TRAINED_ENCODER, in_dtype
+from flowbert.encoders.folders import TRAINED_ENCODER, in_dtype
 from flowbert.errors import UserError, first_line, warn
 from flowbert.io import digest, sentences_digest
 from flowbert.registry import Registry

@@ -8,12 +8,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.pooling import TokenFeatures
-from flowbert.encoders.source import (
+from flowbert.encoders.folders import (
     in_dtype,
     locate,
     quiet,
 )
+from flowbert.encoders.pooling import TokenFeatures
 from flowbert.errors import UserError
 from flowbert.methods.losses import Losses
 from flowbert.seeding import Stream

@@ -1,6 +1,5 @@
 """Tasks that embeddings are evaluated on, by name."""
 
-from flowbert.tasks.answers import AnswerRanking
 from flowbert.tasks.base import AVERAGE, TASKS, PairTask, Record, Task
 from flowbert.tasks.loading import load_scoring, load_task, load_tasks
 from flowbert.tasks.measures import (
@@ -11,7 +10,6 @@ from flowbert.tasks.measures import (
     sts_spearman,
     uniformity,
 )
-from flowbert.tasks.probe import Probe
 from flowbert.tasks.sts import (
     POSITIVE_ABOVE,
     STS,
@@ -26,12 +24,10 @@ __all__ = [
     "POSITIVE_ABOVE",
     "STS",
     "TASKS",
-    "AnswerRanking",
     "Lexical",
     "LexicalCharacters",
     "PairTask",
     "Pairs",
-    "Probe",
     "Record",
     "Task",
     "alignment",

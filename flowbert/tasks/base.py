@@ -292,7 +292,14 @@ def _as_tuple(value: Any) -> Any:
     return tuple(map(_as_tuple, value)) if isinstance(value, list | tuple) else value
 
 
-TASKS: Registry[type[Task]] = Registry("task", base=Task)
+TASKS: Registry[type[Task]] = Registry(
+    "task",
+    base=Task,
+    extras={
+        "answers": "flowbert.extras.tasks.answers.AnswerRanking",
+        "probe": "flowbert.extras.tasks.probe.Probe",
+    },
+)
 """Kinds of tasks by name."""
 
 

@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flowbert.errors import FlowbertWarning
-from flowbert.tasks.answers import load_answers
+from flowbert.extras.tasks.answers import load_answers
 
 from .conftest import write
 

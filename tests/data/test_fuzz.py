@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from flowbert.data.corpus import load_corpus
 from flowbert.data.nli import load_nli
 from flowbert.data.scored_pairs import load_sts
-from flowbert.encoders import WordVectors
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.tasks.answers import load_answers
-from flowbert.tasks.probe import load_entailment
+from flowbert.extras.tasks.answers import load_answers
+from flowbert.extras.tasks.probe import load_entailment
+from flowbert.extras.word_vectors import WordVectors
 from flowbert.vectors import as_vectors
 
 TABLE = pa.table(

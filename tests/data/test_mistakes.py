@@ -10,8 +10,8 @@ from flowbert.data.nli import load_nli
 from flowbert.data.scored_pairs import load_sts
 from flowbert.data.text_files import as_list
 from flowbert.errors import UserError
-from flowbert.tasks.answers import load_answers
-from flowbert.tasks.probe import load_entailment
+from flowbert.extras.tasks.answers import load_answers
+from flowbert.extras.tasks.probe import load_entailment
 from helpers import refused
 
 from .conftest import write

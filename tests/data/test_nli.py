@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from flowbert.data.nli import LABELS, NLIData, load_nli
 from flowbert.data.scored_pairs import load_sts
-from flowbert.tasks.probe import load_entailment
+from flowbert.extras.tasks.probe import load_entailment
 from helpers import refused
 
 from .conftest import write

@@ -5,8 +5,8 @@ import unicodedata
 import pytest
 
 from examples.low_overlap import words
-from flowbert.analysis.sample import words_of
 from flowbert.data.text_files import split_words
+from flowbert.extras.analysis.sample import words_of
 
 # With vowel signs, a virama, tone marks, points and a joiner: one word each.
 SCRIPTS = [

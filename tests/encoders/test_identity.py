@@ -17,11 +17,11 @@ from encoders.tiny import (
 )
 from flowbert.encoders import (
     SentenceEncoder,
-    WordVectors,
     check_same_encoder,
     digests_reused,
     load_encoder,
 )
+from flowbert.extras.word_vectors import WordVectors
 from flowbert.vectors import EmbeddingCache
 from helpers import refused
 

@@ -36,13 +36,13 @@ from flowbert.encoders import (
     EncoderOptions,
     SentenceEncoder,
     SentenceTransformerEncoder,
-    WordVectors,
     load_encoder,
     open_encoders,
 )
 from flowbert.encoding import encode
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.experiments.plan import parse_candidates
+from flowbert.extras.word_vectors import WordVectors
 from flowbert.io import digest
 from flowbert.maps import Whitening
 from flowbert.model import Model

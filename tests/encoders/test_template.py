@@ -19,7 +19,7 @@ from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.sanity import is_causal
 from flowbert.encoders.template import TEMPLATES, Template, resolve_template
 from flowbert.errors import FlowbertWarning
-from flowbert.exports import export
+from flowbert.extras.export import export
 from flowbert.maps import make_map
 from flowbert.model import Model
 from helpers import refused

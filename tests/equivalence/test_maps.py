@@ -16,7 +16,7 @@ from equivalence.ways import (
     sentence_transformers,
     unless_refused,
 )
-from flowbert.exports import SentenceTransformers
+from flowbert.extras.export import SentenceTransformers
 from flowbert.maps import MAPS
 
 OPTIONS = [

@@ -24,7 +24,7 @@ from flowbert.encoding import encode
 from flowbert.errors import UserError
 from flowbert.experiments import Results, compare
 from flowbert.experiments.plan import UNMAPPED
-from flowbert.exports import SentenceTransformers, export
+from flowbert.extras.export import SentenceTransformers, export
 from flowbert.maps import make_map
 from flowbert.methods import METHODS
 from flowbert.model import Model

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from experiments.small import WordSums, write_pairs
-from flowbert.analysis.sample import words_of
 from flowbert.data.sample import sample_corpus
+from flowbert.extras.analysis.sample import words_of
 
 SENTENCES = list(dict.fromkeys(sample_corpus()))[:500]
 

@@ -18,9 +18,9 @@ from flowbert.data.sample import sample_corpus, sample_pairs
 from flowbert.encoders import EncoderOptions, SentenceEncoder
 from flowbert.errors import FlowbertWarning
 from flowbert.experiments import Results
-from flowbert.experiments.analyze import analyze_results
 from flowbert.experiments.intervals import RESULT_COLUMNS
 from flowbert.experiments.plan import UNMAPPED, VERSIONS
+from flowbert.extras.analysis.analyze import analyze_results
 from flowbert.maps import Chain, Raw, make_map
 from flowbert.tasks import STS, load_task, load_tasks
 from flowbert.vectors import EmbeddingCache

@@ -18,9 +18,9 @@ from flowbert.encoders import EncoderOptions
 from flowbert.experiments import compare
 from flowbert.experiments.estimates import Estimates, Verdict
 from flowbert.experiments.plan import UNMAPPED, parse_candidates, plan_experiments
+from flowbert.experiments.result_tables import result_tables
 from flowbert.experiments.run import run_experiments
 from flowbert.fitting import fit
-from flowbert.reports.result_tables import result_tables
 from flowbert.tasks import STS, spearman
 from flowbert.vectors import EmbeddingCache
 

@@ -11,7 +11,7 @@ from flowbert.data.scored_pairs import STSData, load_sts
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning
 from flowbert.experiments.plan import Candidate
-from flowbert.fitting.outcome import warn_of_transfer
+from flowbert.fitting.comparison import warn_of_transfer
 from flowbert.maps import Whitening
 from flowbert.tasks import STS, Lexical
 

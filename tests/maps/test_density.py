@@ -10,7 +10,7 @@ from scipy.stats import multivariate_normal
 from sklearn.covariance import ShrunkCovariance
 from sklearn.decomposition import PCA
 
-from exports.models import fit_map
+from extras.export.models import fit_map
 from flowbert.errors import UserError
 from flowbert.maps import (
     MAPS,

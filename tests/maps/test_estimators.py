@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import (
 )
 
 from flowbert.errors import UserError
+from flowbert.extras.views import ViewsMap
 from flowbert.maps import (
     MAPS,
     ZCA,
@@ -30,7 +31,6 @@ from flowbert.maps import (
     RemoveDirections,
     Standardization,
     Truncation,
-    ViewsMap,
     Whitening,
     load_map,
     save_map,

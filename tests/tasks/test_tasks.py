@@ -14,20 +14,18 @@ from torchmetrics.functional.retrieval import (
 
 from flowbert.data.nli import NLIData
 from flowbert.errors import UserError
+from flowbert.extras.tasks.answers import AnswerData, AnswerRanking
+from flowbert.extras.tasks.probe import EntailmentData, Probe, load_entailment
 from flowbert.seeding import Stream
 from flowbert.tasks import (
     STS,
-    AnswerRanking,
     Pairs,
-    Probe,
     load_scoring,
     load_task,
     load_tasks,
     spearman,
 )
-from flowbert.tasks.answers import AnswerData
 from flowbert.tasks.measures import draw_counts
-from flowbert.tasks.probe import EntailmentData, load_entailment
 
 # A question without any answer is left out of MAP and MRR, with a warning.
 pytestmark = pytest.mark.filterwarnings("ignore:.*questions have no answer")

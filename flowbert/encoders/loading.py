@@ -1,0 +1,246 @@
+"""Opening encoders: by path, layers and pooling, which may be lists."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from flowbert.data.text_files import as_list, user_path
+from flowbert.encoders.base import Encoder
+from flowbert.encoders.encoder import SentenceEncoder
+from flowbert.encoders.layers import SIZES, LayerSpec, expand_layers
+from flowbert.encoders.pooling import NetworkPooling, make_pooling
+from flowbert.encoders.sentence_transformer import (
+    LibraryNeededError,
+    SentenceTransformerEncoder,
+    is_sentence_transformer,
+)
+from flowbert.errors import FlowbertWarning, UserError, first_line
+from flowbert.numbers import Count
+from flowbert.progress import tell
+from flowbert.registry import import_object
+
+_TEXT = (".txt", ".vec", ".gz")
+_OF_VIEWS = ("views", "revision", "max_length", "dtype")
+_OF_WORDS = ("pooling", "count_over", "token_weights", "max_words")
+
+
+@dataclass(frozen=True)
+class EncoderOptions:
+    """Encoders to open, see :class:`~flowbert.encoders.SentenceEncoder`.
+
+    Attributes:
+        path: Folder, hub name (``owner/name@revision`` too), run folder of a trained encoder,
+            ``builtin-sample``, or text file of word vectors.
+        revision: Commit, branch or tag on the hub.
+        layers: ``last``, ``last2``, ``first_last``, ``embedding_last``, or indices of the hidden
+            states to average, such as ``1,12``. ``compare`` also accepts ``singles``, ``pairs`` and
+            ``triples``, all sets of that size.
+        pooling: Pooling over tokens, such as ``mean`` or ``zipf:cls=16``. None for that of the
+            folder or of the template, else ``mean``.
+        max_length: Tokens after which a sentence is cut; 0 for the limit of the network.
+        dtype: ``float32``, ``float16`` or ``bfloat16``.
+        template: Text around every sentence, with ``{}`` in its place, or ``prompteol``,
+            ``pretended-cot``, ``knowledge``, ``echo``.
+        sink_token: Token in front of every sentence of a decoder that is not pooled. None for the
+            one that its tokenizer writes, else ``<|endoftext|>``, BOS or EOS; empty for none.
+        views: Layers, poolings and templates whose vectors are concatenated.
+        max_words: Number of word vectors to read.
+    """
+
+    path: str | list[str] = "builtin-sample"
+    revision: str | None = None
+    layers: str | int | list[Any] | None = None
+    pooling: str | list[str] | None = None
+    max_length: Count | None = None
+    dtype: str = "float32"
+    template: str | None = None
+    sink_token: str | None = None
+    views: list[Any] | None = None
+    max_words: Count | None = None
+
+
+def open_encoders(
+    options: "EncoderOptions | Encoder | str",
+    count_over: Sequence[str] = (),
+    device: torch.device | str = "cpu",
+) -> list[Encoder]:
+    """Open every combination of path, layers and pooling; each network is loaded once.
+
+    Args:
+        options: The options, a path, or an encoder as it is.
+        count_over: Sentences whose tokens ``idf`` and ``sif`` count.
+        device: Device of the networks, see :func:`choose_device`.
+
+    Raises:
+        UserError: If an encoder cannot be loaded, an option does not fit it, or the device is not
+            available.
+    """
+    device = choose_device(device)
+    if isinstance(options, str):
+        options = EncoderOptions(options)
+    if is_sentence_transformer(options):
+        return [SentenceTransformerEncoder(options)]
+    if not isinstance(options, EncoderOptions):
+        return [options]
+    given: Sequence[str | None] = as_list(options.pooling, "pooling") or [None]
+    poolings = sorted(given, key=_has_pooler)
+    encoders: list[Encoder] = []
+    for path in as_list(options.path, "path"):
+        # The pooler is a layer: with it, the network is another one.
+        for _, group in groupby(poolings, _has_pooler):
+            encoders += _open(path, options, list(group), count_over, device)
+    return encoders
+
+
+def choose_device(device: torch.device | str) -> torch.device:
+    """A device by its name; ``auto`` for the one that a Trainer would choose.
+
+    Raises:
+        UserError: If it is not available.
+    """
+    if device == "auto":
+        kinds = {"cuda": torch.cuda, "mps": torch.backends.mps}
+        found = [name for name, kind in kinds.items() if kind.is_available()]
+        return torch.device([*found, "cpu"][0])
+    try:
+        torch.empty(0, device=device)
+        return torch.device(device)
+    # Without CUDA in torch it is an AssertionError.
+    except (RuntimeError, AssertionError) as error:
+        raise UserError(
+            argument="device",
+            received=str(device),
+            expected=f"an available device ({first_line(error)})",
+        ) from error
+
+
+def open_encoder(
+    options: "EncoderOptions | Encoder | str",
+    count_over: Sequence[str] = (),
+    device: torch.device | str = "cpu",
+) -> Encoder:
+    """:func:`open_encoders` where one encoder is expected.
+
+    Raises:
+        UserError: If the options name several, or it cannot be opened.
+    """
+    encoders = open_encoders(options, count_over, device)
+    if len(encoders) != 1:
+        raise UserError(
+            f"received {len(encoders)} of path, layers and pooling; expected one",
+            argument="encoder",
+        )
+    return encoders[0]
+
+
+def _has_pooler(pooling: str | None) -> bool:
+    return pooling is not None and isinstance(make_pooling(pooling), NetworkPooling)
+
+
+def _open(
+    path: str,
+    options: EncoderOptions,
+    poolings: Sequence[str | None],
+    count_over: Sequence[str],
+    device: torch.device | str,
+) -> list[Encoder]:
+    specs = _layer_specs(options.layers)
+    # All pairs, say, are known once the network is loaded: with one of the other sets, or the last.
+    single = [spec for spec in specs if spec not in tuple(SIZES)]
+    settings = asdict(options) | {
+        "path": path,
+        "layers": single[0] if single else "last" if specs else None,
+        "count_over": count_over,
+    }
+    first = load_encoder(**settings | {"pooling": poolings[0]})
+    if isinstance(first, nn.Module):
+        first.to(device)
+    if not isinstance(first, SentenceEncoder):
+        others = poolings[1:]
+        return [first, *(load_encoder(**settings | {"pooling": x}) for x in others)]
+    _warn_of_map(first)
+    sets = expand_layers(specs, first.num_layers) or [first.layers]
+    few_layers = len({number for layers in sets for number in layers}) < len(sets)
+    encoders: list[Encoder] = []
+    tell(f"{path}: pooling {', '.join(str(x or first.pooling) for x in poolings)}")
+    for pooling in poolings:
+        sink = options.sink_token
+        variant = first.variant(pooling=pooling, count_over=count_over, sink_token=sink)
+        encoders += [
+            variant.variant(layers=layers, by_layer=few_layers) for layers in sets
+        ]
+    return encoders
+
+
+def _warn_of_map(encoder: SentenceEncoder) -> None:
+    """Warn if the folder is an exported model, whose map an encoder does not have."""
+    if encoder.backbone.settings.has_map:
+        warnings.warn(
+            f"encoder: {encoder.path} is a model, of which the encoder is used without the map; "
+            "encode --model and compare --methods take the whole model",
+            FlowbertWarning,
+            stacklevel=4,
+        )
+
+
+def _layer_specs(value: str | int | list[Any] | None) -> list[LayerSpec]:
+    """Sets of layers: a name or numbers are one set, a list with names or lists several."""
+    if value is None:
+        return []
+    if isinstance(value, str):
+        names = as_list(value, "layers")
+        return (
+            [value]
+            if all(name.lstrip("-").isdigit() for name in names)
+            else list(names)
+        )
+    if isinstance(value, int) or all(isinstance(item, int) for item in value):
+        return [value]
+    return list(value)
+
+
+def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encoder:
+    """Load an encoder.
+
+    A text file is opened as :class:`~flowbert.WordVectors`; a folder of sentence-transformers with
+    modules such as Dense or settings such as ``truncate_dim``, unless layers or pooling are given,
+    as :class:`SentenceTransformerEncoder`; everything else as :class:`SentenceEncoder`.
+
+    Args:
+        path: File, folder, run folder, hub name, or ``builtin-sample``.
+        settings: Arguments of these classes; None is the default, and those of another class are
+            ignored.
+
+    Raises:
+        UserError: If it cannot be loaded, or a setting has a wrong value.
+    """
+    path = str(path)
+    given = {name: value for name, value in settings.items() if value is not None}
+    file = user_path(path)
+    if file.is_file() or (file.suffix in _TEXT and not file.is_dir()):
+        used = {name: x for name, x in given.items() if name in _OF_WORDS}
+        words: Encoder = import_object("flowbert.extras.word_vectors.WordVectors")(
+            path, **used
+        )
+        return words
+    given.pop("max_words", None)
+    if "views" in given:
+        used = {name: x for name, x in given.items() if name in _OF_VIEWS}
+        views: Encoder = import_object(
+            "flowbert.extras.views.views_encoder.ViewsEncoder"
+        )(path, **used)
+        return views
+    try:
+        return SentenceEncoder(path, **given)
+    except LibraryNeededError as error:
+        if {"layers", "pooling"} & given.keys() or not given.get("frozen", True):
+            raise
+        return SentenceTransformerEncoder(
+            path, revision=given.get("revision"), library=error.library
+        )

@@ -1,0 +1,58 @@
+"""Commands that use what results recommend."""
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flowbert.experiments.plan import UNMAPPED
+from flowbert.maps import is_map
+
+
+def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
+    """Commands that encode with the method of the first verdict, and export it.
+
+    Args:
+        path: A run folder; of a file of results, which has no model, the command that fits one.
+        record: What its results say of the run.
+
+    Returns:
+        Commands after the word for the program; to fit the map, where one of a trained encoder is
+        best. None without a verdict, or where the untrained encoder is better.
+    """
+    if path.suffix == ".json":
+        gains = record.get("gains", [])
+        deciding = [row for row in gains if row["task"] == gains[0]["task"]]
+        best = [row for row in deciding if row["choice"] == "use"]
+        return list(dict.fromkeys(filter(None, map(_fit_command, best))))
+    used = next(iter((record.get("use") or {}).values()), None)
+    if used is None or not (path / "model").is_dir():
+        return []
+    method = "raw" if used["method"] == UNMAPPED else used["method"]
+    if used["encoder"] is not None:
+        words = ["--encoder.path", used["encoder"], "--input", "FILE"]
+        return [shlex.join(["encode", *words, "--output", "vectors.npy"])]
+    is_trained = (path / "model" / "encoder").is_dir()
+    if is_trained:
+        first, _, mapped = method.partition("+")
+        if is_map(first):  # of the untrained encoder
+            return []
+        if mapped:  # the folder has no map
+            words = ["--method", mapped, "--encoder.path", path, "--corpus", "FILE"]
+            return [shlex.join(map(str, ["fit", *words]))]
+    which = [] if is_trained else ["--method", method]
+    encode = ["encode", "--model", path, *which, "--input", "FILE", "--output"]
+    export = ["export", path, *which, "--to", "FOLDER"]
+    return [shlex.join(map(str, words)) for words in ([*encode, "vectors.npy"], export)]
+
+
+def _fit_command(row: Mapping[str, Any]) -> str:
+    """The command that fits the map of a row of ``gains``; empty for other methods than maps."""
+    if row["supervised"] or not is_map(row["method"]):
+        return ""
+    words = ["fit", "--method", row["method"]]
+    encoder, _, template = row["encoder"].partition("; template ")
+    reading = {"path": encoder, "layers": row["layers"], "pooling": row["pooling"]}
+    for name, value in (reading | {"template": template}).items():
+        words += [f"--encoder.{name}", value] if value not in ("", "none") else []
+    return shlex.join([*words, "--corpus", "FILE"])

@@ -1,0 +1,225 @@
+"""The spaces of an encoder before and after its maps: of a corpus, and of a comparison."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from flowbert.arrays import Floats
+from flowbert.data.corpus import load_corpus
+from flowbert.encoders import (
+    Encoder,
+    EncoderOptions,
+    SentenceEncoder,
+    check_same_encoder,
+    choose_device,
+    open_encoder,
+)
+from flowbert.errors import UserError
+from flowbert.experiments.plan import check_size, parse_candidates
+from flowbert.experiments.results import Results
+from flowbert.experiments.run import fit_candidate
+from flowbert.extras.analysis import Analysis, Sample, analyze_sample
+from flowbert.extras.analysis.measure import ALL, make_measures
+from flowbert.flows import Glow
+from flowbert.maps import Flow
+from flowbert.numbers import Count, Seed
+from flowbert.seeding import Stream
+from flowbert.tasks import AVERAGE, STS, load_tasks
+from flowbert.vectors import EmbeddingCache
+
+_FEWEST_SENTENCES = 200  # of a corpus
+_FEWEST_MEASURED = 20
+_FEWEST_WITH_NEIGHBOURS = 11  # with fewer, no ten neighbours exist
+_SUFFIX = ".analysis.json"
+CosinesByTask = dict[str, tuple[Floats, dict[str, Floats]]]
+"""Gold scores ``(P,)`` and cosines ``(P,)`` by method, for each task."""
+
+_SETTING_COLUMNS = ("encoder", "layers", "pooling", "corpus")
+
+
+def analyze(
+    encoder: str | EncoderOptions | Encoder = "builtin-sample",
+    methods: Any = "raw,whitening,flow",
+    *,
+    corpus: str = "builtin-sample",
+    nli: str = "hub",
+    column: str | None = None,
+    limit: Count = 3000,
+    tasks: str | Sequence[str] = (),
+    senteval: str | None = None,
+    split: str | Sequence[str] = "test",
+    columns: str | Sequence[str] | None = None,
+    measures: str | Sequence[str] = ALL,
+    seed: Seed = 0,
+    output: str | Path | None = None,
+    cache: str | EmbeddingCache | None = None,
+    device: str | torch.device = "auto",
+) -> Analysis:
+    """Measure words, sentences and densities of an encoder before and after maps.
+
+    Half of the distinct sentences, at most ``limit``, are held out of the fits and measured.
+
+    Args:
+        encoder: One encoder, its path or its options; models among the methods must have the same.
+        methods: Maps by name or import path (``whitening-128:shrinkage=0.1``, ``flow``) and folders
+            of models, separated by commas; in Python also a list, with estimators (a fitted one is
+            used as it is) and models.
+        corpus: The sentences: files, ``hub:NAME``, ``nli``, or ``builtin-sample``.
+        nli: NLI pairs of the corpus ``nli``: ``hub``, ``builtin-sample``, or files.
+        column: Column of the sentences in table files.
+        limit: Largest number of sentences to measure.
+        tasks: Tasks of scored pairs, whose cosines are shown by score: STS12 to STS16, STSB,
+            SICKR, SAMPLE, or files; a list, or comma-separated.
+        senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
+        split: Splits of the tasks, such as ``test,dev``.
+        columns: Columns of your pair files: two sentences and the score.
+        measures: Measures by name, or by import path (``mypackage.measures.MyMeasure``), with
+            their options; a list, or comma-separated. ``all`` selects the built-in ones.
+        seed: Seed of the sample and the flow.
+        output: File to write, ending in ``.analysis.json``; :func:`flowbert.report` draws it.
+        cache: Folder of the embedding cache; in Python also an ``EmbeddingCache``. None for
+            ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
+        device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
+
+    Raises:
+        UserError: If an argument is wrong (nothing has been encoded then), or a map cannot be
+            fitted on so few sentences.
+
+    Example:
+        >>> analysis = analyze("bert-base-uncased", corpus="own.txt")  # doctest: +SKIP
+        >>> analysis.frames["isotropy"][["method", "isoscore"]]  # doctest: +SKIP
+    """
+    make_measures(measures)
+    if output is not None and not str(output).endswith(_SUFFIX):
+        raise UserError(
+            f"received {output}; expected a file ending in {_SUFFIX}", argument="output"
+        )
+    if limit < _FEWEST_MEASURED:
+        raise UserError(
+            argument="limit", received=limit, expected=f"{_FEWEST_MEASURED} or more"
+        )
+    candidates = parse_candidates(methods)
+    scored = _load_scored(tasks, senteval, split, columns)
+    loaded = load_corpus(corpus, nli=nli, column=column)
+    distinct = list(dict.fromkeys(loaded.sentences))
+    if len(distinct) < _FEWEST_SENTENCES:
+        raise UserError(
+            f"received {len(distinct)} distinct sentences; expected {_FEWEST_SENTENCES} or more",
+            argument="corpus",
+        )
+    device = choose_device(device)
+    opened = open_encoder(encoder, loaded.sentences, device)
+    for candidate in candidates:
+        if candidate.encoder is not None:
+            identity = candidate.encoder.identity
+            check_same_encoder(identity, opened.identity, candidate.name)
+        check_size(candidate, opened)
+    order = Stream(seed, "sample").rng().permutation(len(distinct))
+    sentences = [distinct[row] for row in order]
+    held_out = min(limit, len(distinct) // 2)
+    measured, fitting = sentences[:held_out], sentences[held_out:]
+    if not isinstance(cache, EmbeddingCache):
+        cache = EmbeddingCache(cache)
+    texts = [measured, fitting, *(task.sentences for task in scored)]
+    cache.fill([opened], list(itertools.chain.from_iterable(texts)))
+    rows = cache.rows(opened, fitting)
+    y, x, *embedded = (torch.from_numpy(cache.rows(opened, t)[:]) for t in texts)
+    vectors: dict[str, Tensor] = {}
+    flows: dict[str, Glow] = {}
+    pairs: CosinesByTask = {
+        f"{task.name} {task.split}": (task.gold, {}) for task in scored
+    }
+    for candidate in candidates:
+        map_seed = seed if candidate.map.seeded else None
+        fitted, reason = fit_candidate(candidate, rows, seed=map_seed, device=device)
+        if reason is not None:
+            raise UserError(f"{candidate.name}: {reason}", argument="methods")
+        vectors[candidate.name] = fitted.transform(y)
+        if isinstance(fitted, Flow):
+            flows[candidate.name] = fitted.flow_
+        for task, raw in zip(scored, embedded, strict=True):
+            cosines = task.items(fitted.transform(raw))
+            if np.isfinite(cosines).all():
+                pairs[f"{task.name} {task.split}"][1][candidate.name] = cosines
+    sample = Sample(
+        measured,
+        _measurable(vectors),
+        pairs,
+        encoder=opened if isinstance(opened, SentenceEncoder) else None,
+        corpus=loaded.sentences,
+        flows=flows,
+        fitting=x,
+        held_out=y,
+        seed=seed,
+    )
+    setting = opened.columns() | {"corpus": loaded.name, "fitted": len(fitting)}
+    analysis = analyze_sample(sample, setting, measures)
+    if output is not None:
+        analysis.to_json(output)
+    return analysis
+
+
+def _load_scored(
+    tasks: str | Sequence[str],
+    senteval: str | None,
+    split: str | Sequence[str],
+    columns: str | Sequence[str] | None,
+) -> list[STS]:
+    """Tasks whose cosines are shown by gold score; none if no task is named."""
+    if not tasks:
+        return []
+    loaded = load_tasks(tasks, senteval, split=split, columns=columns)
+    scored = [task for task in loaded if isinstance(task, STS)]
+    if len(scored) < len(loaded):
+        raise UserError(
+            f"received {tasks}; expected pairs with gold scores", argument="tasks"
+        )
+    return scored
+
+
+def analyze_results(results: Results, **parts: Any) -> Analysis:
+    """Measure the vectors that results keep, and the cosines of their tasks by gold score.
+
+    Of each method, the first encoder, corpus and seed are shown.
+
+    Args:
+        results: Results of a run or of a file.
+        **parts: Further arguments of :class:`flowbert.extras.analysis.Sample`.
+    """
+    measured = results.frame[results.frame["metric"] == STS.headline]
+    measured = measured[measured["task"] != AVERAGE]
+    measured = measured.drop_duplicates(["task", "split", "method"])
+    pairs: CosinesByTask = {}
+    for task, items in results.items.items():
+        if isinstance(task, STS):
+            rows = measured[measured["experiment"].isin(list(items))]
+            cosines = {
+                method: items[key]
+                for method, key in zip(rows["method"], rows["experiment"], strict=True)
+                if np.isfinite(items[key]).all()
+            }
+            pairs[f"{task.name} {task.split}"] = task.gold, cosines
+    setting = {}
+    for name in _SETTING_COLUMNS:
+        values = [value for value in measured[name].unique() if value != "none"]
+        setting[name] = ", ".join(values) or "none"
+    sample = Sample(pairs=pairs, **parts)
+    if len(results.sentences) >= _FEWEST_WITH_NEIGHBOURS:
+        vectors = _measurable(results.vectors)
+        sample = replace(sample, sentences=results.sentences, vectors=vectors)
+    return analyze_sample(sample, setting)
+
+
+def _measurable(vectors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Vectors by method that are finite and of more than one dimension."""
+    return {
+        method: rows
+        for method, rows in vectors.items()
+        if rows.shape[1] > 1 and bool(rows.isfinite().all())
+    }

@@ -1,0 +1,152 @@
+"""Cosines of sentence pairs by bands of their gold score, with histograms."""
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from flowbert.arrays import Floats
+from flowbert.extras.analysis.drawing import INK, Plot, colour_of
+from flowbert.extras.analysis.measure import MEASURES, Measure, stack
+from flowbert.extras.analysis.sample import Sample
+
+if TYPE_CHECKING:  # matplotlib is imported when something is drawn
+    from matplotlib.axes import Axes
+
+BANDS = 5
+COSINE_BINS = 50
+
+
+def gold_bounds(gold: Floats) -> Floats:
+    """Bounds of bands of equal width that hold all gold scores: ``(BANDS + 1,)``.
+
+    The range is that of the scores, extended to multiples of the largest power of ten within it.
+    Equal scores form one band.
+
+    Args:
+        gold: Gold scores, ``(P,)``.
+
+    Example:
+        >>> gold_bounds(np.array([0.2, 2.5, 4.8]))
+        array([0., 1., 2., 3., 4., 5.])
+    """
+    low, high = float(np.min(gold)), float(np.max(gold))
+    if low == high:
+        return np.array([low, high])
+    step = 10.0 ** math.floor(math.log10(high - low))
+    # Rounding must not leave a score outside.
+    first = min(low, math.floor(low / step) * step)
+    last = max(high, math.ceil(high / step) * step)
+    return np.linspace(first, last, BANDS + 1)
+
+
+def gold_bands(gold: Floats, cosines: Floats) -> dict[str, pd.DataFrame]:
+    """Quartiles and histograms of cosines by band of the gold score.
+
+    A score on a bound belongs to the band above, the highest one to the last band. Pairs without
+    a cosine (NaN) are left out.
+
+    Args:
+        gold: Gold scores, ``(P,)``.
+        cosines: Cosine of each pair, ``(P,)``.
+
+    Returns:
+        The frames of :class:`Bands` and :class:`BandCosines` by their names, without task and
+        method.
+
+    Example:
+        >>> gold, cosines = np.array([0.0, 2.0, 5.0]), np.array([-0.5, 0.5, 0.7])
+        >>> gold_bands(gold, cosines)["bands"]["median"].tolist()
+        [-0.5, nan, 0.5, nan, 0.7]
+    """
+    bounds = gold_bounds(gold)
+    band_of_pair = np.digitize(gold, bounds[1:-1])
+    records, histograms = [], []
+    for band, (low, high) in enumerate(pairwise(bounds)):
+        chosen = cosines[(band_of_pair == band) & ~np.isnan(cosines)]
+        ends = {"gold_from": low, "gold_to": high}
+        lower, median, upper = pd.Series(chosen).quantile([0.25, 0.5, 0.75])
+        quartiles = {"lower_quartile": lower, "median": median, "upper_quartile": upper}
+        records.append(ends | {"pairs": len(chosen)} | quartiles)
+        counts, edges = np.histogram(chosen, COSINE_BINS, (-1, 1))
+        bins = {"cosine_from": edges[:-1], "cosine_to": edges[1:], "pairs": counts}
+        histograms.append(pd.DataFrame(ends | {"median": median} | bins))
+    return {"bands": pd.DataFrame(records), "band_cosines": pd.concat(histograms)}
+
+
+@MEASURES.register("bands")
+class Bands(Measure):
+    """A row per task, method and band of the gold score, from gold_from to gold_to.
+
+    pairs is their number, the quartiles are those of their cosines, NaN without pairs.
+    """
+
+    def frame(self, sample: Sample) -> pd.DataFrame:
+        """The bands of every task under every method."""
+        return _by_task(sample, "bands")
+
+
+def prepare_cosines(frame: pd.DataFrame) -> pd.DataFrame:
+    """Add the share of a bin in its band's pairs; cut ends that are empty everywhere."""
+    of_band = frame.groupby(["task", "method", "gold_from"])["pairs"].transform("sum")
+    frame = frame.assign(share=(frame["pairs"] / of_band).fillna(0))
+    used = frame[frame["pairs"] > 0]
+    first, last = used["cosine_from"].min(), used["cosine_to"].max()
+    return frame[frame["cosine_from"].ge(first) & frame["cosine_to"].le(last)]
+
+
+def draw_cosines(ax: "Axes", frame: pd.DataFrame) -> None:
+    """Histograms of cosines, a band of gold scores above the other, with their medians.
+
+    Args:
+        ax: Axes.
+        frame: Columns method, gold_from, gold_to, median, cosine_from, cosine_to and share.
+    """
+    names = []
+    bands = frame.groupby(["gold_from", "gold_to", "median"], sort=False, dropna=False)
+    for place, ((low, high, median), rows) in enumerate(bands):
+        names.append(f"{low:.3g} to {high:.3g}")
+        steps = place + 0.85 * rows["share"] / frame["share"].max()
+        edges = [*rows["cosine_from"], rows["cosine_to"].iloc[-1]]
+        colour = colour_of(frame)
+        ax.stairs(steps, edges, baseline=place, fill=True, color=colour, alpha=0.6)
+        ax.plot([median, median], [place, place + 0.85], color=INK)
+    ax.set_yticks(range(len(names)), names)
+    ax.grid(visible=False, axis="y")
+    ax.locator_params(axis="x", nbins=4)
+    ax.set(xlabel="cosine", ylabel="gold score")
+
+
+@MEASURES.register("band_cosines")
+class BandCosines(Measure):
+    """A row per task, method, band and bin of a histogram of cosines.
+
+    median is that of the band's cosines, pairs the number in the bin.
+    """
+
+    plots: ClassVar = {
+        "cosines": Plot(
+            draw_cosines,
+            "Cosines by gold score",
+            "Histograms of the pairs in each band of the gold score, with their medians. The less "
+            "the bands overlap, the better the ranking.",
+            prepare_cosines,
+            facets="task method",
+            share="xy",
+        )
+    }
+
+    def frame(self, sample: Sample) -> pd.DataFrame:
+        """The histograms of every task under every method."""
+        return _by_task(sample, "band_cosines")
+
+
+def _by_task(sample: Sample, name: str) -> pd.DataFrame:
+    parts = {
+        (task, method): gold_bands(gold, values)[name]
+        for task, (gold, cosines) in sample.pairs.items()
+        for method, values in cosines.items()
+    }
+    return stack(parts, ["task", "method"])

@@ -1,0 +1,141 @@
+"""Bits per dimension of held-out vectors under a flow and under Gaussians."""
+
+import copy
+import math
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from scipy import stats
+from torch import Tensor
+
+from flowbert.extras.analysis.drawing import Plot, draw_intervals
+from flowbert.extras.analysis.measure import MEASURES, Measure
+from flowbert.extras.analysis.sample import Sample
+from flowbert.flows import Glow, bits_per_dim
+from flowbert.tasks.measures import Array, to_rows
+from flowbert.text_tables import Table, number_table
+
+SMALLEST_EIGENVALUE = 1e-10
+"""Smallest eigenvalue relative to the largest with which a Gaussian has a density."""
+
+GAUSSIANS = {
+    "Gaussian": 0.0,
+    **{f"Gaussian, shrinkage {s:g}": s for s in (1e-4, 1e-3, 1e-2, 1e-1)},
+}
+"""Gaussians to compare a flow with, and their shrinkage."""
+
+
+def density_bits(
+    flow: Glow, fitting: Array, held_out: Array, name: str = "flow"
+) -> dict[str, float]:
+    """Bits per dimension of held-out embeddings under a flow and under Gaussians.
+
+    Lower is better. The difference between the flow and the best Gaussian is what whitening
+    cannot describe.
+
+    Args:
+        flow: The fitted flow.
+        fitting: Embeddings that it was fitted on, ``(N, D)``.
+        held_out: Other embeddings, ``(M, D)``.
+        name: Name of the flow.
+
+    Returns:
+        ``flow``, or ``name``; ``flow, couplings off``: its networks' outputs set to 0;
+        ``diagonal Gaussian``; and :data:`GAUSSIANS` with the covariance (1 - s) C + s m I for their
+        shrinkage s, m being the mean eigenvalue of C. Those that have no density are left out.
+
+    Example:
+        >>> x = torch.randn(500, 4, generator=torch.Generator().manual_seed(0)) * 3
+        >>> flow = Glow(4, levels=1)
+        >>> flow.initialize(x[:250])
+        >>> bits = density_bits(flow, x[:250], x[250:])
+        >>> bits["flow"] == bits["flow, couplings off"], abs(bits["flow"] - bits["Gaussian"]) < 0.1
+        (True, True)
+    """
+    rows, others = to_rows(fitting), to_rows(held_out)
+    exact = copy.deepcopy(flow).to(rows.device, torch.float64).eval()
+    bits = {name: _flow_bits(exact, others)}
+    for tensor, parameter in exact.named_parameters():
+        if tensor.endswith(("weight_out", "bias_out")):
+            parameter.data.zero_()
+    bits[f"{name}, couplings off"] = _flow_bits(exact, others)
+    x, y = rows.cpu().numpy(), others.cpu().numpy()
+    variances = x.var(axis=0)
+    if variances.min() > SMALLEST_EIGENVALUE * variances.max():
+        normal = stats.norm(x.mean(axis=0), np.sqrt(variances))
+        bits["diagonal Gaussian"] = -float(normal.logpdf(y).mean()) / math.log(2)
+    for gaussian_name, shrinkage in GAUSSIANS.items():
+        value = gaussian_bits(x, y, shrinkage)
+        if value is not None:
+            bits[gaussian_name] = value
+    return bits
+
+
+def gaussian_bits(
+    fitting: NDArray[np.float64], held_out: NDArray[np.float64], shrinkage: float
+) -> float | None:
+    """Bits per dimension of held-out rows under a shrunk Gaussian; None if it has no density.
+
+    Args:
+        fitting: Rows that it is fitted on, ``(N, D)``.
+        held_out: Other rows, ``(M, D)``.
+        shrinkage: Weight s of the mean variance: (1 - s) C + s m I.
+    """
+    from sklearn.covariance import ShrunkCovariance  # not before something is measured
+
+    gaussian = ShrunkCovariance(shrinkage=shrinkage).fit(fitting)
+    eigenvalues = np.linalg.eigvalsh(gaussian.covariance_)
+    if not eigenvalues[0] > SMALLEST_EIGENVALUE * eigenvalues[-1]:
+        return None
+    return bits_per_dim(-float(gaussian.score(held_out)), fitting.shape[1])
+
+
+@torch.no_grad()
+def _flow_bits(flow: Glow, rows: Tensor) -> float:
+    return bits_per_dim(float(-flow.log_prob(rows).mean()), flow.dim)
+
+
+def prepare_bits(frame: pd.DataFrame) -> pd.DataFrame:
+    """Bits per dimension as values without interval, the best density first."""
+    columns = {"density": "label", "bits": "value"}
+    sorted_rows = frame.rename(columns=columns).sort_values("value")
+    return sorted_rows.reindex(columns=["label", "value", "low", "high"])
+
+
+@MEASURES.register("bits")
+class Bits(Measure):
+    """A row per density: bits per dimension of held-out vectors, see :func:`density_bits`."""
+
+    note: ClassVar = (
+        "Bits per dimension of held-out sentences, lower is better. A flow above the best Gaussian "
+        "is a worse density than whitening, because of its noise."
+    )
+    plots: ClassVar = {
+        "bits": Plot(
+            draw_intervals,
+            "Density of held-out sentences",
+            "Bits per dimension, lower is better. What a flow gains over the best Gaussian is what "
+            "no linear map sees.",
+            prepare_bits,
+            rows="label",
+            height=0.5,
+        )
+    }
+
+    def frame(self, sample: Sample) -> pd.DataFrame:
+        """The bits of every flow and of the Gaussians."""
+        bits: dict[str, float] = {}
+        if sample.fitting is not None and sample.held_out is not None:
+            for name, flow in sample.flows.items():
+                bits |= density_bits(flow, sample.fitting, sample.held_out, name)
+        return pd.DataFrame(bits.items(), columns=["density", "bits"])
+
+    @classmethod
+    def tables(cls, frame: pd.DataFrame) -> list[Table]:
+        """The whole frame, and how far each is above the best Gaussian."""
+        best = frame.loc[frame["density"].isin(GAUSSIANS), "bits"].min()
+        shown = frame.assign(above_the_best_gaussian=frame["bits"] - best)
+        return [number_table("Bits per dimension of held-out sentences", shown)]

@@ -1,0 +1,289 @@
+"""Isotropy of vectors: spectrum, measures of it, cosines of random pairs, principal components."""
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+
+from flowbert.arrays import Floats
+from flowbert.extras.analysis.drawing import ORDINAL, Plot, line_looks, scatter, short
+from flowbert.extras.analysis.measure import MEASURES, Measure, by_method
+from flowbert.extras.analysis.sample import RAW, Sample
+from flowbert.maps import cosine_percentiles
+from flowbert.tasks.measures import (
+    Array,
+    effective_rank,
+    isoscore,
+    mean_cosine,
+    participation_ratio,
+    partition_isotropy,
+    spectrum,
+    to_rows,
+    uniformity,
+    unit_rows,
+)
+from flowbert.text_tables import Table, number_table
+
+if TYPE_CHECKING:  # imported when it is used
+    from matplotlib.axes import Axes
+
+
+def nearest_neighbours(
+    x: Array, k: int, metric: str = "cosine"
+) -> tuple[Floats, NDArray[np.int64]]:
+    """Distances to the k nearest other vectors and their rows, nearest first: both ``(N, k)``.
+
+    Computed block by block in O(N^2 D) time.
+
+    Args:
+        x: Vectors, ``(N, D)``.
+        k: Number of neighbours, below N.
+        metric: ``cosine`` (the distance is one less the cosine) or ``euclidean``.
+
+    Example:
+        >>> x = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 1.0]])
+        >>> nearest_neighbours(x, 1)[1].ravel()
+        array([1, 0, 3, 2])
+    """
+    from sklearn.neighbors import NearestNeighbors  # not before something is measured
+
+    rows = to_rows(x)
+    if metric == "euclidean":
+        rows = rows - rows.mean(
+            dim=0
+        )  # distances come from products: large means cost digits
+    index = NearestNeighbors(n_neighbors=k, algorithm="brute", metric=metric)
+    distances, neighbours = index.fit(rows.cpu().numpy()).kneighbors()
+    return distances, neighbours
+
+
+def hubness(x: Array, k: int = 10) -> float:
+    r"""Hubness: skewness :math:`\operatorname{mean}_i (N_i - k)^3 / \sigma^3` of the k-occurrences.
+
+    :math:`N_i` counts the other vectors that have vector i among their k nearest by cosine; its
+    mean is k. High: a few vectors are neighbours of very many. Exact, in O(N^2 D) time; only
+    values of equal N can be compared.
+
+    References:
+        Hubs in Space: Popular Nearest Neighbors in High-Dimensional Data (Radovanovic et al.,
+        2010). https://www.jmlr.org/papers/v11/radovanovic10a.html
+
+    Args:
+        x: Vectors, ``(N, D)``; need not be normalized.
+        k: Number of neighbours.
+
+    Returns:
+        The skewness; 0 where all vectors occur equally often; NaN for fewer than k + 1 vectors or
+        one without direction.
+
+    Example:
+        >>> import torch
+        >>> ring = torch.eye(5) + 0.5 * torch.roll(torch.eye(5), 1, 0)
+        >>> hubness(ring, k=2)
+        0.0
+    """
+    if len(x) <= k or not bool(unit_rows(x).isfinite().all()):
+        return math.nan
+    occurrences = np.bincount(nearest_neighbours(x, k)[1].ravel(), minlength=len(x))
+    if bool((occurrences == k).all()):
+        return 0.0
+    return float(stats.skew(occurrences))
+
+
+def draw_spectra(ax: "Axes", frame: pd.DataFrame) -> None:
+    """Share of the variance by direction on a logarithmic axis.
+
+    Args:
+        ax: Axes.
+        frame: Columns method, direction and share.
+    """
+    frame = frame[frame["share"] > 1e-12]  # less is rounding
+    looks = line_looks(frame["method"])
+    for method, rows in frame.groupby("method", sort=False):
+        label = f"{short(method)}, first {rows['share'].iloc[0]:.1%}"
+        ax.plot(rows["direction"], rows["share"], **looks[method], label=label)
+    ax.set(xlabel="direction", ylabel="share of the variance", yscale="log")
+    ax.yaxis.set_major_formatter("{x:.0e}")  # the default writes formulas
+    ax.minorticks_off()
+
+
+@MEASURES.register("spectra")
+class Spectra(Measure):
+    """A row per method and direction, from 1, by falling variance.
+
+    eigenvalue is that of the covariance, share its share of their sum.
+    """
+
+    plots: ClassVar = {
+        "spectra": Plot(
+            draw_spectra,
+            "Spectra",
+            "Eigenvalues of the covariance as shares of their sum; a flat line is isotropic.",
+        )
+    }
+
+    def frame(self, sample: Sample) -> pd.DataFrame:
+        """The spectrum of every method."""
+        return by_method(sample.vectors, _directions)
+
+
+def _directions(x: Array) -> dict[str, Any]:
+    values = spectrum(x).cpu().numpy()
+    return {
+        "direction": range(1, len(values) + 1),
+        "eigenvalue": values,
+        "share": values / values.sum(),
+    }
+
+
+def space_measures(x: Array) -> dict[str, float]:
+    """All measures of vectors ``(N, D)`` of distinct sentences, by name; D at least 2.
+
+    Example:
+        >>> import torch
+        >>> x = torch.randn(300, 4, generator=torch.Generator().manual_seed(0))
+        >>> space_measures(x)["mean_cosine"] < 0.1 < space_measures(x + 5)["mean_cosine"]
+        True
+    """
+    rows = to_rows(x)
+    eigenvalues = spectrum(rows)
+    return {
+        "effective_rank": effective_rank(eigenvalues),
+        "participation_ratio": participation_ratio(eigenvalues),
+        "isoscore": isoscore(eigenvalues),
+        "partition_isotropy": partition_isotropy(rows),
+        "mean_cosine": mean_cosine(rows),
+        "uniformity": uniformity(rows),
+        "hubness": hubness(rows),
+    }
+
+
+@MEASURES.register("isotropy")
+class Isotropy(Measure):
+    """A row per method, see :func:`space_measures`.
+
+    effective_rank and participation_ratio are from 1 to D, isoscore and partition_isotropy from 0
+    to 1, mean_cosine from -1 to 1; a lower uniformity is more uniform; hubness is 0 without hubs.
+    """
+
+    title: ClassVar = "Isotropy of the vectors"
+
+    def frame(self, sample: Sample) -> pd.DataFrame:
+        """The measures of every method."""
+        return by_method(sample.vectors, lambda x: [space_measures(x)])
+
+    @classmethod
+    def lines(cls, frame: pd.DataFrame) -> list[str]:
+        """What the most isotropic method changes."""
+        rows = frame.set_index("method")
+        best = rows["isoscore"].idxmax() if rows["isoscore"].notna().any() else RAW
+        if RAW not in rows.index or best == RAW:
+            return []
+        raw, other = rows.loc[RAW], rows.loc[best]
+        return [
+            f"From raw to {best}: mean cosine {raw['mean_cosine']:z.2f} to "
+            f"{other['mean_cosine']:z.2f}, effective rank {raw['effective_rank']:.0f} to "
+            f"{other['effective_rank']:.0f}."
+        ]
+
+    @classmethod
+    def tables(cls, frame: pd.DataFrame) -> list[Table]:
+        """Four measures, with the direction that is more isotropic, and the others."""
+        arrows = {
+            "mean_cosine": "→0",
+            "effective_rank": "↑",
+            "isoscore": "↑",
+            "uniformity": "↓",
+        }
+        first = frame[["method", *arrows]].rename(
+            columns=lambda x: f"{x} {arrows.get(x, '')}"
+        )
+        rest = number_table("Further measures", frame.drop(columns=list(arrows)))
+        return [number_table(cls.title, first), replace(rest, folded=True)]
+
+
+@MEASURES.register("random_pairs")
+class RandomPairCosines(Measure):
+    """A row per method: cosines of random pairs at some percentiles.
+
+    error is the standard error of the 99.9th percentile, effective_dim D_eff = 1 / mean(cosine²).
+    """
+
+    title: ClassVar = "Cosines of random pairs, by percentile"
+
+    @classmethod
+    def tables(cls, frame: pd.DataFrame) -> list[Table]:
+        """The whole frame, folded."""
+        return [replace(number_table(cls.title, frame), folded=True)]
+
+    def frame(self, sample: Sample) -> pd.DataFrame:
+        """The percentiles of every method."""
+        return by_method(
+            sample.vectors,
+            lambda x: [cosine_percentiles(x.cpu().numpy(), sample.seed)],
+        )
+
+
+DRAWN_SENTENCES = 400
+
+
+def project(x: Array) -> Floats:
+    """The first two principal components of vectors ``(N, D)``, D at least 2: ``(N, 2)``."""
+    from sklearn.decomposition import PCA  # not before something is projected
+
+    # Exact for every N and D; the solver "auto" may be a randomized one.
+    pca = PCA(2, svd_solver="covariance_eigh")
+    return np.asarray(pca.fit_transform(to_rows(x).cpu().numpy()), dtype=np.float64)
+
+
+def draw_map(ax: "Axes", frame: pd.DataFrame) -> None:
+    """Sentences in two dimensions, coloured by length.
+
+    Args:
+        ax: Axes.
+        frame: Columns length, unit, x and y.
+    """
+    groups = [frame]  # lengths that are all equal have no quantiles
+    if frame["length"].nunique() > 1:
+        quarters = pd.qcut(frame["length"], 4, duplicates="drop")
+        groups = [rows for _, rows in frame.groupby(quarters, observed=True)]
+    for colour, rows in zip(ORDINAL, groups, strict=False):
+        ends = sorted({rows["length"].min(), rows["length"].max()})
+        label = f"{' to '.join(map(str, ends))} {rows['unit'].iloc[0]}"
+        scatter(ax, rows, color=colour, label=label)
+    ax.set(xticks=[], yticks=[])
+
+
+@MEASURES.register("sentences")
+class Sentences(Measure):
+    """A row per method and sentence, at most 400 of them.
+
+    length is in the unit (``words`` or ``tokens``), x and y the place on the first two principal
+    components of all sentences.
+    """
+
+    plots: ClassVar = {
+        "map": Plot(
+            draw_map,
+            "Map of the corpus",
+            "The first two principal components. A point is a sentence, coloured by its length; "
+            "scales differ between methods.",
+            facets="method",
+            height=2.2,
+        ),
+    }
+
+    def frame(self, sample: Sample) -> pd.DataFrame:
+        """The drawn sentences under every method."""
+        drawn = sample.lengths.head(DRAWN_SENTENCES)
+        drawn.insert(0, "sentence", sample.sentences[:DRAWN_SENTENCES])
+
+        def place(x: Array) -> pd.DataFrame:
+            places = project(x)[: len(drawn)]
+            return drawn.assign(x=places[:, 0], y=places[:, 1])
+
+        return by_method(sample.vectors, place)

@@ -1,0 +1,248 @@
+"""Measures, their registry, and the analysis that holds their frames."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import pandas as pd
+from torch import Tensor
+
+from flowbert.data.text_files import as_list
+from flowbert.errors import UserError, warn
+from flowbert.extras.analysis.drawing import Plot
+from flowbert.extras.analysis.sample import Sample
+from flowbert.io import as_json, read_json, write_json
+from flowbert.registry import Registry, imports_refused
+from flowbert.text_tables import Table, number_table, table_text
+
+
+class Measure(ABC):
+    """A measure of embeddings: its frame, and the tables and plots that show it.
+
+    The parameters of the constructor are the options of its text, as in ``layers:tokens=500``.
+
+    Attributes:
+        title: Title of the table of the whole frame; without one there is no table.
+        section: Section of the page.
+        note: How to read the tables, above them.
+        plots: Plots by the names of their files.
+
+    Example:
+        >>> class MeanNorm(Measure):
+        ...     def frame(self, sample: Sample) -> pd.DataFrame:
+        ...         return by_method(
+        ...             sample.vectors, lambda x: {"mean_norm": [float(x.norm(dim=1).mean())]}
+        ...         )
+    """
+
+    title: ClassVar[str] = ""
+    section: ClassVar[str] = "Embedding space"
+    note: ClassVar[str] = ""
+    plots: ClassVar[Mapping[str, Plot]] = {}
+
+    @abstractmethod
+    def frame(self, sample: Sample) -> pd.DataFrame:
+        """The measurements in long form; empty if the sample has nothing to measure.
+
+        Args:
+            sample: Sentences with their vectors, and further inputs.
+
+        Returns:
+            The frame.
+        """
+
+    @classmethod
+    def lines(cls, frame: pd.DataFrame) -> list[str]:  # noqa: ARG003
+        """Lines above the tables: the note, unless a measure says what its frame shows.
+
+        Args:
+            frame: The measure's own frame.
+        """
+        return [cls.note] if cls.note else []
+
+    @classmethod
+    def tables(cls, frame: pd.DataFrame) -> list[Table]:
+        """Tables of the page.
+
+        Args:
+            frame: The measure's own frame.
+        """
+        return [number_table(cls.title, frame)] if cls.title else []
+
+
+MEASURES: Registry[type[Measure]] = Registry("measure", base=Measure)
+"""Measures by name, in the order of the page."""
+
+
+def by_method(
+    vectors: Mapping[str, Tensor], measure: Callable[[Tensor], Any]
+) -> pd.DataFrame:
+    """Measure the vectors of each method; the first column of the frame is ``method``.
+
+    Args:
+        vectors: Vectors by method, ``(N, D)``.
+        measure: From vectors to a frame, or to columns of equal length by name.
+
+    Example:
+        >>> import torch
+        >>> by_method({"raw": torch.zeros(5, 2)}, lambda x: {"rows": [len(x)]})
+          method  rows
+        0    raw     5
+    """
+    parts = {method: pd.DataFrame(measure(x)) for method, x in vectors.items()}
+    return stack(parts, ["method"])
+
+
+def stack(parts: Mapping[Any, pd.DataFrame], names: list[str]) -> pd.DataFrame:
+    """Frames below each other, their keys as the first columns.
+
+    Args:
+        parts: Frames by key; a tuple is of several columns.
+        names: Columns of the keys.
+    """
+    if not parts:
+        return pd.DataFrame()
+    return pd.concat(parts, names=names).reset_index(names).reset_index(drop=True)
+
+
+ALL = "all"
+"""Stands for every measure that is registered."""
+
+
+class Analysis:
+    """Measurements of the vectors of sentences.
+
+    Args:
+        setting: JSON values: encoder, layers, pooling and corpus as in a row of results, ``fitted``
+            (sentences that the maps were fitted on), ``sentences`` (those measured).
+        frames: Frames by the names of their measures, see :class:`Measure`.
+
+    Attributes:
+        setting: As the argument.
+        frames: The frames that are not empty, in the order of the page. A number that is not finite
+            is NaN.
+
+    Raises:
+        UserError: If a name is of no measure.
+
+    Example:
+        >>> bits = pd.DataFrame({"density": ["flow"], "bits": [-2.5]})
+        >>> Analysis({"encoder": "bert"}, {"bits": bits}).frames["bits"]
+          density  bits
+        0    flow  -2.5
+    """
+
+    def __init__(
+        self, setting: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]
+    ) -> None:
+        self.setting = dict(setting)
+        self.frames: dict[str, pd.DataFrame] = {}
+        for name in dict.fromkeys([*MEASURES, *frames]):
+            if name in frames:
+                measure_of(name)
+                frame = frames[name].replace([math.inf, -math.inf], math.nan)
+                if len(frame):
+                    self.frames[name] = frame.reset_index(drop=True)
+
+    def to_json(self, path: str | Path) -> None:
+        """Write a file that :meth:`from_json` reads; NaN becomes null."""
+        frames = {name: frame.to_dict("list") for name, frame in self.frames.items()}
+        write_json(path, as_json({"setting": self.setting, **frames}))
+
+    @classmethod
+    def from_json(cls, path: str | Path) -> Self:
+        """Read a file of :meth:`to_json`.
+
+        Results of a measure that is unknown here are left out with a warning.
+
+        Raises:
+            UserError: If the file is missing, damaged, or no analysis.
+        """
+        content = read_json(path, {"setting": dict})
+        setting = content.pop("setting")
+        frames = {}
+        for name, columns in content.items():
+            try:
+                measure_of(name)
+            except UserError as error:
+                message = f"{path}: {name} is left out ({error})"
+                warn(message)
+                continue
+            frames[name] = pd.DataFrame(columns).fillna(math.nan)
+        return cls(setting, frames)
+
+
+def measure_of(name: str) -> type[Measure]:
+    """The measure of a frame's name, which a file may hold: it is not imported.
+
+    Raises:
+        UserError: If the measure is unknown, or its module is not imported.
+    """
+    with imports_refused():
+        return MEASURES.find(name)
+
+
+def make_measures(texts: str | Sequence[str] = ALL) -> dict[str, Measure]:
+    """Measures by name.
+
+    Args:
+        texts: ``all``, names or import paths with their options; a list, or comma-separated.
+            What is given later replaces a measure of the same name.
+
+    Raises:
+        UserError: If there is no such measure or option.
+
+    Example:
+        >>> list(make_measures("spectra,bits"))
+        ['spectra', 'bits']
+    """
+    measures: dict[str, Measure] = {}
+    for text in as_list(texts, "measures"):
+        for name in MEASURES if text == ALL else [text]:
+            measure = MEASURES.make(name, argument="measures")
+            measures[MEASURES.name_of(type(measure))] = measure
+    return measures
+
+
+def analyze_sample(
+    sample: Sample,
+    setting: Mapping[str, Any],
+    measures: str | Sequence[str] = ALL,
+) -> Analysis:
+    """Measure a sample: nothing is fitted, and no sentence is embedded.
+
+    Args:
+        sample: The sample.
+        setting: What the vectors are of, see :class:`Analysis`.
+        measures: See :func:`make_measures`.
+
+    Raises:
+        UserError: If there is no such measure.
+
+    Example:
+        >>> import torch
+        >>> x = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
+        >>> texts = [f"sentence {number}" for number in range(60)]
+        >>> analysis = analyze_sample(Sample(texts, {"raw": x}), {"encoder": "bert"})
+        >>> len(analysis.frames["spectra"]), len(analysis.frames["neighbours"])
+        (4, 150)
+    """
+    setting = {**setting, "sentences": len(sample.sentences)}
+    if measures != ALL:
+        setting["measures"] = as_list(measures, "measures")
+    frames = {
+        name: each.frame(sample) for name, each in make_measures(measures).items()
+    }
+    return Analysis(setting, frames)
+
+
+def analysis_text(analysis: Analysis) -> str:
+    """The tables of numbers of an analysis as plain text."""
+    return "\n\n".join(
+        f"{table.title}\n\n{table_text(table)}"
+        for name, frame in analysis.frames.items()
+        for table in measure_of(name).tables(frame)
+        if not table.words
+    )

@@ -1,0 +1,160 @@
+"""README.md of an exported model: metadata for the hub, settings, scores, limits."""
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from flowbert import __version__
+from flowbert.data.text_files import user_path
+from flowbert.encoders import Encoder
+from flowbert.errors import UserError
+from flowbert.experiments.plan import UNMAPPED
+from flowbert.experiments.results import Results
+from flowbert.maps import Raw, is_map, make_map
+from flowbert.model import Model
+from flowbert.tasks import AVERAGE
+
+TEMPLATE = "card.md.jinja"
+TRAINING = ("simcse", "sbert", "mlm")
+"""Methods that train the encoder."""
+
+TEXTS = 256
+"""Number of texts whose vectors are compared for verification."""
+
+
+def model_card(
+    model: Model,
+    *,
+    name: str,
+    library: str,
+    usage: str,
+    method: str,
+    difference: float,
+    results: Results | None = None,
+    license: str | None = None,
+) -> str:
+    """Text of the README.
+
+    Args:
+        model: The exported model.
+        name: Folder or name on the hub that the model is loaded from.
+        library: Library that opens the export, as the hub names it.
+        usage: How to use it, in Markdown.
+        method: Name of the method, as in the results.
+        difference: Largest difference of a cosine between the export and the model.
+        results: Results with scores of the method and of the raw embeddings.
+        license: License, as the hub names it.
+    """
+    from huggingface_hub import EvalResult, ModelCard, ModelCardData
+
+    scores = [] if results is None else _scores(results, model.encoder, method)
+    measured = [
+        EvalResult(
+            task_type="semantic-similarity",
+            dataset_type=row["task"],
+            dataset_name=f"{row['task']} {row['split']}",
+            metric_type="spearman_cosine",
+            metric_value=round(row["value"], 4),
+        )
+        for row in scores
+        if row["method"] == method and row["task"] != AVERAGE
+    ]
+    base = base_name(model.encoder)
+    kind = make_map(method).name if is_map(method) else method
+    data = ModelCardData(
+        library_name=library,
+        pipeline_tag="sentence-similarity",
+        tags=[library, "feature-extraction", "flowbert", kind],
+        base_model=base if "/" in base else None,
+        license=license,
+        model_name=Path(name).name,
+        eval_results=measured or None,
+    )
+    described = model.encoder.describe()
+    # Exported views have one template.
+    settings: dict[str, Any] = described.get("views", [{}])[0] | described
+    settings |= model.encoder.columns()
+    used = "none" if model.map is None else model.map.text
+    settings |= {"encoder": base, "method": method, "map": used}
+    template = (
+        files("flowbert.extras.export").joinpath(TEMPLATE).read_text(encoding="utf-8")
+    )
+    card = ModelCard.from_template(
+        data,
+        template_str=template,
+        name=name,
+        settings=settings,
+        usage=usage,
+        scores=scores,
+        difference=difference,
+        texts=TEXTS,
+        version=__version__,
+    )
+    return str(card)
+
+
+def base_name(encoder: Encoder) -> str:
+    """Name of an encoder on the hub, or of its folder."""
+    path = user_path(encoder.path)
+    return path.name if path.exists() else encoder.path.partition("@")[0]
+
+
+def check_results(results: Results, encoder: Encoder) -> None:
+    """Check that results of another run are of this encoder.
+
+    Raises:
+        UserError: If they are of another encoder.
+    """
+    known = [each.settings.get("encoder", {}) for each in results.records]
+    if encoder.identity not in [each.get("identity") for each in known]:
+        raise UserError(
+            f"received scores of other encoders; expected those of {encoder.path}, with "
+            "the settings of the model",
+            argument="results",
+        )
+
+
+def name_in(results: Results, model: Model, own: bool, trained: bool) -> str:
+    """Name of a model among the methods of results.
+
+    Args:
+        results: The results.
+        model: The model.
+        own: Whether the results are of the run of the model. In other results the name must have
+            all options of the map.
+        trained: Whether the run has trained the encoder.
+
+    Raises:
+        UserError: If not exactly one method can be the model.
+    """
+    names = list(results.frame["method"].unique())
+    if model.map is None and UNMAPPED in names:
+        return UNMAPPED
+    known = model.map or Raw()
+    maps = {name: make_map(name) for name in names if is_map(name)}
+    found = [
+        name
+        for name, each in maps.items()
+        if (each.name == known.name if own else each.text == known.text)
+    ]
+    if trained:
+        found = [name for name in names if name in TRAINING]
+    if len(found) != 1:
+        raise UserError(
+            f"received {', '.join(names)}; expected one of them to be the model's",
+            argument="results",
+        )
+    return str(found[0])
+
+
+def _scores(results: Results, encoder: Encoder, method: str) -> list[dict[str, Any]]:
+    """Rows of a method and of the raw embeddings, by task."""
+    # Over all pairs of a task, as sentence-transformers and MTEB measure it.
+    wanted = encoder.columns() | {"metric": "spearman", "aggregation": "all"}
+    del wanted["encoder"]  # it may have moved
+    rows = results.frame.dropna(subset="value")
+    for name, value in wanted.items():
+        rows = rows[rows[name] == value]
+    rows = rows[rows["method"].isin(["raw", UNMAPPED, method])]
+    records: list[dict[str, Any]] = rows.to_dict("records")
+    return records

@@ -1,0 +1,275 @@
+"""Export of a model as a verified folder for other programs."""
+
+import importlib.util
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.metrics.pairwise import cosine_similarity
+
+from flowbert import __version__
+from flowbert.data.sample import sample_corpus
+from flowbert.data.text_files import user_path
+from flowbert.encoders.folders import TRAINED_ENCODER
+from flowbert.errors import FlowbertWarning, UserError, first_line
+from flowbert.experiments.results import Results
+from flowbert.extras.export.card import TEXTS, check_results, model_card, name_in
+from flowbert.io import write_new_folder
+from flowbert.model import Model
+from flowbert.registry import Registry
+
+_UNUSUAL = (
+    "UPPER and lower",
+    "Ärger über Straßen",
+    "naïve e\u0301tude",
+    "句子很短。",
+    "🙂 ok",
+    "  spaces  ",
+    "a tab\tand\na line",
+    "don't — “quoted”",
+    "1,000.5 %",
+    "[CLS] [SEP]",
+)
+"""Texts that programs may tokenize differently."""
+
+
+class Format(ABC):
+    """A format of exports: writes, reads and describes a model.
+
+    The parameters of the constructor are the options of its text, as in ``name:option=value``.
+
+    Attributes:
+        library: Library that the hub shows for a model of this format.
+        packages: Required packages, by their names for pip.
+        tolerance: Largest difference of a cosine from that of the model.
+    """
+
+    library: ClassVar[str] = "flowbert"
+    packages: ClassVar[Sequence[str]] = ()
+    tolerance: ClassVar[float] = 1e-5
+
+    @abstractmethod
+    def write(self, model: Model, folder: Path) -> None:
+        """Write a model into an empty folder.
+
+        Raises:
+            UserError: If the format cannot express the model.
+        """
+
+    @abstractmethod
+    def encode(self, folder: Path, sentences: Sequence[str]) -> Any:
+        """Vectors of a folder by its target program, ``(N, k)``, for verification."""
+
+    @abstractmethod
+    def usage(self, name: str, model: Model) -> str:
+        """How to use the folder, in Markdown.
+
+        Args:
+            name: Folder or name on the hub that the model is loaded from.
+            model: The exported model.
+        """
+
+    def refused(self, received: str, expected: str) -> UserError:
+        """The error for an unsupported part of a model."""
+        name = EXPORT_FORMATS.name_of(type(self))
+        return UserError(
+            f"received {name} for {received}; expected {expected}", argument="format"
+        )
+
+
+EXPORT_FORMATS: Registry[type[Format]] = Registry("format", base=Format)
+"""Formats by name."""
+
+
+def export(
+    model: Model | str | Path,
+    to: str | Path,
+    *,
+    format: str = "sentence-transformers",
+    method: str | None = None,
+    encoder: str | None = None,
+    results: str | Path | None = None,
+    license: str | None = None,
+    push_to: str | None = None,
+    private: bool = True,
+) -> Path:
+    """Write a model as a folder for other programs, with a README.md for the hub.
+
+    In a sentence-transformers folder ``WeightedLayerPooling`` averages layers, ``WordWeights``
+    holds token weights, and an affine map is one ``Dense``; any other map is a module of flowbert,
+    which must be installed where the folder is opened, with ``trust_remote_code=True``. It also
+    contains the map itself, for :class:`flowbert.Model`. ONNX is one graph from token ids to
+    embeddings, whatever the map. Before the folder is kept, the target program
+    encodes 256 texts with it: the cosine of two may differ from that of the model by 1e-5 at most,
+    or 1e-4 in ONNX.
+
+    Args:
+        model: A model, a run folder, or an encoder.
+        to: New folder to write.
+        format: ``sentence-transformers``, ``onnx``, or the import path of a format.
+        method: Map of the run, ``raw`` for none; None for the flow, or the only map.
+        encoder: Folder of the encoder, if it was moved.
+        results: A results.json whose scores the README.md shows; None for that of the run. Of
+            another run of a flow or a training, they are the scores of that run.
+        license: License, by its name on the hub.
+        push_to: Repository on the hub to upload the folder to, ``owner/name``. The token is that
+            of ``hf auth login`` or HF_TOKEN.
+        private: Make a new repository private; an existing one keeps its setting.
+
+    Returns:
+        The folder.
+
+    Raises:
+        UserError: If the format cannot express the model, the vectors differ, or the hub denies
+            access.
+
+    Example:
+        >>> export("runs/first", "my-model", method="whitening")  # doctest: +SKIP
+        PosixPath('my-model')
+    """
+    chosen: Format = EXPORT_FORMATS.make(format, argument="format")
+    missing = [name for name in chosen.packages if not importlib.util.find_spec(name)]
+    if missing:
+        raise UserError(
+            f"received {format}, which needs pip install {' '.join(missing)}",
+            argument="format",
+        )
+    to = user_path(to)
+    if to.exists():
+        raise UserError(
+            f"received {to}, which exists; expected a new folder", argument="to"
+        )
+    own = trained = False
+    if isinstance(model, Model):
+        opened = model
+    else:
+        opened = Model.load(model, method, encoder=encoder)
+        run = user_path(model)
+        trained = (run / TRAINED_ENCODER).is_dir()
+        if results is None and (run / "results.json").is_file():
+            results, own = run / "results.json", True
+    measured = None if results is None else Results.load(results)
+    if opened.encoder is None:
+        raise UserError("received none; expected a model with one", argument="encoder")
+    precision = opened.encoder.describe().get("dtype", "float32")
+    if precision != "float32":
+        raise UserError(
+            f"received an encoder in {precision}; expected float32", argument="model"
+        )
+    name = opened.map_name
+    if measured is not None and len(measured.frame) > 0:
+        if not own:
+            check_results(measured, opened.encoder)
+        name = name_in(measured, opened, own, trained)
+    if push_to is not None:
+        check_access(push_to)
+    with write_new_folder(to) as folder:
+        chosen.write(opened, folder)
+        texts = _make_texts(opened)
+        difference = _largest_difference(folder, opened, chosen, texts)
+        if not difference <= chosen.tolerance:
+            raise UserError(
+                f"nothing is written, because cosines differ by {difference:.1e} from those of "
+                f"the model; expected at most {chosen.tolerance:.0e}",
+                argument="to",
+            )
+        card = model_card(
+            opened,
+            name=push_to or to.name,
+            library=chosen.library,
+            usage=chosen.usage(push_to or to.name, opened),
+            method=name,
+            difference=difference,
+            results=measured,
+            license=license,
+        )
+        (folder / "README.md").write_text(card, encoding="utf-8")
+    if push_to is not None:
+        upload(to, push_to, private)
+    return to
+
+
+def _make_texts(model: Model) -> list[str]:
+    """Texts of one word to more than the encoder reads."""
+    words = [word for sentence in sample_corpus() for word in sentence.split()]
+    longest = getattr(model.encoder, "max_length", 128) + 8
+    counts = np.linspace(1, longest, TEXTS).astype(int)
+    texts = [
+        " ".join(words[start : start + count]) for start, count in enumerate(counts)
+    ]
+    texts[: len(_UNUSUAL)] = _UNUSUAL
+    return texts
+
+
+def _largest_difference(
+    folder: Path, model: Model, chosen: Format, texts: Sequence[str]
+) -> float:
+    """Largest difference of a cosine between two texts."""
+    with warnings.catch_warnings():
+        # The longest are cut on purpose.
+        warnings.simplefilter("ignore", FlowbertWarning)
+        rows = (
+            model.transform(model.encoder.encode(texts)),
+            chosen.encode(folder, texts),
+        )
+    ours, theirs = (cosine_similarity(x.astype(np.float64)) for x in rows)
+    return float(np.abs(ours - theirs).max())
+
+
+def check_access(name: str) -> None:
+    """Check name, token and connection before the export; nothing is created.
+
+    Args:
+        name: ``owner/name``.
+
+    Raises:
+        UserError: If the hub cannot be reached, or rejects the name or the token.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
+
+    with _one_line(name):
+        validate_repo_id(name)
+        HfApi().whoami()
+
+
+def upload(folder: Path, name: str, private: bool) -> None:
+    """Upload a folder; other files of the repository stay.
+
+    Args:
+        folder: A complete export.
+        name: ``owner/name``; the repository is created if it does not exist.
+        private: Make a new repository private; an existing one keeps its setting.
+
+    Raises:
+        UserError: If the hub cannot be reached or denies access.
+    """
+    from huggingface_hub import HfApi
+
+    with _one_line(name, f"; {folder} is written"):
+        HfApi().create_repo(name, private=private, exist_ok=True)
+        HfApi().upload_folder(
+            repo_id=name,
+            folder_path=folder,
+            commit_message=f"flowbert {__version__}",
+        )
+
+
+@contextmanager
+def _one_line(name: str, done: str = "") -> Iterator[None]:
+    try:
+        yield
+    # Names, tokens, rights and connections fail with a dozen unrelated types.
+    except Exception as error:
+        raise UserError(
+            argument="push_to",
+            received=name,
+            expected=(
+                "owner/name on the hub, online, and a token that "
+                f"may write to it, of `hf auth login` or HF_TOKEN ({first_line(error)}){done}"
+            ),
+        ) from error

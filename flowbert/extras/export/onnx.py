@@ -1,0 +1,202 @@
+"""A model as one ONNX graph: token ids in, embeddings out."""
+
+import copy
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+
+from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.template import Template
+from flowbert.extras.export.formats import EXPORT_FORMATS, Format
+from flowbert.flows import Glow
+from flowbert.maps import Flow, Map
+from flowbert.model import Model
+
+GRAPH, TOKENIZER = "model.onnx", "tokenizer.json"
+_INPUTS = ("input_ids", "attention_mask")
+
+
+class _Graph(nn.Module):
+    """Readings of one pass side by side, and the map."""
+
+    def __init__(
+        self,
+        views: Sequence[SentenceEncoder],
+        template: Template | None,
+        fitted: Map | None,
+    ) -> None:
+        super().__init__()
+        self.encoder = nn.ModuleList([view.variant() for view in views])
+        self.template = template
+        self.map = nn.Identity() if fitted is None else _module(fitted)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        features = {"input_ids": input_ids, "attention_mask": attention_mask}
+        if self.template is not None:
+            outside = self.template.outside(attention_mask)
+            features["special_tokens_mask"] = outside
+        views: Any = self.encoder
+        output = views[0].backbone(features)
+        x = torch.cat([view.read(output, features) for view in views], dim=1)
+        mapped: Tensor = self.map(x)
+        return mapped
+
+
+def _module(fitted: Map) -> nn.Module:
+    """A fitted map as a module."""
+    if len(fitted.parts) > 1:
+        return nn.Sequential(*map(_module, fitted.parts))
+    (step,) = fitted.parts
+    if isinstance(step, Flow):
+        return _FlowStep(copy.deepcopy(step.flow_).float())
+    if step.name == "views":
+        return _Views([_module(each) for each in step.fitted_], step.factors)
+    return _Affine(*step.affine())
+
+
+class _FlowStep(nn.Module):
+    def __init__(self, flow: Glow) -> None:
+        super().__init__()
+        self.flow = flow
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.flow.through_levels(x)[0]
+
+
+class _Views(nn.Module):
+    def __init__(self, maps: Sequence[nn.Module], factors: Sequence[float]) -> None:
+        super().__init__()
+        self.maps = nn.ModuleList(maps)
+        self.factors = factors
+
+    def forward(self, x: Tensor) -> Tensor:
+        blocks = zip(
+            self.maps, self.factors, x.tensor_split(len(self.maps), dim=1), strict=True
+        )
+        mapped = [
+            factor * nn.functional.normalize(step(block))
+            for step, factor, block in blocks
+        ]
+        return torch.cat(mapped, dim=1)
+
+
+class _Affine(nn.Module):
+    """An affine map without a transposed weight, which onnxruntime quantizes wrongly."""
+
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weight.float())
+        self.bias = nn.Parameter(bias.float())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.weight + self.bias
+
+
+@contextmanager
+def quiet_exporter() -> Iterator[None]:
+    """Hide messages of the exporter."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    finally:
+        logging.disable(before)
+
+
+@EXPORT_FORMATS.register("onnx")
+class ONNX(Format):
+    """``model.onnx``, and ``tokenizer.json``, which truncates and pads like the model."""
+
+    library: ClassVar = "onnx"
+    packages: ClassVar = ["onnx", "onnxscript", "onnxruntime"]
+    tolerance: ClassVar = 1e-4
+
+    def write(self, model: Model, folder: Path) -> None:
+        """Write graph and tokenizer.
+
+        Raises:
+            UserError: If the encoder is not a transformer, has a prompt or several templates, or
+                torch cannot export it.
+        """
+        views: list[Any] = list(getattr(model.encoder, "views", [model.encoder]))
+        if not isinstance(views[0], SentenceEncoder):
+            raise self.refused(
+                f"the encoder {model.encoder.path}", "a transformer alone"
+            )
+        templates = {view.template or view.sink_token for view in views}
+        if len(templates) > 1 or views[0].prompt:
+            received = " | ".join(map(repr, sorted(templates)))
+            raise self.refused(
+                f"the template {received}", "no prompt, and one template"
+            )
+        template = views[0].wrapping
+        views = [view.with_template_in_tokenizer() for view in views]
+        encoder = views[0]
+        tokenizer = encoder.backbone.tokenizer
+        saved = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+        saved.enable_truncation(encoder.max_length, direction=tokenizer.truncation_side)
+        saved.enable_padding(
+            pad_id=tokenizer.pad_token_id, pad_token=tokenizer.pad_token
+        )
+        saved.save(str(folder / TOKENIZER))
+        example = encoder.tokenize(["a b c", "a"])
+        sizes = dict.fromkeys((0, 1), torch.export.Dim.DYNAMIC)
+        try:
+            with torch.no_grad(), quiet_exporter():
+                program: Any = torch.onnx.export(
+                    _Graph(views, template, model.map).to(encoder.device).eval(),
+                    tuple(example[name].to(encoder.device) for name in _INPUTS),
+                    input_names=_INPUTS,
+                    output_names=["sentence_embedding"],
+                    dynamic_shapes=(sizes, sizes),
+                    dynamo=True,
+                    verbose=False,
+                )
+        except torch.onnx.OnnxExporterError as error:
+            network = type(encoder.backbone.network).__name__
+            received = f"{network} with {model.encoder.columns()['pooling']}"
+            raise self.refused(received, "another network") from error
+        program.save(folder / GRAPH, external_data=False)
+
+    def encode(
+        self, folder: Path, sentences: Sequence[str], batch_size: int = 32
+    ) -> NDArray[np.float32]:
+        """Vectors by onnxruntime, ``(N, k)``."""
+        from onnxruntime import InferenceSession
+
+        session = InferenceSession(folder / GRAPH)
+        tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
+        vectors = []
+        for start in range(0, len(sentences), batch_size):
+            rows = tokenizer.encode_batch(list(sentences[start : start + batch_size]))
+            ids = [row.ids for row in rows]
+            masks = [row.attention_mask for row in rows]
+            (batch,) = session.run(None, {"input_ids": ids, "attention_mask": masks})
+            vectors.append(batch)
+        return np.concatenate(vectors)
+
+    def usage(self, name: str, model: Model) -> str:
+        """A few lines of Python."""
+        length = model.encoder.describe()["max_length"]
+        return f"""\
+```python
+import onnxruntime
+from tokenizers import Tokenizer
+
+folder = "{name}"  # from the hub: folder = huggingface_hub.snapshot_download("{name}")
+tokenizer = Tokenizer.from_file(f"{{folder}}/{TOKENIZER}")  # truncates to {length} tokens, and pads
+session = onnxruntime.InferenceSession(f"{{folder}}/{GRAPH}")
+tokens = tokenizer.encode_batch(["A man rides.", "Nobody rides."])
+ids, masks = [t.ids for t in tokens], [t.attention_mask for t in tokens]
+(embeddings,) = session.run(None, {{"input_ids": ids, "attention_mask": masks}})
+```"""

@@ -1,0 +1,268 @@
+"""A folder of sentence-transformers modules; without this package where the map is affine.
+
+References:
+    https://sbert.net/docs/package_reference/sentence_transformer/models.html
+"""
+
+import inspect
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from flowbert.encoders import SentenceEncoder, SentenceTransformerEncoder
+from flowbert.encoders.folders import MODULES_FILE, quiet
+from flowbert.encoders.pooling import POOLINGS, WeightedPooling, vocabulary_size
+from flowbert.encoders.sentence_transformer import POOLING_NAMES
+from flowbert.errors import UserError
+from flowbert.extras.export.card import base_name
+from flowbert.extras.export.formats import EXPORT_FORMATS, Format
+from flowbert.extras.export.map_module import MapModule
+from flowbert.io import read_json, write_json
+from flowbert.maps import Map
+from flowbert.model import Model
+
+MODES = {name: mode for mode, name in POOLING_NAMES.items()}
+"""Poolings without token weights, and their names in sentence-transformers."""
+
+TRANSFORMER_SETTINGS = "sentence_bert_config.json"
+_SPELT = (
+    *("Transformer", "Pooling", "Dense", "Normalize"),
+    *("WeightedLayerPooling", "WordWeights"),
+)
+_SWITCHES = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+_SMALLEST = 1e-8  # for weight 0: a sentence of such tokens alone gets its plain mean
+
+
+def stock_modules(encoder: SentenceEncoder, fitted: Map | None) -> list[Any]:
+    """Modules after the transformer: average of layers, token weights, pooling, map.
+
+    Raises:
+        UserError: If the pooling or the map is not supported.
+    """
+    from sentence_transformers.sentence_transformer.modules import (
+        Pooling,
+        WeightedLayerPooling,
+        WordWeights,
+    )
+
+    pooling = encoder.pooling
+    weighted = [
+        name for name in POOLINGS if issubclass(POOLINGS.find(name), WeightedPooling)
+    ]
+    allowed = [*MODES, *weighted]
+    if pooling.name not in allowed or pooling.options.get("unit"):
+        raise _refused(f"the pooling {pooling}", ", ".join(allowed))
+    modules: list[Any] = []
+    if encoder.layers != (encoder.num_layers,):
+        start = min(encoder.layers)
+        weights = torch.zeros(encoder.num_layers + 1 - start)
+        weights[[layer - start for layer in encoder.layers]] = 1
+        mixing = WeightedLayerPooling(encoder.dim, encoder.num_layers, start)
+        mixing.layer_weights = nn.Parameter(weights)
+        modules.append(mixing)
+    mode = MODES.get(pooling.name, "mean")
+    token_weights = pooling.weights
+    if encoder.sink_token and pooling.over_tokens:
+        if mode != "mean":
+            raise _refused(
+                f"the pooling {pooling}, which leaves out {encoder.sink_token!r}",
+                "mean, last_token, or onnx",
+            )
+        if token_weights is None:
+            token_weights = torch.ones(vocabulary_size(encoder.backbone.tokenizer))
+        token_weights = token_weights.clone()
+        vocabulary = encoder.backbone.tokenizer.get_vocab()
+        token_weights[vocabulary[encoder.sink_token]] = 0
+    if token_weights is not None:
+        values = token_weights.clamp_min(_SMALLEST).tolist()
+        tokenizer = encoder.backbone.tokenizer
+        tokens = tokenizer.convert_ids_to_tokens(list(range(len(values))))
+        modules.append(WordWeights(tokens, dict(zip(tokens, values, strict=True))))
+    modules.append(Pooling(encoder.dim, mode))
+    return modules + map_modules(fitted)
+
+
+def map_modules(fitted: Map | None) -> list[Any]:
+    """One ``Dense`` of an affine map, or a :class:`MapModule` of another one."""
+    if fitted is None:
+        return []
+    try:
+        weight, bias = fitted.affine()
+    except UserError:  # it is not affine
+        return [MapModule(fitted)]
+    return [_dense(weight.T, bias)]
+
+
+def _dense(weight: Tensor, bias: Tensor) -> Any:
+    """An affine layer of a weight ``(k, D)`` and a bias ``(k,)``."""
+    from sentence_transformers.base.modules import Dense
+
+    outputs, inputs = weight.shape
+    layer = Dense(inputs, outputs, activation_function=nn.Identity())
+    layer.linear.weight = nn.Parameter(weight.float().contiguous())
+    layer.linear.bias = nn.Parameter(bias.float())
+    return layer
+
+
+def _refused(received: str, expected: str) -> UserError:
+    return SentenceTransformers().refused(received, expected)
+
+
+def _write_modules(folder: Path, modules: Sequence[Any]) -> None:
+    from sentence_transformers.base.modules import Transformer
+
+    kinds: dict[str, type] = {"": Transformer}
+    for number, module in enumerate(modules, start=1):
+        path = f"{number}_{type(module).__name__}"
+        (folder / path).mkdir()
+        module.save(str(folder / path))
+        kinds[path] = type(module)
+    records = []
+    for number, (path, kind) in enumerate(kinds.items()):
+        name = f"{kind.__module__}.{kind.__name__}"
+        records.append({"idx": number, "name": str(number), "path": path, "type": name})
+    write_json(folder / MODULES_FILE, records)
+
+
+def _spell_for_all(folder: Path) -> None:
+    """Write names of modules and poolings as before sentence-transformers 5.4, which all read.
+
+    text-embeddings-inference leaves out the ``Dense`` of a ``modules.json`` with other names, and
+    vLLM has taken other poolings for that of the network (issues 45995 and 54533 of vLLM).
+    """
+    records = read_json(folder / MODULES_FILE, list)
+    for record in records:
+        kind = record["type"].rpartition(".")[2]
+        if kind in _SPELT:
+            record["type"] = f"sentence_transformers.models.{kind}"
+    write_json(folder / MODULES_FILE, records)
+    for file in folder.glob("*_Pooling/config.json"):
+        config = read_json(file)
+        if "pooling_mode" in config:
+            named = config.pop("pooling_mode")
+            modes = [named] if isinstance(named, str) else named
+            spelt = {"word_embedding_dimension": config.pop("embedding_dimension")}
+            # vLLM takes the first that is true.
+            spelt |= {name: mode in modes for name, mode in _SWITCHES.items()}
+            write_json(file, spelt | config)
+
+
+def _write_settings(folder: Path, encoder: SentenceEncoder) -> None:
+    transformer: dict[str, Any] = {"max_seq_length": encoder.max_length}
+    if encoder.layers != (encoder.num_layers,):
+        transformer["config_kwargs"] = {"output_hidden_states": True}
+    network = type(encoder.backbone.network)
+    if "add_pooling_layer" in inspect.signature(network).parameters:
+        # The encoder has dropped its pooler; without this, loading makes up a random one.
+        transformer["model_kwargs"] = {"add_pooling_layer": False}
+    write_json(folder / TRANSFORMER_SETTINGS, transformer)
+    prompts = {
+        "prompts": {"default": encoder.prompt},
+        "default_prompt_name": "default" if encoder.prompt else None,
+    }
+    write_json(folder / "config_sentence_transformers.json", prompts)
+
+
+@EXPORT_FORMATS.register("sentence-transformers")
+class SentenceTransformers(Format):
+    """A folder of modules, and the map itself for :class:`flowbert.Model`.
+
+    An affine map is a ``Dense``, any other a :class:`flowbert.extras.export.map_module.MapModule`.
+    """
+
+    library: ClassVar = "sentence-transformers"
+    packages: ClassVar = ["sentence_transformers"]
+
+    def write(self, model: Model, folder: Path) -> None:
+        """Write modules, settings and the map.
+
+        Raises:
+            UserError: If modules cannot compute the model; the message names the part.
+        """
+        from sentence_transformers import SentenceTransformer
+
+        encoder = model.encoder
+        if isinstance(encoder, SentenceEncoder):
+            is_template = encoder.template and not encoder.prompt
+            if is_template and encoder.pooling.over_tokens:
+                raise _refused(
+                    f"the pooling {encoder.pooling}, which leaves out the template",
+                    "pooling last_token or cls, or onnx",
+                )
+            encoder = encoder.with_template_in_tokenizer().without_upper_blocks()
+            modules = stock_modules(encoder, model.map)
+            encoder.save(folder)
+            _write_modules(folder, modules)
+            _write_settings(folder, encoder)
+            # The map itself, with an encoder without a path of this machine.
+            named = encoder.variant()
+            named.path = base_name(encoder)
+            Model(named, model.map).save(folder / "model")
+        elif isinstance(encoder, SentenceTransformerEncoder):
+            opened = encoder.model
+            modules = list(opened.children())
+            if kept := opened.truncate_dim:  # before the map
+                whole: Any = SentenceTransformer(modules=modules, device="cpu")
+                first = torch.eye(kept, whole.get_embedding_dimension())
+                modules.append(_dense(first, torch.zeros(kept)))
+            modules += map_modules(model.map)
+            extended = SentenceTransformer(
+                modules=modules,
+                prompts=opened.prompts,
+                default_prompt_name=opened.default_prompt_name,
+                device="cpu",
+            )
+            extended.save(str(folder), create_model_card=False)
+            transformer = folder / TRANSFORMER_SETTINGS
+            if transformer.is_file():
+                # sentence-transformers writes it under another name.
+                length = {"max_seq_length": extended.max_seq_length}
+                write_json(transformer, read_json(transformer) | length)
+        else:
+            received = f"{model.map_name} after {encoder.path}"
+            raise self.refused(received, "another encoder")
+        _spell_for_all(folder)
+        for file in folder.glob("*config.json"):
+            # Code of the checkpoint, which the flag for MapModule would run.
+            if (settings := read_json(file)).pop("auto_map", None):
+                write_json(file, settings)
+
+    def encode(self, folder: Path, sentences: Sequence[str]) -> Any:
+        """Vectors by sentence-transformers."""
+        from sentence_transformers import SentenceTransformer
+
+        with quiet():
+            opened = SentenceTransformer(
+                # The module of a map that is not affine is flowbert's.
+                str(folder),
+                device="cpu",
+                trust_remote_code=True,
+            )
+        return opened.encode(list(sentences), show_progress_bar=False)
+
+    def usage(self, name: str, model: Model) -> str:
+        """A few lines of Python, and their requirements."""
+        flag, needed = "", "no other package and no flag"
+        if any(isinstance(each, MapModule) for each in map_modules(model.map)):
+            flag = ", trust_remote_code=True"
+            needed = "flowbert, whose module computes the map"
+        return f"""\
+```python
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("{name}"{flag})
+embeddings = model.encode(["A man rides.", "Nobody rides."])
+print(model.similarity(embeddings, embeddings))
+```
+
+It needs sentence-transformers 5.4 or newer, {needed}."""

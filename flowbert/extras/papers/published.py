@@ -1,0 +1,165 @@
+"""Published scores, and the relation of an encoder to the published one of a row."""
+
+import fnmatch
+import json
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from flowbert.data.text_files import as_list, user_path
+from flowbert.encoders.folders import SETTINGS_FILE, locate
+from flowbert.errors import UserError, nearest
+from flowbert.io import read_json
+
+PUBLISHED_TASKS = {
+    "STS12": 3108,
+    "STS13": 1500,
+    "STS14": 3750,
+    "STS15": 3000,
+    "STS16": 1186,
+    "STSB": 1379,
+    "SICKR": 4927,
+}
+"""Tasks of the published rows, and the numbers of their test pairs in SentEval."""
+
+IS_COPY = "taken, by its name and sizes, for the published encoder"
+OTHER_NAME = "in place of the published encoder"
+
+
+def published(name: str = "sts") -> pd.DataFrame:
+    """Published scores, each with its id.
+
+    Args:
+        name: ``sts`` for the rows of :func:`flowbert.reproduce`: Spearman x 100 by task, and the
+            setting that reproduces them; ``other`` for scores of other quantities.
+
+    Example:
+        >>> rows = published()
+        >>> rows[rows["source"] == "mteb"]["STSB"].item()
+        82.03
+    """
+    file = files("flowbert.extras.papers") / "published_data" / f"{name}.csv"
+    with file.open(encoding="utf-8") as lines:
+        return pd.read_csv(lines, keep_default_na=False, na_values=["nan"])
+
+
+def explain(rows: str | Sequence[str]) -> str:
+    """Published rows as text: source, setting, scores, and the reading of each open point.
+
+    Args:
+        rows: As in :func:`flowbert.reproduce`.
+
+    Raises:
+        UserError: If a name selects no row.
+    """
+    notes = _notes()
+    lines = []
+    for row in select_rows(rows, "explain").to_dict("records"):
+        lines.append(row["id"])
+        source = notes["sources"][row["source"]]
+        for name, value in (source | row).items():
+            lines.append(f"  {name}: {value}")
+        for name in row["ambiguities"].split():
+            point = notes["ambiguities"][name]
+            readings = "; ".join(point["readings"])
+            lines += [
+                f"  {name}: {point['question']}",
+                f"    readings: {readings}",
+                f"    taken: {point['taken']}. {point['why']}",
+            ]
+    return "\n".join(lines)
+
+
+def _notes() -> dict[str, Any]:
+    """Sources, open points, and papers whose rows are missing."""
+    file = files("flowbert.extras.papers") / "published_data" / "notes.json"
+    notes: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return notes
+
+
+def select_rows(
+    rows: str | Sequence[str] | None, argument: str = "rows"
+) -> pd.DataFrame:
+    """Published rows by id, first parts of an id, or pattern; all of them for None.
+
+    Raises:
+        UserError: If a name selects no row; of a paper whose rows are missing, why.
+    """
+    known = published()
+    if rows is None:
+        return known
+    missing = _notes()["missing"]
+    chosen: set[str] = set()
+    for name in as_list(rows, argument):
+        if name in missing:
+            raise UserError(f"{name} has no rows: {missing[name]}", argument=argument)
+        matches = fnmatch.filter(known["id"], name)
+        matches += fnmatch.filter(known["id"], f"{name}-*")
+        if not matches:
+            names = [*known["source"].unique(), *known["id"]]
+            allowed = "an id, its first parts up to a hyphen, or a pattern"
+            raise UserError(
+                argument=argument,
+                received=name,
+                expected=f"{allowed}{nearest(names, name)}",
+            )
+        chosen.update(matches)
+    return known[known["id"].isin(chosen)]
+
+
+def published_sizes() -> dict[str, dict[str, str]]:
+    """Model type, layers, dimensions and vocabulary of the published encoders, by hub name."""
+    sizes = published("encoders").set_index("path").astype(str)
+    return {str(path): row.to_dict() for path, row in sizes.iterrows()}
+
+
+def relation_to_published(encoder: str, published: str) -> str:
+    """Relation of an encoder to the published one: :data:`IS_COPY`, or why it is not a copy.
+
+    A folder has the published encoder's own name; one in the hub's cache has the name under which
+    it was fetched. ``_name_or_path`` in its config is not read: it may name what the encoder was
+    fine-tuned from.
+
+    Args:
+        encoder: Folder, run folder, text file of word vectors, or hub name.
+        published: Hub name of the published encoder; empty for word vectors.
+    """
+    folder = user_path(encoder).absolute()
+    if not published or folder.is_file():
+        return OTHER_NAME
+    owner_and_name = snapshot_name(folder)
+    if folder.exists() and not owner_and_name:
+        same_name = folder.name == published.rpartition("/")[2]
+    else:
+        same_name = (owner_and_name or encoder.partition("@")[0]) == published
+    if not same_name:
+        return OTHER_NAME
+    location = locate(encoder).folder
+    if (location / SETTINGS_FILE).is_file():
+        return f"{OTHER_NAME}, though named like it: it was trained here"
+    wanted = published_sizes()[published]
+    config = read_json(location / "config.json")
+    for name, value in wanted.items():
+        if str(config.get(name)) != value:
+            return (
+                f"{OTHER_NAME}, though named like it: its {name} is {config.get(name)}, not "
+                f"{value}"
+            )
+    return IS_COPY
+
+
+def snapshot_name(folder: Path) -> str:
+    """Name of a snapshot in the hub's cache, ``models--OWNER--NAME/snapshots/COMMIT``; else empty.
+
+    Example:
+        >>> snapshot_name(Path("models--google-bert--bert-base-uncased/snapshots/86b5e09"))
+        'google-bert/bert-base-uncased'
+    """
+    parts = folder.resolve().parts
+    if len(parts) < 3 or parts[-2] != "snapshots":
+        return ""
+    kind, *name = parts[-3].split("--")
+    return "/".join(name) if kind == "models" else ""

@@ -1,0 +1,319 @@
+"""Reproduction of published scores with the same settings."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from flowbert.data.corpus import Corpus, load_corpus
+from flowbert.data.text_files import as_list, user_path
+from flowbert.encoders import Encoder, SentenceEncoder, choose_device, load_encoder
+from flowbert.errors import UserError, choices
+from flowbert.experiments.compare import check_options
+from flowbert.experiments.intervals import with_averages
+from flowbert.experiments.plan import Experiment, parse_candidates, plan_experiments
+from flowbert.experiments.run import run_experiments
+from flowbert.extras.papers.published import (
+    IS_COPY,
+    OTHER_NAME,
+    PUBLISHED_TASKS,
+    published,
+    relation_to_published,
+    select_rows,
+)
+from flowbert.io import write_atomically
+from flowbert.numbers import CountOrZero, Seed, check_limits
+from flowbert.tasks import AVERAGE, Task, load_tasks
+from flowbert.vectors import EmbeddingCache
+
+_UNIFORMITY_LIMIT = 1000  # no row has a published uniformity
+
+
+def reproduce(
+    rows: str | Sequence[str] | None = None,
+    *,
+    encoder: str | None = None,
+    senteval: str | None = None,
+    nli: str = "hub",
+    tasks: str | Sequence[str] | None = None,
+    seeds: int | Sequence[int] = 0,
+    bootstrap: CountOrZero = 1000,
+    bootstrap_seed: Seed = 0,
+    output: str | Path | None = None,
+    cache: str | EmbeddingCache | None = None,
+    device: str | torch.device = "auto",
+) -> pd.DataFrame:
+    """Measure published rows with their exact settings.
+
+    If a row cannot run, because its encoder or corpus is missing, its note gives the reason. A note
+    also states whether the pairs of a task differ from those of SentEval, as those of the hub do:
+    STS12 to STS16 have the aggregation ``all`` only, and SICKR has all splits in one.
+
+    Args:
+        rows: Ids of published rows, their first parts up to a hyphen (``li2020``, ``li2020-2``), or
+            patterns (``*-flow-target``); a list or a comma-separated text. None for all.
+        encoder: Name of a published encoder, or a folder with its name and sizes, to run only its
+            rows. Another folder, run folder or file of word vectors replaces the published
+            encoders of all rows; the published scores are then context, not targets. A row that
+            is given by its id runs with any encoder.
+        senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
+        nli: NLI pairs of the rows that are fitted on NLI: ``hub``, or files.
+        tasks: Tasks to evaluate on; None for all: STS12 to STS16, STSB and SICKR.
+        seeds: Seeds of the flows; with several, their mean is compared.
+        bootstrap: Resamples of the confidence intervals; 0 for none.
+        bootstrap_seed: Seed of the resamples.
+        output: FILE.json for all results; the comparison is also written to FILE.csv. Finished
+            experiments are stored in the folder FILE.records and reused.
+        cache: Folder of the embedding cache; in Python also an ``EmbeddingCache``. None for
+            ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
+        device: Device of encoders and flows, such as ``cuda:1``; ``auto`` for the GPU if there is
+            one.
+
+    Returns:
+        A line for each row and task, and for the average of several tasks: ``published`` and
+        ``ours`` are Spearman x 100, ``low`` and ``high`` the ends of our 95% interval, ``std``
+        is the standard deviation over several seeds, ``inside`` whether the published score
+        lies in the interval.
+
+    Raises:
+        UserError: If an argument is wrong, or no row can be run.
+    """
+    check_limits(reproduce, locals())
+    seeds = check_options(seeds, output)
+    device = choose_device(device)
+    names = list(PUBLISHED_TASKS) if tasks is None else as_list(tasks, "tasks")
+    for name in names:
+        if name not in PUBLISHED_TASKS:
+            raise UserError(
+                argument="tasks", received=name, expected=choices(PUBLISHED_TASKS, name)
+            )
+    chosen = select_rows(rows)
+    chosen = chosen.assign(by_id=chosen["id"].isin(as_list(rows, "rows")))
+    chosen = _place_encoder(chosen, encoder)
+    names = [name for name in names if chosen[name].notna().any()]
+    if not names:
+        raise UserError(
+            f"received {tasks}; the rows have no scores on these tasks",
+            argument="tasks",
+        )
+    kinds = [f"{kind}:{name}" for kind in chosen["task"].unique() for name in names]
+    measured = load_tasks(kinds, senteval, uniformity_limit=_UNIFORMITY_LIMIT)
+    plan = _Plan(measured, nli, seeds, device)
+    experiments: dict[str, list[Experiment]] = {}
+    failures = []
+    for row in chosen.itertuples():
+        try:
+            experiments[row.id] = plan.experiments(row)
+        except UserError as error:
+            failures.append(str(error))
+            chosen.loc[row.Index, "note"] = f"cannot be run: {error}"
+    if not experiments:
+        raise UserError("; ".join(dict.fromkeys(failures)))
+    distinct = {
+        experiment.key: experiment for own in experiments.values() for experiment in own
+    }
+    # No vectors are kept: a sample would be of one encoder among many.
+    results = run_experiments(
+        list(distinct.values()), cache, output, device, sample=False
+    )
+    estimates = results.estimates(bootstrap, bootstrap_seed)
+    results.frame[["low", "high"]] = estimates.intervals
+    lines = []
+    for row in chosen.itertuples():
+        keys = [experiment.key for experiment in experiments.get(row.id, [])]
+        own = results.frame["experiment"].isin(keys)
+        frame = results.frame[own].reset_index(drop=True)
+        tasks_of_row = _tasks_of(row, measured)
+        ours, _ = with_averages(
+            frame,
+            estimates[own.to_numpy()],
+            list(tasks_of_row.values()),
+            bootstrap_seed,
+        )
+        lines.append(_compare(row, tasks_of_row, ours))
+    comparison = pd.concat(lines, ignore_index=True)
+    if output is not None:
+        results.record["published"] = comparison.to_dict("records")
+        results.save(output)
+        with write_atomically(Path(output).with_suffix(".csv")) as temporary:
+            comparison.to_csv(temporary, index=False)
+    return comparison
+
+
+def _place_encoder(rows: pd.DataFrame, encoder: str | None) -> pd.DataFrame:
+    """The rows of a published encoder, or all rows with another encoder in its place.
+
+    A copy of a published encoder replaces others only in rows that are given by their id.
+    """
+    rows = rows.assign(opened=rows["path"], context=False, note="")
+    if encoder is None:
+        return rows
+    known = published()
+    names = {*known["encoder"], *known["path"]}
+    if encoder in names and not Path(encoder).exists():
+        # A name of the papers, or of the hub: either selects the same rows.
+        paths = known["path"][known["encoder"].eq(encoder) & known["path"].ne("")]
+        same = rows["path"].isin({*paths, encoder})
+        own = rows[same | rows["encoder"].eq(encoder)]
+        if own.empty:
+            allowed = choices(rows["encoder"].unique(), encoder)
+            raise UserError(
+                argument="encoder",
+                received=encoder,
+                expected=f"{allowed} for these rows",
+            )
+        return own
+    uses = {
+        path: relation_to_published(encoder, path) for path in rows["path"].unique()
+    }
+    use = rows["path"].map(uses).mask(rows["trained"], OTHER_NAME)
+    context = use != IS_COPY
+    placed = rows.assign(opened=encoder, context=context, note=f"{encoder} " + use)
+    return placed if context.all() else placed[~context | placed["by_id"]]
+
+
+@dataclass
+class _Plan:
+    """Experiments of published rows; each network and corpus is loaded once."""
+
+    tasks: Sequence[Task]
+    nli: str
+    seeds: Sequence[int]
+    device: str | torch.device
+    _loaded: dict[tuple[str, ...], Any] = field(default_factory=dict)
+
+    def _once(self, key: tuple[str, ...], load: Callable[[], Any]) -> Any:
+        """What is loaded; an error is raised again, without asking the hub a second time."""
+        if key not in self._loaded:
+            try:
+                self._loaded[key] = load()
+            except UserError as error:
+                self._loaded[key] = error
+        if isinstance(self._loaded[key], UserError):
+            raise self._loaded[key]
+        return self._loaded[key]
+
+    def experiments(self, row: Any) -> list[Experiment]:
+        """Experiments of a row, on tasks with a score comparable to the published one."""
+        encoder = self._encoder(row)
+        fits_nli = row.map != "raw" and row.corpus == "nli"
+        corpora: dict[Task, list[Corpus]] = {}
+        nli: Any = None
+        if fits_nli:
+            nli = self._once(("nli",), lambda: load_corpus("nli", nli=self.nli))
+        for task in _tasks_of(row, self.tasks).values():
+            if ("spearman", row.aggregation) in task.metrics:
+                corpora[task] = [nli if fits_nli else task.corpus("target")]
+        if not corpora:
+            raise UserError(
+                f"received tasks without the aggregation {row.aggregation}; expected "
+                "tasks with their subsets",
+                argument="senteval",
+            )
+        return plan_experiments(
+            [encoder],
+            parse_candidates([row.map]),
+            corpora,
+            labels={},
+            seeds=self.seeds,
+        )
+
+    def _encoder(self, row: Any) -> Encoder:
+        if row.trained and not (row.by_id and row.context):
+            raise UserError(
+                "this row requires a trained one; expected its run folder, and the "
+                "id of the row",
+                argument="encoder",
+            )
+        is_file = user_path(row.opened).is_file()
+        if is_file == bool(row.path):
+            kind = "an encoder" if row.path else "a text file of word vectors"
+            received = repr(row.opened) if row.opened else "nothing"
+            raise UserError(f"received {received}; expected {kind}", argument="encoder")
+        if is_file:
+            return load_encoder(row.opened)
+        options = {"layers": "last", "pooling": row.pooling, "template": ""}
+        network = self._once(
+            (row.opened, row.pooling),
+            lambda: SentenceEncoder(row.opened, **options).to(self.device),
+        )
+        variant: SentenceEncoder = network.variant(
+            layers=row.layers,
+            max_length=row.max_length,
+            template=row.template,
+        )
+        return variant
+
+
+def _compare(row: Any, tasks: Mapping[str, Task], ours: pd.DataFrame) -> pd.DataFrame:
+    """A line for each task of a published row, and for their average: its scores and ours.
+
+    Args:
+        row: The published row.
+        tasks: Its tasks by their name in the papers.
+        ours: Rows of results of its setting, with averages and means over seeds.
+    """
+    published = pd.Series({name: getattr(row, name) for name in tasks}, dtype=float)
+    others = {
+        name: _other_pairs(name, task, row.aggregation) for name, task in tasks.items()
+    }
+    differences = [
+        f"{', '.join(name for name in others if others[name] == other)}: {other}"
+        for other in dict.fromkeys(filter(None, others.values()))
+    ]
+    note = "; ".join(filter(None, [row.note, *differences]))
+    of_row = ours["metric"].eq("spearman") & ours["aggregation"].eq(row.aggregation)
+    # Of several seeds the last row is their mean.
+    ours = ours[of_row].drop_duplicates("task", keep="last").set_index("task")
+    names = {task.name: name for name, task in tasks.items()} | {AVERAGE: AVERAGE}
+    is_complete = set(names) - {AVERAGE} <= set(ours.index)
+    differs = pd.Series(others, dtype=object).astype(bool)
+    if len(tasks) > 1:
+        published[AVERAGE], differs[AVERAGE] = published.mean(), differs.any()
+    if not is_complete:
+        ours = ours.drop(index=AVERAGE, errors="ignore")
+    ours = ours.rename(index=names).reindex(published.index)
+    scores = 100 * ours[["value", "low", "high", "std"]].astype(float)
+    is_target = ~differs & (not row.context)
+    known = is_target & scores["low"].notna()
+    inside = published.between(scores["low"], scores["high"])
+    reasons = ours["reason"].fillna("")
+    return pd.DataFrame(
+        {
+            "row": row.id,
+            "task": published.index,
+            "aggregation": row.aggregation,
+            "published": published,
+            "ours": scores["value"],
+            "low": scores["low"],
+            "high": scores["high"],
+            "std": scores["std"],
+            "difference": (scores["value"] - published).where(is_target),
+            "inside": inside.astype(object).where(known, None),
+            "note": [f"{note}; {x}".strip("; ") for x in reasons],
+        }
+    )
+
+
+def _tasks_of(row: Any, tasks: Sequence[Task]) -> dict[str, Task]:
+    """Tasks that a row has scores of, by their name in the papers."""
+    names = {
+        task.name.rpartition(":")[2]: task for task in tasks if task.kind == row.task
+    }
+    return {
+        name: task for name, task in names.items() if np.isfinite(getattr(row, name))
+    }
+
+
+def _other_pairs(name: str, task: Task, aggregation: str) -> str:
+    """Difference between the pairs of a task and those of the papers; empty without any."""
+    expected = PUBLISHED_TASKS[name]
+    if task.count != expected:
+        return f"{task.count} pairs here, {expected} in SentEval"
+    if ("spearman", aggregation) not in task.metrics:
+        return f"merged subsets here, so no aggregation {aggregation}"
+    return ""

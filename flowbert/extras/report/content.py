@@ -1,0 +1,233 @@
+"""Content of a page: results, analysis, logged metrics and options, from memory or files."""
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pandas as pd
+
+from flowbert.data.text_files import read_yaml
+from flowbert.errors import UserError, warn
+from flowbert.experiments.next_commands import next_commands
+from flowbert.experiments.results import Results
+from flowbert.extras.analysis import Analysis
+from flowbert.extras.analysis.analyze import analyze_results
+from flowbert.tasks import AVERAGE
+from flowbert.tasks.space import SPACE_METRICS
+
+ANALYSIS_SUFFIX = ".analysis.json"
+_NOT_SHOWN = (
+    *("verdicts", "use", "differences", "published", "time", "warnings", "gains"),
+    "training",  # all hyper-parameters; those of the configuration are shown
+)
+_UNFINISHED = "There are no results yet: the run is unfinished or was interrupted."
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, eq=False)
+class PageContent:
+    """Content of a page; a missing part is empty.
+
+    Attributes:
+        name: Its name on the page.
+        frame: Rows of results; those of several runs have a column ``run``. Empty for a
+            reproduction, whose scores are in the record.
+        record: What the results say of the run.
+        options: Its options and further settings of the results.
+        settings: Those of ``options``, as texts settings of the results, by dotted name: a column
+            of texts. Of several runs those that differ, a column per run.
+        metrics: What was logged, by step.
+        analysis: The analysis of the embeddings.
+        command: How to run it again, or to resume it.
+        next: Commands that use its model, each after the word for the program.
+    """
+
+    name: str
+    frame: pd.DataFrame
+    record: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    settings: pd.DataFrame = field(default_factory=pd.DataFrame)
+    metrics: pd.DataFrame = field(default_factory=lambda: read_metrics([]))
+    analysis: Analysis = field(default_factory=lambda: Analysis({}, {}))
+    command: str = ""
+    next: Sequence[str] = ()
+
+    @property
+    def title(self) -> str:
+        """Methods and tasks of the results; without results, what was measured, or the name."""
+        if "published" in self.record:
+            return "Published scores and ours"
+        if self.frame.empty and "encoder" in self.analysis.setting:
+            return f"Analysis of {Path(str(self.analysis.setting['encoder'])).name}"
+        if self.frame.empty or "run" in self.frame:
+            return self.name
+        tasks = self.frame["task"][self.frame["task"] != AVERAGE]
+        return f"{_first(self.frame['method'])} on {_first(tasks)}"
+
+
+def _first(values: pd.Series, most: int = 4) -> str:
+    """The first few of the distinct values, and how many are left out."""
+    names = [str(name) for name in values.unique()]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def attempt(part: str | Path, function: Callable[[], _T], default: _T) -> _T:
+    """Call a function; an error becomes a warning, and the value the default."""
+    try:
+        return function()
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        warn(f"{part}: left out of the page ({reason})")
+        return default
+
+
+def read_content(path: Path, analysis: Analysis | None = None) -> PageContent:
+    """Read a run folder, a file of results, or one of an analysis.
+
+    Other damaged files are left out with a warning.
+
+    Args:
+        path: The folder or file.
+        analysis: The analysis of the embeddings; None for that of the folder or file.
+
+    Raises:
+        UserError: If it is neither, or its results are damaged.
+    """
+    if path.name.endswith(ANALYSIS_SUFFIX):
+        analysis = attempt(path, lambda: Analysis.from_json(path), None)
+        return content_of(path, Results([], {}), analysis)
+    file = path / "results.json" if path.is_dir() else path
+    if file.is_file():
+        results = Results.load(file)
+    elif (path / "config.yaml").is_file():
+        results = Results([], {"verdicts": [_UNFINISHED]})
+    else:
+        raise UserError(
+            argument="runs",
+            received=path,
+            expected="a run folder, or a file of results or of an analysis",
+        )
+    own = path / "analysis.json"
+    if analysis is None and own.is_file():
+        analysis = attempt(own, lambda: Analysis.from_json(own), None)
+    return content_of(path, results, analysis)
+
+
+def content_of(
+    path: Path, results: Results, analysis: Analysis | None = None
+) -> PageContent:
+    """Content of the page of results, in memory or from files.
+
+    What others write into a run folder is read: the options of the command line, and what
+    Lightning logged, before a resume as well.
+
+    Args:
+        path: The run folder; or the file of the results, which is not read.
+        results: The results.
+        analysis: The analysis of the embeddings; None for that of the vectors that the results
+            keep.
+    """
+    if analysis is None and results.vectors:
+        analysis = attempt(path, lambda: analyze_results(results), None)
+    config = path / "config.yaml"
+    options: dict[str, Any] = {}
+    command = ""
+    if config.is_file():
+        options = attempt(config, lambda: dict(read_yaml(config)), {})
+        command = shlex.join(["flowbert", "fit", "--config", str(config)])
+        checkpoint = path / "checkpoints" / "last.ckpt"
+        if not (path / "results.json").is_file() and checkpoint.is_file():
+            command = shlex.join(["flowbert", "fit", "--resume", str(path)])
+    # metrics-1.csv, metrics-2.csv, ... were written before the run was resumed.
+    logs = sorted(
+        path.glob("metrics[-.]*csv"),
+        key=lambda log: (log.stem == "metrics", len(log.name), log.name),
+    )
+    is_reproduction = "published" in results.record
+    options |= {
+        name: value for name, value in results.record.items() if name not in _NOT_SHOWN
+    }
+    return PageContent(
+        path.name,
+        results.frame[:0] if is_reproduction else results.frame,
+        results.record,
+        options,
+        pd.json_normalize(options).iloc[0].fillna("").astype(str).to_frame("value"),
+        attempt(path, lambda: read_metrics(logs), read_metrics([])),
+        analysis or Analysis({}, {}),
+        command,
+        next_commands(path, results.record),
+    )
+
+
+def join_contents(runs: Mapping[str, PageContent]) -> PageContent:
+    """The results of several runs by name, and the settings that differ."""
+    frames = [run.frame.assign(run=name) for name, run in runs.items()]
+    columns = {name: run.settings["value"] for name, run in runs.items()}
+    settings = pd.DataFrame(columns).fillna("")
+    verdicts = [
+        "Intervals are those of each run. For differences, compare the methods in one run."
+    ]
+    warned = [
+        f"{name}: {each}"
+        for name, run in runs.items()
+        for each in run.record.get("warnings", [])
+    ]
+    frame, left_out = _with_equal_tasks(pd.concat(frames, ignore_index=True))
+    verdicts += left_out
+    unfinished = [name for name, run in runs.items() if run.frame.empty]
+    if unfinished:
+        verdicts.append(f"Without results: {', '.join(unfinished)}")
+    return PageContent(
+        f"{len(runs)} runs",
+        frame,
+        {"verdicts": verdicts, "warnings": warned},
+        {},
+        settings[settings.nunique(axis=1) > 1],
+    )
+
+
+def _with_equal_tasks(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Rows of several runs without averages over different tasks, and a line for each split.
+
+    Metrics of the vectors' space are kept of the tasks that all runs have.
+    """
+    keys = pd.Series(zip(frame["task"], frame["pairs"], strict=True), frame.index)
+    is_average = frame["task"] == AVERAGE
+    is_geometry = frame["metric"].isin(SPACE_METRICS)
+    left_out = pd.Series(False, frame.index)
+    names = ", ".join(SPACE_METRICS).replace("_", " ")
+    lines = []
+    for split, rows in frame[~is_average].groupby("split", sort=False):
+        tasks = [set(keys[run.index]) for _, run in rows.groupby("run")]
+        shared = set.intersection(*tasks)
+        if shared == set.union(*tasks):
+            continue
+        of_split = frame["split"] == split
+        left_out |= of_split & (is_average | is_geometry & ~keys.isin(shared))
+        kept = rows["task"][is_geometry & keys.isin(shared)].unique()
+        lines.append(
+            f"The runs have different tasks in the {split} split: there is no average, and "
+            f"{names} are of {', '.join(kept) or 'none'}."
+        )
+    return frame[~left_out].reset_index(drop=True), lines
+
+
+def read_metrics(logs: Sequence[Path]) -> pd.DataFrame:
+    """Everything that a run logged, by step (the number of steps done).
+
+    Args:
+        logs: Lightning's .csv files, in order; where steps were done again, later values win.
+
+    Returns:
+        A row per step and a column per name.
+    """
+    if not logs:
+        return pd.DataFrame(index=pd.Index([], name="step"))
+    rows = pd.concat([pd.read_csv(log) for log in logs], ignore_index=True)
+    rows = rows.apply(pd.to_numeric, errors="coerce")
+    # Lightning logs the number of the last step, counted from 0.
+    return rows.assign(step=rows["step"] + 1).groupby("step").last()

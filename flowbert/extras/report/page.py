@@ -1,0 +1,319 @@
+"""The page of a run: verdicts, tables and pictures in one HTML file."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from flowbert import __version__
+from flowbert.data.text_files import user_path
+from flowbert.errors import UserError
+from flowbert.experiments.intervals import main_aggregation
+from flowbert.experiments.result_tables import notes, result_tables
+from flowbert.experiments.results import Results
+from flowbert.extras.analysis import Analysis, Plot, Table
+from flowbert.extras.analysis.bands import prepare_cosines
+from flowbert.extras.analysis.drawing import DARK, inline, method_colours, save_picture
+from flowbert.extras.analysis.measure import measure_of
+from flowbert.extras.report.content import (
+    PageContent,
+    attempt,
+    content_of,
+    join_contents,
+    read_content,
+)
+from flowbert.extras.report.plots import CONTENT_PLOTS
+from flowbert.extras.report.reproduction import notes_on, reproduction_tables
+from flowbert.extras.report.summary import Summary
+from flowbert.io import as_json, write_atomically
+from flowbert.text_tables import short_names
+
+_GENERATOR = b'<meta name="generator" content="flowbert '
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """Lines, tables and notes of a section of the page, in this order."""
+
+    lines: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    notes: Sequence[str] = ()
+
+
+def report(
+    runs: str | Path | Sequence[str | Path], output: str | Path | None = None
+) -> Path:
+    """Write the page of a run, finished or not, or one page of several runs.
+
+    Nothing is encoded or fitted: the page is made of the files of the runs. A part that cannot be
+    shown is left out with a warning.
+
+    Args:
+        runs: A run folder of ``fit``, a results file of ``compare``, an ``.analysis.json`` file of
+            ``analyze``, or several of them.
+        output: The page, a file ending in .html; its pictures and their data are written into a
+            folder next to it, where other files are kept. None for ``report.html`` in a run
+            folder, ``NAME.html`` next to ``NAME.json``, and ``comparison.html`` for several runs.
+
+    Returns:
+        Path of the page.
+
+    Raises:
+        UserError: If a path is not a run, its results are damaged, ``output`` is not an .html
+            file, or the page or a picture would replace a file that is not part of a page.
+
+    Example:
+        >>> import tempfile
+        >>> from flowbert.experiments.results import Results
+        >>> path = Path(tempfile.mkdtemp()) / "results.json"
+        >>> Results([], {"verdicts": ["use whitening"]}).save(path)
+        >>> report(path).name
+        'results.html'
+    """
+    given = [runs] if isinstance(runs, str | Path) else runs
+    paths = list(dict.fromkeys(user_path(run).resolve() for run in given))
+    if not paths:
+        raise UserError(
+            "received none; expected run folders or files of results", argument="runs"
+        )
+    if len(paths) == 1:
+        page, content = page_of(paths[0]), read_content(paths[0])
+    else:
+        page = Path("comparison.html")
+        names, nothing = short_names(map(str, paths)), Analysis({}, {})
+        content = join_contents(
+            {name: read_content(Path(path), nothing) for path, name in names.items()}
+        )
+    return save_page(content, user_path(output or page))
+
+
+def save_report(
+    path: Path, results: Results | None = None, analysis: Analysis | None = None
+) -> Path:
+    """Write the page of results in memory, or of a file or run folder.
+
+    Args:
+        path: The run folder, or the file of the results.
+        results: The results; None to read the path.
+        analysis: The analysis of the embeddings; None for that of the results.
+
+    Returns:
+        The page.
+    """
+    if results is None:
+        return report(path)
+    return save_page(content_of(path, results, analysis), page_of(path))
+
+
+def save_page(content: PageContent, page: Path) -> Path:
+    """Write a page and its pictures; a part that cannot be shown is left out with a warning.
+
+    Args:
+        content: What it shows.
+        page: The page, a file ending in .html.
+
+    Returns:
+        The page.
+
+    Raises:
+        UserError: If its file was not written by a page.
+    """
+    if page.suffix != ".html":
+        raise UserError(
+            argument="output", received=page, expected="a file ending in .html"
+        )
+    pictures_folder = page.with_suffix(".figures")
+    if page.name == "report.html":
+        pictures_folder = page.with_name("figures")
+    if page.is_file() and _GENERATOR not in page.read_bytes()[:1000]:
+        raise UserError(
+            f"received {page}, which is not a page of flowbert; expected another file",
+            argument="output",
+        )
+    pictures_folder.mkdir(parents=True, exist_ok=True)
+    pictures = dict(_pictures(content, pictures_folder))
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+    template, style, script = (
+        files("flowbert.extras.report").joinpath(name).read_text("utf-8")
+        for name in ("page.html.jinja", "page.css", "page.js")
+    )
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    frames, nothing = content.analysis.frames, dict[str, Any]()
+    html = environment.from_string(template).render(
+        run=content,
+        summary=attempt("summary", partial(Summary, content), None),
+        sections=dict(_sections(content, pictures)),
+        pictures=pictures,
+        cosines=attempt("cosines", partial(_cosines, frames), nothing),
+        neighbours=attempt("neighbours", partial(_neighbours, frames), nothing),
+        colour_of=lambda method: method_colours([method])[method][1:],
+        dark=DARK,
+        style=Markup(style),
+        script=Markup(script),
+        yaml=yaml.safe_dump(
+            as_json(content.options),
+            sort_keys=False,
+            allow_unicode=True,
+        ),
+        folder=pictures_folder.name,
+        version=__version__,
+    )
+    with write_atomically(page) as temporary:
+        temporary.write_text(html, encoding="utf-8")
+    return page
+
+
+def page_of(path: Path) -> Path:
+    """The page of a run folder, or that of a file of results or of an analysis."""
+    return path / "report.html" if path.is_dir() else path.with_suffix(".html")
+
+
+def plots_of(content: PageContent) -> Iterator[tuple[str, str, Plot, pd.DataFrame]]:
+    """Name, section and plot of each picture with the frame that it shows, in order."""
+    for name, (section, make, plot) in CONTENT_PLOTS.items():
+        yield name, section, plot, attempt(name, partial(make, content), pd.DataFrame())
+    for measure, frame in content.analysis.frames.items():
+        kind = measure_of(measure)
+        for name, plot in kind.plots.items():
+            yield name, kind.section, plot, frame
+
+
+def _pictures(
+    content: PageContent, folder: Path
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Write the pictures that there are data for, and remove others; yield them by name."""
+    for name, section, plot, frame in plots_of(content):
+        if frame.empty:
+            for older in folder.glob(f"{name}.*"):
+                older.unlink()
+            continue
+        picture = attempt(name, partial(save_picture, plot, frame, folder / name), None)
+        if picture is not None:
+            shown = {"section": section, "title": plot.title}
+            shown["source"] = inline(picture.svg, name)
+            yield name, picture._asdict() | shown
+
+
+def _sections(
+    content: PageContent, pictures: Mapping[str, Mapping[str, Any]]
+) -> Iterator[tuple[str, Section]]:
+    """Sections by title, in order; empty ones are left out."""
+    kinds = map(measure_of, content.analysis.frames)
+    of_measures = list(dict.fromkeys(kind.section for kind in kinds))
+    makers: dict[str, Callable[[PageContent], Section]] = {
+        "Published scores": _published,
+        "Results": _results,
+        "Differences": _differences,
+        "Training": lambda _: Section(),
+        **{title: partial(_measures, title) for title in of_measures},
+        "Settings": _settings,
+    }
+    drawn = {picture["section"] for picture in pictures.values()}
+    filled = {"Results": len(content.frame), "Settings": content.options}
+    for title, make in makers.items():
+        section = attempt(title, partial(make, content), Section())
+        if title in drawn or section.tables or section.lines or filled.get(title):
+            yield title, section
+
+
+def _results(content: PageContent) -> Section:
+    """Tables of results."""
+    if content.frame.empty:
+        return Section()
+    main = f"Spearman x 100 ({main_aggregation(content.frame)})"
+    tables = [
+        replace(table, folded=True)
+        for table in result_tables(content.frame)
+        if not table.title.startswith(main)
+    ]
+    return Section((), tables, notes(content.frame))
+
+
+def _cosines(frames: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
+    """By task and method, bands of the gold score: name, median, shares of the bins."""
+    if "band_cosines" not in frames:
+        return {}
+    frame = prepare_cosines(frames["band_cosines"])
+    frame["share"] /= frame["share"].max()
+    panels: dict[str, Any] = {}
+    bands = ["task", "method", "gold_from", "gold_to", "median"]
+    for (task, method, low, high, median), rows in frame.groupby(
+        bands, sort=False, dropna=False
+    ):
+        band = {"name": f"{low:.3g} to {high:.3g}", "median": median}
+        band |= {"shares": list(rows["share"]), "first": rows["cosine_from"].min()}
+        panels.setdefault(task, {}).setdefault(method, []).insert(0, band)
+    return panels
+
+
+def _neighbours(frames: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
+    """By sentence and method, records of the neighbours."""
+    shown: dict[str, Any] = {}
+    if "neighbours" in frames:
+        keys = ["sentence", "method"]
+        for (sentence, method), rows in frames["neighbours"].groupby(keys, sort=False):
+            shown.setdefault(sentence, {})[method] = rows.to_dict("records")
+    return shown
+
+
+def _published(content: PageContent) -> Section:
+    """Published scores and ours."""
+    if not content.record.get("published"):
+        return Section()
+    comparison = pd.DataFrame(content.record["published"])
+    return Section((), reproduction_tables(comparison), notes_on(comparison))
+
+
+def _differences(content: PageContent) -> Section:
+    """The differences of any two methods, a folded table for each comparison."""
+    tables = []
+    for title, difference in content.record.get("differences", {}).items():
+        methods = difference["methods"]
+        cells = pd.DataFrame(difference["cells"], methods, methods)
+        tables.append(Table(title, cells, folded=True))
+    lines = ["Row minus column x 100, with 95% intervals."] if tables else []
+    return Section(lines, tables)
+
+
+def _measures(title: str, content: PageContent) -> Section:
+    """Tables of the measures of a section, and what they are of in the first one."""
+    frames = content.analysis.frames
+    kinds = {name: measure_of(name) for name in frames}
+    own = [name for name, kind in kinds.items() if kind.section == title]
+    tables = [table for name in own for table in kinds[name].tables(frames[name])]
+    lines = [line for name in own for line in kinds[name].lines(frames[name])]
+    if own[0] == next(iter(frames)):
+        lines.append(_setting(content.analysis.setting))
+    return Section(lines, tables)
+
+
+def _setting(setting: Mapping[str, Any]) -> str:
+    """Setting of the analysis in one line."""
+    texts = {
+        "fitted": "maps fitted on {} other sentences",
+        "sentences": "{} sentences measured",
+    }
+    lists = {
+        name: value if isinstance(value, list) else [value]
+        for name, value in setting.items()
+    }
+    if "encoder" in lists:
+        lists["encoder"] = list(short_names(lists["encoder"]).values())
+    shown = {name: ", ".join(map(str, values)) for name, values in lists.items()}
+    return ", ".join(
+        texts.get(name, f"{name} {{}}").format(value) for name, value in shown.items()
+    )
+
+
+def _settings(content: PageContent) -> Section:
+    """All settings; of several runs those that differ."""
+    if content.options or content.settings.empty:
+        return Section()
+    return Section((), [Table("Settings that differ", content.settings, words=True)])

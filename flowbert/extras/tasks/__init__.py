@@ -1,0 +1,1 @@
+"""Tasks other than similarity: answer ranking, probing."""

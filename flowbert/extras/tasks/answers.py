@@ -1,0 +1,212 @@
+"""Answer ranking: candidate answers ranked by their cosine with the question, and their files."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from flowbert.arrays import Floats
+from flowbert.data.hub import hub_name, read_hub
+from flowbert.data.tables import read_frame, read_labels, read_sentences
+from flowbert.data.text_files import user_path
+from flowbert.errors import UserError, warn
+from flowbert.tasks.base import TASKS, Metric, PairTask, Scorer
+from flowbert.tasks.measures import Weights
+
+_QNLI = ("question", "label", "sentence")
+_ANSWER_LAYOUTS = (("question", "label", "answer"), ("qtext", "label", "atext"), _QNLI)
+_LABELS = {"1": True, "0": False}
+_QNLI_LABELS = {"0": True, "1": False, "entailment": True, "not_entailment": False}
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerData:
+    """Questions and candidates.
+
+    Args:
+        name: Name of the task.
+        questions: Q distinct questions, in the order of their first candidate.
+        answers: N candidate sentences.
+        question_of: Index of the question of each candidate, shape ``(N,)``, int64.
+        labels: Whether a candidate answers its question, shape ``(N,)``, bool.
+    """
+
+    name: str
+    questions: tuple[str, ...]
+    answers: tuple[str, ...]
+    question_of: NDArray[np.int64]
+    labels: NDArray[np.bool_]
+
+
+def load_answers(source: str | Path) -> AnswerData:
+    r"""Load an answer-ranking task; candidates with the same question text form a group.
+
+    Columns are ``question, label, answer`` or ``qtext, label, atext`` with the label 1 for an
+    answer, or QNLI's ``question, label, sentence`` with 0 or ``entailment`` for an answer. A
+    question without an answer keeps its candidates for the AUC; a warning counts such questions,
+    for which MAP and MRR do not exist.
+
+    Args:
+        source: A csv, tsv, jsonl or parquet file; ``"hub"`` for QNLI's validation split, or
+            ``"hub:FOLDER"`` for a local copy of it.
+
+    Raises:
+        UserError: If the file is missing or damaged, a label is unknown, a sentence is empty, or
+            all candidates have the same label.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "answers.csv"
+        >>> _ = path.write_text("qtext,label,atext\nWho ?,1,Ada .\nWho ?,0,A hat .\n")
+        >>> data = load_answers(path)
+        >>> data.questions, data.labels.tolist()
+        (('Who ?',), [True, False])
+    """
+    hub = hub_name(source)
+    if hub is None:
+        path = user_path(source)
+        return _data(path.name.split(".")[0], read_frame(path, *_ANSWER_LAYOUTS))
+    config = None if hub else "qnli"
+    return _data(
+        "QNLI",
+        read_hub(hub or "nyu-mll/glue", _QNLI, config=config, split="validation"),
+    )
+
+
+def _data(name: str, rows: pd.DataFrame) -> AnswerData:
+    question, label, answer = rows
+    meaning = _QNLI_LABELS if answer == "sentence" else _LABELS
+    questions: dict[str, int] = {}
+    question_of = [
+        questions.setdefault(text, len(questions))
+        for text in read_sentences(rows, question)
+    ]
+    answers = tuple(read_sentences(rows, answer))
+    labels = np.array(read_labels(rows, label, meaning))
+    source = rows.attrs["source"]
+    if labels.all() or not labels.any():
+        raise UserError(f"{source}: every {label} is {labels[0]}; expected both")
+    answered = np.bincount(question_of, weights=labels) > 0
+    if not answered.all():
+        warn(
+            f"{source}: {np.sum(~answered)} of {len(questions)} questions have no answer and "
+            "are left out of MAP and MRR",
+            3,
+        )
+    return AnswerData(name, tuple(questions), answers, np.array(question_of), labels)
+
+
+@TASKS.register("answers")
+class AnswerRanking(PairTask):
+    """Area under the ROC curve over all pairs, MAP and MRR over the questions.
+
+    Args:
+        data: Questions and candidates.
+
+    References:
+        On the Sentence Embeddings from Pre-trained Language Models (Li et al., 2020), table 4.
+        https://arxiv.org/abs/2011.05864
+    """
+
+    metrics = (("auc", "all"), ("map", "all"), ("mrr", "all"))
+    headline = "auc"
+    scored_with = ("question_of", "is_answer")
+
+    def __init__(self, data: AnswerData) -> None:
+        questions = [data.questions[index] for index in data.question_of]
+        super().__init__(
+            data.name,
+            questions,
+            data.answers,
+            strata=[len(data.questions)],
+            sentences=[*data.questions, *data.answers],
+        )
+        self.question_of, self.is_answer = data.question_of, data.labels
+        self._questions = data.questions
+
+    @classmethod
+    def load(cls, source: str, **options: Any) -> list[Self]:
+        """The task of a file or of QNLI, see :func:`flowbert.extras.tasks.answers.load_answers`."""
+        return [cls(load_answers(source, **options))]
+
+    def texts(self) -> Mapping[str, Sequence[str]]:
+        """Questions, once each, and candidates."""
+        _, answers = self.pairs()
+        return {self.split: [*self._questions, *answers]}
+
+    def score(
+        self, items: Floats, weights: Weights | None = None
+    ) -> dict[Metric, float]:
+        """AUC over the pairs, MAP and MRR over the questions that have an answer."""
+        if weights is None:
+            weights = np.ones(self.strata)
+        values = self._scorer(items)(weights)
+        return dict(zip(self.metrics, map(float, values), strict=True))
+
+    def scorer(self, items: Sequence[Floats]) -> Scorer:
+        """The same, sorting once for all resamples."""
+        scorers = [self._scorer(row) for row in items]
+        return lambda weights: np.stack([scores(weights) for scores in scorers], axis=1)
+
+    def _scorer(self, items: Floats) -> Callable[[Weights], Floats]:
+        """From weights of the questions ``(..., Q)`` to scores ``(3, ...)``."""
+        area = _ROCCurve(items, self.is_answer)
+        by_question = self._by_question(items)
+        answered = ~np.isnan(by_question[0])
+        values = by_question[:, answered]
+
+        def scores(weights: Weights) -> Floats:
+            drawn = weights[..., answered].astype(np.float64)
+            with np.errstate(invalid="ignore"):  # a resample may have no answer
+                # Row by row: one product may round equal rows differently.
+                means = [drawn @ row / drawn.sum(axis=-1) for row in values]
+                return np.stack([area(weights[..., self.question_of]), *means])
+
+        return scores
+
+    def _by_question(self, items: Floats) -> Floats:
+        """Average precision and reciprocal rank ``(2, Q)``; NaN for a question without answer."""
+        # Of equal cosines, those of wrong candidates come first.
+        order = np.lexsort((self.is_answer, -items, self.question_of))
+        question, is_answer = self.question_of[order], self.is_answer[order]
+        start = np.searchsorted(question, question)
+        ranks = (np.arange(1, len(order) + 1) - start)[is_answer]
+        found = np.cumsum(is_answer)
+        found = (found - (found - is_answer)[start])[is_answer]
+        answered, first, answers = np.unique(
+            question[is_answer], return_index=True, return_counts=True
+        )
+        values = np.full((2, *self.strata), np.nan)
+        values[0, answered] = np.add.reduceat(found / ranks, first) / answers
+        values[1, answered] = 1 / ranks[first]
+        return values
+
+
+class _ROCCurve:
+    """Area under the ROC curve: the share of pairs of a positive and a negative in right order.
+
+    Equal scores count by half.
+
+    Args:
+        scores: Scores ``(N,)``, finite; higher ones for positives.
+        positive: Whether each is a positive, ``(N,)``.
+    """
+
+    def __init__(self, scores: Floats, positive: NDArray[np.bool_]) -> None:
+        self._order = np.argsort(scores, kind="stable")
+        self._positive = positive[self._order]
+        self._starts = np.flatnonzero(np.diff(scores[self._order], prepend=-np.inf))
+
+    def __call__(self, weights: Weights) -> Floats:
+        """The area for weights ``(..., N)``; NaN without positives or without negatives."""
+        drawn = weights[..., self._order].astype(np.float64)
+        positive = np.add.reduceat(drawn * self._positive, self._starts, axis=-1)
+        negative = np.add.reduceat(drawn * ~self._positive, self._starts, axis=-1)
+        below = np.cumsum(negative, axis=-1) - negative / 2
+        pairs = positive.sum(axis=-1) * negative.sum(axis=-1)
+        area: Floats = (positive * below).sum(axis=-1) / pairs
+        return area

@@ -1,0 +1,212 @@
+"""Linear probe: a linear classifier of entailment, and its labelled pairs."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from flowbert.arrays import Floats
+from flowbert.data.nli import BUILTIN, LABELS, NLIData, labelled_pairs, load_nli
+from flowbert.data.scored_pairs import SAMPLE_TASK, read_sick
+from flowbert.data.tables import is_table
+from flowbert.data.text_files import user_path
+from flowbert.errors import UserError, choices
+from flowbert.io import digest, sentences_digest
+from flowbert.seeding import Stream
+from flowbert.tasks.base import TASKS, Metric, Task
+from flowbert.tasks.measures import Weights, varying
+
+
+@dataclass(frozen=True, eq=False)
+class EntailmentData:
+    """Labelled pairs of the splits ``train`` (at least two labels), ``dev`` and ``test``."""
+
+    name: str
+    splits: dict[str, NLIData]
+
+
+def load_entailment(source: str, senteval: str | Path | None = None) -> EntailmentData:
+    """Load labelled pairs with their splits.
+
+    SICK is published with splits. NLI pairs are split by premise: a tenth of the premises each for
+    ``dev`` and ``test``, drawn with seed 0 from the sorted premises, so that no premise is in two
+    splits and the order of the file does not matter.
+
+    Args:
+        source: ``SICKR``, ``SAMPLE`` (the built-in NLI pairs), or a file of NLI pairs, as in
+            :func:`flowbert.data.nli.load_nli`.
+        senteval: Folder in the layout of SentEval's ``data/downstream``, for SICKR.
+
+    Raises:
+        UserError: If the source is unknown or damaged, or has too few premises or labels.
+
+    Example:
+        >>> data = load_entailment("SAMPLE")
+        >>> {split: len(pairs) for split, pairs in data.splits.items()}
+        {'train': 9600, 'dev': 1200, 'test': 1200}
+    """
+    if source == "SICKR":
+        if senteval is None:
+            raise UserError(
+                "received nothing; expected a SentEval folder for SICKR",
+                argument="senteval",
+            )
+        parts = read_sick(user_path(senteval), source, "entailment_judgment")
+        splits = {split: labelled_pairs([rows]) for split, _, rows in parts}
+    elif source == SAMPLE_TASK or is_table(source):
+        splits = _split_by_premise(
+            load_nli(BUILTIN if source == SAMPLE_TASK else source), source
+        )
+    else:
+        allowed = choices(["SICKR", SAMPLE_TASK], source.upper())
+        raise UserError(
+            f"received {source!r} for entailment; expected {allowed}, or a file",
+            argument="tasks",
+        )
+    if len(set(splits["train"].labels)) < 2:
+        raise UserError(
+            f"{source}: every label to train on is {splits['train'].labels[0]}"
+        )
+    return EntailmentData(Path(source).name.split(".")[0], splits)
+
+
+def _split_by_premise(data: NLIData, source: str) -> dict[str, NLIData]:
+    premises = sorted(set(data.premises))
+    if len(premises) < 10:
+        raise UserError(
+            f"{source}: received {len(premises)} premises; expected 10 or more"
+        )
+    held_out = round(0.1 * len(premises))
+    order = Stream(0, "split", of="premises").rng().permutation(len(premises))
+    drawn = [premises[index] for index in order]
+    premises_of = {
+        "train": set(drawn[2 * held_out :]),
+        "dev": set(drawn[held_out : 2 * held_out]),
+        "test": set(drawn[:held_out]),
+    }
+    pairs = list(zip(data.premises, data.hypotheses, data.labels, strict=True))
+    splits = {}
+    for split, members in premises_of.items():
+        chosen = [pair for pair in pairs if pair[0] in members]
+        splits[split] = NLIData(*zip(*chosen, strict=True))
+    return splits
+
+
+PENALTIES = tuple(10 ** (exponent / 2) for exponent in range(1, -6, -1))
+"""L2 penalties added to the mean loss; selected on the dev split."""
+
+
+@TASKS.register("probe")
+class Probe(Task):
+    r"""Accuracy of softmax regression on :math:`(|u - v|, u \odot v)` of a pair's embeddings.
+
+    Args:
+        data: Labelled pairs with the splits train, dev and test.
+
+    References:
+        SentEval: An Evaluation Toolkit for Universal Sentence Representations (Conneau and
+        Kiela, 2018). https://arxiv.org/abs/1803.05449
+    """
+
+    options = ("senteval",)
+    metrics = (("accuracy", "all"),)
+    headline = "accuracy"
+    split = "test"
+    scored_with = ("unit_of",)
+
+    def __init__(self, data: EntailmentData) -> None:
+        self.data = data
+        self.name = data.name
+        self.sentences = list(dict.fromkeys(chain.from_iterable(self.texts().values())))
+        self._index = pd.Index(self.sentences)
+        trained = data.splits["train"].labels
+        self._classes = pd.Index([name for name in LABELS if name in trained])
+        # Pairs of one first sentence are resampled together.
+        self.unit_of, premises = pd.factorize(pd.Index(data.splits["test"].premises))
+        self.count = len(self.unit_of)
+        self.strata = (len(premises),)
+
+    @classmethod
+    def load(cls, source: str, **options: Any) -> list[Self]:
+        """The task of a source, see :func:`flowbert.extras.tasks.probe.load_entailment`."""
+        return [cls(load_entailment(source, **options))]
+
+    @cached_property
+    def digest(self) -> str:
+        """Identity, which includes the splits that are trained on."""
+        texts = [sentences_digest(split) for split in self.texts().values()]
+        labels = [split.labels for split in self.data.splits.values()]
+        return digest(self.kind, self.name, texts, labels)
+
+    def texts(self) -> Mapping[str, Sequence[str]]:
+        """First and second sentences by split."""
+        splits = self.data.splits.items()
+        return {split: [*data.premises, *data.hypotheses] for split, data in splits}
+
+    def pairs(self) -> tuple[Sequence[str], Sequence[str]]:
+        """First and second sentences of the test split."""
+        return self.data.splits["test"].premises, self.data.splits["test"].hypotheses
+
+    @property
+    def references(self) -> Mapping[str, Floats]:
+        """The most frequent label of the train split."""
+        majority = np.bincount(self._labels("train")).argmax()
+        return {"majority": (self._labels("test") == majority).astype(np.float64)}
+
+    def items(self, vectors: Tensor) -> Floats:
+        """Whether each test pair gets its label: 1 or 0."""
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.preprocessing import StandardScaler
+
+        rows = vectors.detach().cpu().double()
+        varies = varying(rows[self._rows("train")])
+        features = [
+            self._features(rows[:, varies], split) for split in ("train", "dev", "test")
+        ]
+        scaler = StandardScaler().fit(features[0])
+        train, dev, test = map(scaler.transform, features)
+        model = LogisticRegression(max_iter=1000, tol=1e-5, warm_start=True)
+        best, predicted = -1.0, np.empty(0)
+        for penalty in PENALTIES:
+            model.set_params(C=1 / (penalty * len(train)))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                model.fit(train, self._labels("train"))
+            accuracy = float((model.predict(dev) == self._labels("dev")).mean())
+            if accuracy > best:
+                best, predicted = accuracy, model.predict(test)
+        correct: Floats = (predicted == self._labels("test")).astype(np.float64)
+        return correct
+
+    def _features(self, rows: Tensor, split: str) -> Floats:
+        first, second = rows[self._rows(split)].chunk(2)
+        distance, product = (first - second).abs(), first * second
+        return torch.cat([distance, product], dim=1).numpy()
+
+    def _rows(self, split: str) -> NDArray[np.int64]:
+        """Rows of the first sentences, then of the second ones."""
+        rows: NDArray[np.int64] = self._index.get_indexer(self.texts()[split])
+        return rows
+
+    def _labels(self, split: str) -> NDArray[np.int64]:
+        """Index of each label among the classes of the train split; -1 for another one."""
+        names = self.data.splits[split].labels
+        labels: NDArray[np.int64] = self._classes.get_indexer(names)
+        return labels
+
+    def score(
+        self, items: Floats, weights: Weights | None = None
+    ) -> dict[Metric, float]:
+        """Share of the test pairs that get their label."""
+        pairs = None if weights is None else weights[self.unit_of]
+        return {self.metrics[0]: float(np.average(items, weights=pairs))}

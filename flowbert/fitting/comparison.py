@@ -1,0 +1,241 @@
+"""Outcome of a run: candidates of a comparison, the saved model, results and page."""
+
+import os
+from collections.abc import Mapping, Sequence
+from shutil import rmtree
+from typing import Any
+
+import numpy as np
+import torch
+
+from flowbert.data.corpus import OWN_NAMES, Corpus
+from flowbert.encoders import Encoder, SentenceEncoder, digests_reused
+from flowbert.errors import warn
+from flowbert.experiments import Results
+from flowbert.experiments.intervals import main_aggregation
+from flowbert.experiments.plan import Candidate, plan_experiments
+from flowbert.experiments.run import run_experiments
+from flowbert.fitting.parts import Run
+from flowbert.fitting.prepare import TRAINER_DEFAULTS
+from flowbert.fitting.run_options import plain
+from flowbert.loggers import log_results
+from flowbert.maps import Flow, Raw, make_map
+from flowbert.methods import FlowModule
+from flowbert.methods.heads import HEADS, SAMPLED_ROWS
+from flowbert.model import Model
+from flowbert.progress import tell
+from flowbert.registry import import_object
+from flowbert.seeding import Stream
+from flowbert.tasks import STS, Task
+from flowbert.training import read_checkpoint
+from flowbert.vectors import EmbeddingCache
+
+_DENSITY_ROWS = 20_000  # rows that Gaussians are fitted on, to compare the flow with
+_COUNTED = 100_000  # sentences whose tokens are counted for the page
+_NOT_MEASURED = (
+    "Nothing was measured: no tasks were given. --tasks pairs.csv (columns sentence1, sentence2, "
+    "score) measures the gain on your pairs."
+)
+
+
+def build_candidates(run: Run) -> list[Candidate]:
+    """The baseline, if any, and the trained method, as candidates."""
+    module, seed, corpus = run.module, run.options.seed, run.corpus
+    if isinstance(module, FlowModule):
+        last = run.folder / "checkpoints" / "last.ckpt"
+        # The module of forked processes is not this one.
+        if last.is_file() and not module.fit_parameters:
+            module.fit_parameters = read_checkpoint(last)["fit_parameters"]
+        candidates = [Candidate("flow", Flow.from_module(module), corpus, seed)]
+        if run.baseline is not None:
+            named = run.baseline.name, run.baseline.map, corpus
+            candidates.insert(0, Candidate(*named, run.seed_of_sample))
+        return candidates
+    encoder = module.trained_encoder().to(run.device)
+    raw = Raw().fit(torch.zeros(1, encoder.dim))
+    candidates = [Candidate(module.name, raw, corpus, seed, encoder)]
+    head = module.hparams.get("head")
+    if head not in (None, *HEADS):
+        candidates += _mapped(run, encoder, head)
+    return candidates
+
+
+def _mapped(run: Run, trained: SentenceEncoder, text: str) -> list[Candidate]:
+    """A map of the encoder before the training, and of the trained one."""
+    sentences = run.data.sample(SAMPLED_ROWS)
+    candidates = []
+    for name, own, used in (
+        (text, run.encoder, None),
+        (f"{run.module.name}+{text}", trained, trained),
+    ):
+        fitted = make_map(text).fit(run.cache.rows(own, sentences))
+        named = name, fitted, run.corpus, run.options.seed
+        candidates.append(Candidate(*named, used))
+    return candidates
+
+
+def save(run: Run, candidates: Sequence[Candidate]) -> None:
+    """Save the maps, or the trained encoder, into ``model/``."""
+    tell("saving the model")
+    folder, rows = run.folder / "model", run.rows
+    if rows is None:
+        rmtree(folder, ignore_errors=True)  # of a resumed run that was interrupted here
+        run.module.trained_encoder().save(folder / "encoder")
+        return
+    models = [Model(run.encoder)]
+    models += [Model(run.encoder, candidate.map) for candidate in candidates]
+    with digests_reused():
+        for model in reversed(models):  # the trained map, which encode takes, is first
+            model.save(folder)
+
+
+def measure(
+    run: Run, candidates: Sequence[Candidate], warned: Sequence[str]
+) -> Results:
+    """Compare with the raw embeddings; write results and page.
+
+    Args:
+        run: The run.
+        candidates: What is compared.
+        warned: Warnings of the run, to which those of the comparison are added.
+
+    Returns:
+        The results; empty without tasks.
+    """
+    options = run.options
+    results = Results([], {})
+    if not run.tasks and options.vectors is None:
+        results.record["verdicts"] = [_NOT_MEASURED]
+    if run.tasks:
+        tell(f"evaluating on {', '.join(task.name for task in run.tasks)}")
+        measured = [each for each in candidates if each.name != "raw"]
+        compared = [Candidate("raw", Raw()), *measured]
+        corpora: dict[Task, Sequence[Corpus]] = dict.fromkeys(run.tasks, ())
+        experiments = plan_experiments(
+            [run.encoder], compared, corpora, {}, [0], as_it_comes=True
+        )
+        results = run_experiments(experiments, run.cache, device=run.device)
+        results.add_intervals(options.bootstrap, options.bootstrap_seed)
+        frozen = [each for each in measured if each.encoder is None]
+        fits_first_task = options.corpus_name in OWN_NAMES
+        others = run.tasks[1:] if fits_first_task else run.tasks
+        warn_of_transfer(run.corpus, others, run.encoder, frozen, run.cache)
+    results.record["warnings"] = list(warned)
+    total = run.shape[0]
+    described = {"name": run.corpus, "digest": run.digest, "fitted": total}
+    if run.data is not None:
+        described = run.data.describe()
+    results.record["fitted_on"] = described | {"total": total}
+    if run.module is not None:
+        results.record["training"] = _training(run)
+    results.save(run.folder / "results.json")
+    write_page(run, results)
+    log_results(run.trainer.loggers, run.folder, results)
+    return results
+
+
+def _training(run: Run) -> dict[str, Any]:
+    """Options of module, data and Trainer that the training has used."""
+    groups: dict[str, Mapping[str, Any]] = {
+        "model": run.module.hparams,
+        "data": {**run.data.hparams, **(run.options.data or {})},
+        "trainer": {**TRAINER_DEFAULTS, **(run.options.trainer or {})},
+    }
+    return {
+        f"{group}.{name}": plain(value)
+        for group, options in groups.items()
+        for name, value in options.items()
+    }
+
+
+def write_page(run: Run, results: Results | None = None) -> None:
+    """Write the page; what goes wrong is a warning, as the results are on the disk."""
+    if os.environ.get("FLOWBERT_REPORT") == "0":
+        return
+    tell("writing the page")
+    try:
+        analysis = None
+        if results is not None and results.vectors:
+            parts = _densities(run)
+            if isinstance(run.encoder, SentenceEncoder):
+                corpus = run.sentences[:_COUNTED]
+                parts |= {"encoder": run.encoder, "corpus": corpus, "tokens": 500}
+            analyze = import_object("flowbert.extras.analysis.analyze.analyze_results")
+            analysis = analyze(results, seed=run.options.seed, **parts)
+            analysis.to_json(run.folder / "analysis.json")
+        import_object("flowbert.extras.report.save_report")(
+            run.folder, results, analysis
+        )
+    except Exception as error:
+        message = (
+            f"{run.folder}: the page was not written ({error}); the results are saved"
+        )
+        warn(message)
+
+
+def _densities(run: Run) -> dict[str, Any]:
+    """The flow, and vectors to measure its density and that of Gaussians on."""
+    module = run.module
+    if not isinstance(module, FlowModule) or module.invalid_reason is not None:
+        return {}
+    rows, held = run.data.rows, run.data.held_out_rows
+    if len(held) < 2 or len(rows) <= rows.shape[1]:
+        return {}
+    # Few rows would fit the Gaussians worse than the flow, which has seen all.
+    fitting = rows.sample(_DENSITY_ROWS, Stream(run.options.seed, "density"))
+    return {
+        "flows": {"flow": module.flow},
+        "fitting": torch.from_numpy(rows[fitting]),
+        "held_out": torch.from_numpy(held[:]),
+    }
+
+
+_UNIFORMITY_SENTENCES = 100  # sentences of a measure that is not used
+
+# Resamples: a warning requires that the interval of the difference excludes 0.
+_TRANSFER_RESAMPLES = 200
+
+
+def warn_of_transfer(
+    corpus: str,
+    tasks: Sequence[Task],
+    encoder: Encoder,
+    fitted: Sequence[Candidate],
+    cache: str | EmbeddingCache | None = None,
+) -> None:
+    """Warn where raw vectors score higher than maps on development pairs, beyond noise.
+
+    Only tasks of scored pairs with a development split are measured.
+
+    Args:
+        corpus: Name of what the maps were fitted on.
+        tasks: The tasks whose own sentences were not fitted on.
+        encoder: The encoder whose vectors they map.
+        fitted: Fitted maps.
+        cache: The embedding cache, or its folder.
+    """
+    measured = [
+        STS(task.data, "dev", uniformity_limit=_UNIFORMITY_SENTENCES)
+        for task in tasks
+        if isinstance(task, STS) and "dev" in task.data.splits
+    ]
+    if not measured or not fitted:
+        return
+    raw = Candidate("raw", Raw())
+    experiments = plan_experiments(
+        [encoder], [raw, *fitted], dict.fromkeys(measured, ()), {}, [0]
+    )
+    results = run_experiments(experiments, cache, sample=False)
+    frame, estimates = results.frame, results.estimates(_TRANSFER_RESAMPLES)
+    chosen = frame["metric"] == STS.headline
+    chosen &= frame["aggregation"] == main_aggregation(frame)
+    for task in measured:
+        rows = np.flatnonzero(chosen & (frame["task"] == task.name))
+        lead = estimates[rows[:1]] - estimates[rows[1:]]
+        costs = lead.exist & (lead.intervals[:, 0] > 0)
+        for each in np.flatnonzero(costs).tolist():
+            warn(
+                f"corpus: on the development pairs of {task.name} raw vectors are better than "
+                f"{fitted[each].name} fitted on {corpus}, by {lead.texts()[each]}; a map helps "
+                "on text like the text it was fitted on"
+            )

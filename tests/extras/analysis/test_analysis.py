@@ -1,0 +1,99 @@
+"""A whole analysis of vectors, and its files."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from pandas.testing import assert_frame_equal
+
+from extras.analysis.samples import METHODS, make_analysis, texts, vectors
+from flowbert.errors import FlowbertWarning
+from flowbert.extras.analysis import Analysis, Sample, analyze_sample
+from flowbert.extras.analysis.isotropy import DRAWN_SENTENCES, project
+from flowbert.extras.analysis.measure import make_measures
+from helpers import refused
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return make_analysis()
+
+
+def test_a_number_that_is_not_finite_is_missing_here_and_in_the_file(tmp_path):
+    bits = pd.DataFrame({"density": ["flow", "Gaussian"], "bits": [-1.5, math.inf]})
+    analysis = Analysis({}, {"bits": bits})
+    assert math.isnan(analysis.frames["bits"]["bits"][1])
+    analysis.to_json(tmp_path / "analysis.json")
+    again = Analysis.from_json(tmp_path / "analysis.json")
+    assert_frame_equal(analysis.frames["bits"], again.frames["bits"])
+
+
+def test_what_was_not_measured_is_left_out():
+    assert not analyze_sample(Sample(), {"encoder": "bert"}).frames
+
+
+def test_every_method_is_measured(whole):
+    frames = whole.frames
+    for name in ("isotropy", "spectra", "sentences", "bands"):
+        assert set(frames[name]["method"]) == {*METHODS}
+    assert frames["spectra"]["share"].sum() == pytest.approx(3)
+
+
+def test_each_measure_alone_is_that_of_all(whole):
+    x = vectors()
+    for name in ("isotropy", "sentences", "neighbours"):
+        alone = analyze_sample(Sample(texts(), x), {}, name)
+        assert list(alone.frames) == [name]
+        assert alone.setting["measures"] == [name]
+    alone = analyze_sample(Sample(texts(), x), {}, ["spectra", "isotropy"])
+    assert_frame_equal(alone.frames["spectra"], whole.frames["spectra"])
+
+
+def test_drawn_sentences_are_bounded_and_the_map_is_of_all():
+    count = DRAWN_SENTENCES + 50
+    x = vectors(count)["raw"]
+    analysis = analyze_sample(Sample(texts(count), {"raw": x}), {}, "sentences")
+    drawn = analysis.frames["sentences"]
+    assert drawn["sentence"].tolist() == texts(DRAWN_SENTENCES)
+    np.testing.assert_array_equal(drawn[["x", "y"]], project(x)[:DRAWN_SENTENCES])
+    assert analysis.setting["sentences"] == count
+
+
+def test_wrong_calls():
+    refused(
+        r"spectrum.*did you mean 'spectra'", Analysis, {}, {"spectrum": pd.DataFrame()}
+    )
+    refused(r"^measures: received \[\]", make_measures, [])
+
+
+def test_a_measure_that_is_not_known_is_left_out_of_a_file(tmp_path):
+    path = tmp_path / "analysis.json"
+    bits = {"density": ["flow"], "bits": [1.5]}
+    names = ["mine", "no_such_module.Mine"]
+    path.write_text(
+        json.dumps({"setting": {}, "bits": bits, **dict.fromkeys(names, bits)})
+    )
+    with pytest.warns(
+        FlowbertWarning, match=r"analysis\.json: .* is left out"
+    ) as caught:
+        analysis = Analysis.from_json(path)
+    assert list(analysis.frames) == ["bits"]
+    assert len(caught) == len(names)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\xff\xfe{}",
+        b"[1]",
+        b"{}",
+        b'{"setting": 1}',
+    ],
+)
+def test_damaged_and_foreign_files(content, tmp_path):
+    path = tmp_path / "analysis.json"
+    path.write_bytes(content)
+    refused(r"analysis\.json: ", Analysis.from_json, path)

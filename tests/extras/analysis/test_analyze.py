@@ -1,0 +1,115 @@
+"""An analysis of an encoder: held-out sentences, every method, files."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flowbert.data.sample import sample_corpus
+from flowbert.encoders import EncoderOptions
+from flowbert.extras.analysis import MEASURES, Analysis
+from flowbert.extras.analysis.analyze import analyze
+from flowbert.extras.analysis.isotropy import project
+from flowbert.extras.report import report
+from flowbert.extras.word_vectors import WordVectors
+from flowbert.maps import Whitening
+from flowbert.model import Model
+from flowbert.tasks import load_tasks
+from helpers import draw_nothing, refused
+
+SENTENCES = list(dict.fromkeys(sample_corpus()))[:500]
+METHODS = ["raw", "whitening:shrinkage=0.1", "flow:epochs=1"]
+
+
+def test_everything_is_measured_written_and_drawn(corpus, tmp_path, monkeypatch):
+    draw_nothing(monkeypatch)
+    output = tmp_path / "own.analysis.json"
+    encoder = EncoderOptions(layers="first_last")
+    options = {"tasks": "SAMPLE", "split": "dev", "output": output}
+    analysis = analyze(encoder, METHODS, corpus=corpus, limit=200, **options)
+    assert list(analysis.frames) == list(MEASURES)
+    assert analysis.setting["layers"] == "first_last"
+    assert (analysis.setting["fitted"], analysis.setting["sentences"]) == (300, 200)
+    assert analysis.frames["isotropy"]["method"].tolist() == METHODS
+    raw, whitened, _ = analysis.frames["isotropy"]["mean_cosine"]
+    assert raw > 0.5 > whitened
+    again = Analysis.from_json(output)
+    for name, frame in analysis.frames.items():
+        pd.testing.assert_frame_equal(frame, again.frames[name], check_exact=True)
+    assert report(output).is_file()
+
+
+def test_maps_are_fitted_on_the_other_sentences(corpus, words):
+    analysis = analyze(words, "raw,whitening", corpus=corpus, limit=200)
+    measured = analysis.frames["sentences"].groupby("method").get_group("whitening")
+    held_out = set(measured["sentence"])
+    others = [text for text in SENTENCES if text not in held_out]
+    assert (len(held_out), len(others)) == (200, 300)
+    encoder = WordVectors(words)
+    whitening = Whitening().fit(encoder.encode(others))
+    places = project(whitening.transform(encoder.encode(list(measured["sentence"]))))
+    # Vectors and their sums are in float32: some units of rounding.
+    np.testing.assert_allclose(measured[["x", "y"]], places, atol=1e-4)
+    assert set(measured["unit"]) == {"words"}
+    assert not {"buckets", "words", "layers"} & set(analysis.frames)
+
+
+def test_cosines_are_those_of_the_task(corpus, words):
+    options = {"corpus": corpus, "tasks": "SAMPLE", "limit": 50}
+    bands = analyze(words, "raw,truncation-8", **options).frames["bands"]
+    (task,) = load_tasks("SAMPLE")
+    assert bands["pairs"].sum() == 2 * task.count
+    raw, same = (frame["median"].to_numpy() for _, frame in bands.groupby("method"))
+    np.testing.assert_array_equal(raw, same)
+
+
+def test_each_flow_has_bits_under_its_name(corpus, words):
+    flows = ["flow:epochs=1", "flow:epochs=1:noise=4"]
+    alone = [
+        analyze(words, flow, corpus=corpus, limit=50).frames["bits"] for flow in flows
+    ]
+    both = analyze(words, flows, corpus=corpus, limit=50).frames["bits"]
+    densities = both["density"].tolist()
+    assert {*flows, *(f"{flow}, couplings off" for flow in flows)} <= set(densities)
+    assert len(set(densities)) == len(densities)
+    bits = both.set_index("density")["bits"]
+    for frame in alone:
+        for row in frame.itertuples():
+            assert bits[str(row.density)] == row.bits
+    assert bits[flows[0]] != bits[flows[1]]
+
+
+def test_fitted_maps_and_models_are_used_as_they_are(corpus, words):
+    encoder = WordVectors(words)
+    fitted = Whitening(4).fit(encoder.encode(SENTENCES))
+    frames = [
+        analyze(encoder, [method], corpus=corpus, limit=50, seed=seed).frames["spectra"]
+        for method, seed in [(fitted, 0), (Model(encoder, fitted), 0), (fitted, 1)]
+    ]
+    first, same, other = (frame["eigenvalue"].tolist() for frame in frames)
+    assert first == same != other
+    refused(
+        "encoder: received another one",
+        analyze,
+        methods=[Model(encoder, fitted)],
+        corpus=corpus,
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"measures": "spectre"}, "measures: received 'spectre'.*spectra"),
+        ({"methods": "learned-removal"}, "learned-removal: received no labelled pairs"),
+        ({"limit": 19}, "limit: received 19"),
+        ({"output": "analysis.json"}, "output: received analysis.json"),
+        ({"tasks": "lexical:SAMPLE"}, "tasks: received lexical:SAMPLE"),
+        ({"corpus": "few.txt"}, "corpus: received 1 distinct"),
+        ({"encoder": EncoderOptions(layers=["last", "first_last"])}, "encoder: rec"),
+    ],
+)
+def test_mistakes(options, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("few.txt").write_text("a dog runs\n" * 300)
+    refused(message, analyze, **options)

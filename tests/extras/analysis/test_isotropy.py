@@ -1,0 +1,85 @@
+"""Measures of a set of vectors: closed forms, invariances, parity with slow computations."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import skew
+
+from flowbert.extras.analysis.isotropy import hubness, project, space_measures
+from flowbert.tasks.measures import (
+    effective_rank,
+    isoscore,
+    participation_ratio,
+    partition_isotropy,
+    spectrum,
+)
+from helpers import normal
+
+OF_EIGENVALUES = (effective_rank, participation_ratio, isoscore)
+
+
+def test_spectrum_is_that_of_the_covariance():
+    x = normal(400, 6) * torch.arange(1.0, 7.0, dtype=torch.float64) + 100
+    expected = torch.linalg.eigvalsh(torch.cov(x.T, correction=0)).flip(0)
+    torch.testing.assert_close(spectrum(x), expected)
+    torch.testing.assert_close(spectrum(x.numpy()), expected)
+
+
+@pytest.mark.parametrize("count", [1, 3, 8])
+def test_equal_variance_in_some_directions(count):
+    values = torch.zeros(8, dtype=torch.float64)
+    values[:count] = 2.5
+    assert effective_rank(values) == pytest.approx(count)
+    assert participation_ratio(values) == pytest.approx(count)
+    # The paper's test: k of n directions used alike give (k - 1) / (n - 1).
+    assert isoscore(values) == pytest.approx((count - 1) / 7)
+
+
+def test_no_variance_has_no_measure():
+    assert all(math.isnan(measure(torch.zeros(3))) for measure in OF_EIGENVALUES)
+
+
+def test_invariances():
+    x = normal(300, 6) * torch.arange(1.0, 7.0, dtype=torch.float64) + 1
+    rotation = torch.linalg.qr(normal(6, 6, seed=1)).Q
+    expected = space_measures(x)
+    assert space_measures(x @ rotation) == pytest.approx(expected)
+    scaled = space_measures(7 * x)
+    assert scaled.pop("partition_isotropy") < expected.pop("partition_isotropy")
+    assert scaled == pytest.approx(expected)
+    for measure in OF_EIGENVALUES:
+        assert measure(spectrum(x + 50)) == pytest.approx(measure(spectrum(x)))
+
+
+def test_partition_function():
+    # One point at distance 2 on an axis: Z is e^2 and e^-2 along it and 1 across.
+    assert partition_isotropy(np.array([[2.0, 0.0]])) == pytest.approx(math.exp(-4))
+    assert partition_isotropy(normal(400, 6) + 1000) == 0.0  # no overflow
+
+
+def test_hubness_by_a_slow_count():
+    x = normal(500, 6).numpy() + 0.3
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    cosines = unit @ unit.T
+    np.fill_diagonal(cosines, -2)
+    nearest = np.argsort(-cosines, axis=1)[:, :10]
+    assert hubness(x) == pytest.approx(
+        skew(np.bincount(nearest.ravel(), minlength=500))
+    )
+
+
+def test_no_hubness():
+    assert math.isnan(hubness(torch.eye(10)))
+    assert math.isnan(hubness(torch.cat([torch.eye(11), torch.zeros(1, 11)])))
+
+
+def test_pca_projects_on_the_directions_of_the_largest_variance():
+    scales = torch.tensor([0.1, 3.0, 0.2, 7.0, 0.1], dtype=torch.float64)
+    rotation = torch.linalg.qr(normal(5, 5)).Q
+    x = (normal(500, 5) * scales) @ rotation.T
+    places = project(x + 9)
+    u, s, v = np.linalg.svd((x - x.mean(dim=0)).numpy(), full_matrices=False)
+    signs = np.sign(v[:2][np.arange(2), np.abs(v[:2]).argmax(axis=1)])
+    np.testing.assert_allclose(places, u[:, :2] * s[:2] * signs, atol=1e-9)

@@ -1,0 +1,44 @@
+"""Nearest neighbours against all distances."""
+
+import numpy as np
+import pytest
+import torch
+
+from flowbert.extras.analysis import neighbours
+from flowbert.extras.analysis.isotropy import nearest_neighbours
+from flowbert.extras.analysis.neighbours import sentence_neighbours
+
+
+@pytest.mark.parametrize("count", [5, 400])
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_all_distances_agree(count, metric):
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(count, 5, generator=generator, dtype=torch.float64)
+    if metric == "euclidean":
+        x += 1000  # far from the origin, where products lose digits
+        expected = torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist")
+    else:
+        unit = torch.nn.functional.normalize(x, dim=1)
+        expected = 1 - unit @ unit.T
+    expected.fill_diagonal_(torch.inf)
+    distances, nearest = nearest_neighbours(x, 3, metric)
+    np.testing.assert_allclose(distances, expected.topk(3, largest=False).values)
+    np.testing.assert_array_equal(nearest, expected.topk(3, largest=False).indices)
+
+
+def test_neighbours_that_moved(monkeypatch):
+    monkeypatch.setattr(neighbours, "NEAREST", 2)
+    monkeypatch.setattr(neighbours, "SHOWN", 1)
+    angles = torch.deg2rad(torch.tensor([0.0, 10.0, 30.0, 60.0, 100.0]))
+    raw = torch.stack([angles.cos(), angles.sin()], dim=1)
+    reordered = raw[[0, 3, 1, 2, 4]]
+    vectors = {"raw": raw, "flow": reordered}
+    frame = sentence_neighbours(["a", "b", "c", "d", "e"], vectors)
+    assert frame.values.tolist() == [
+        ["a", "raw", 1, "b", 0.9848, False],
+        ["a", "raw", 2, "c", 0.866, False],
+        ["a", "flow", 1, "c", 0.9848, False],
+        ["a", "flow", 2, "d", 0.866, True],
+    ]
+    alone = sentence_neighbours(["a", "b", "c", "d", "e"], {"flow": reordered})
+    assert not alone["moved"].any()

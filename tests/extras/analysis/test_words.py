@@ -1,0 +1,106 @@
+"""Word space, lengths and frequencies whose values are known."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+import torch
+
+from flowbert.encoders import SentenceEncoder
+from flowbert.extras.analysis import Buckets, LayerAnisotropy, Sample, Words
+from flowbert.extras.analysis.sample import tokens_of
+from flowbert.extras.analysis.word_space import (
+    cosine_by_layer,
+    word_buckets,
+    word_points,
+)
+from flowbert.tasks.measures import mean_cosine
+
+TEXTS = ["a dog runs", "a dog", "the cat sleeps in the park", "dog " * 500]
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return SentenceEncoder("builtin-sample")
+
+
+def test_buckets_of_words_on_a_line():
+    # Words at 0, 1, 2, ...: the seven neighbours of one inside are at 1, 1, 2, 2, 3, 3, 4.
+    x = torch.zeros(540, 3)
+    x[:, 0] = torch.arange(540)
+    buckets = word_buckets(x).set_index("ranks")
+    assert buckets.index.tolist() == ["0 to 99", "100 to 499", "500 to 539"]
+    assert buckets["norm"].tolist() == [49.5, 299.5, 519.5]
+    inner = buckets.loc["100 to 499"]
+    expected = {"distance_3": 4 / 3, "distance_5": 9 / 5, "distance_7": 16 / 7}
+    assert inner[list(expected)].to_dict() == pytest.approx(expected)
+    assert buckets["distance_3"].iloc[0] > inner["distance_3"]
+
+
+def test_projection_is_that_of_the_singular_vectors():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(50, 6, generator=generator, dtype=torch.float64) + 2
+    u, s, _ = torch.linalg.svd(x, full_matrices=False)
+    points = torch.tensor(word_points(x)[["x", "y"]].to_numpy())
+    torch.testing.assert_close(points.abs(), (u[:, :2] * s[:2]).abs())
+
+
+def test_points_are_evenly_spaced_ranks_of_each_bucket():
+    x = torch.diag(torch.tensor([9.0, 5.0])).repeat(500, 1)
+    points = word_points(x)
+    expected = [*range(100), *range(100, 500, 2), *range(500, 1000, 3)]
+    assert points["rank"].tolist() == expected
+    assert points["ranks"].value_counts().to_dict() == {
+        "0 to 99": 100,
+        "100 to 499": 200,
+        "500 to 999": 167,
+    }
+    assert points[["x", "y"]].abs().values[:2].ravel() == pytest.approx([9, 0, 0, 5])
+
+
+def test_words_are_counted_in_the_corpus():
+    sample = Sample(["A dog.", "a cat", ""], corpus=["a dog", "A bird"])
+    assert sample.lengths["length"].tolist() == [3, 2, 0]  # the full stop is a word
+    assert sample.counts == {"a": 2, "dog": 1, "bird": 1}
+
+
+def test_tokens_are_those_of_the_encoder_without_special_ones(encoder):
+    lengths = [len(tokens) + 2 for tokens in tokens_of(encoder, TEXTS)]
+    assert lengths == list(encoder.lengths(TEXTS))
+    assert lengths[-1] == encoder.max_length
+
+
+def test_cosines_by_layer_are_those_of_all_tokens(encoder):
+    network, tokenizer = encoder.backbone.network, encoder.backbone.tokenizer
+    states = []
+    for text in TEXTS[:3]:
+        features = tokenizer(text, return_tensors="pt")
+        with torch.no_grad():
+            hidden = network(**features, output_hidden_states=True).hidden_states
+        states.append(torch.stack(hidden)[:, 0, 1:-1])
+    expected = [mean_cosine(layer) for layer in torch.cat(states, dim=1)]
+    # Padding changes the order of float32 sums: some units of rounding in each of the layers.
+    assert cosine_by_layer(encoder, TEXTS[:3]) == pytest.approx(expected, abs=1e-5)
+    few = [
+        cosine_by_layer(encoder, TEXTS[:3] * 30, tokens=10, seed=seed)
+        for seed in (1, 1, 2)
+    ]
+    assert few[0] == few[1] != few[2]
+
+
+def test_tokens_of_a_sample_are_ranked_by_frequency(encoder):
+    network = encoder.backbone.network
+    embeddings = network.get_input_embeddings().weight.detach()
+    counts = Counter(token for row in tokens_of(encoder, TEXTS) for token in row)
+    ranked = embeddings[sorted(counts, key=lambda token: (-counts[token], token))]
+    sample = Sample(TEXTS[:2], encoder=encoder, corpus=TEXTS, tokens=10)
+    assert sample.lengths["unit"].tolist() == ["tokens"] * 2
+    expected = [n - 2 for n in encoder.lengths(TEXTS[:2])]
+    assert sample.lengths["length"].tolist() == expected
+    pd.testing.assert_frame_equal(Buckets().frame(sample), word_buckets(ranked))
+    assert Buckets().frame(replace(sample, corpus=TEXTS[:2])).empty  # five tokens
+    pd.testing.assert_frame_equal(Words().frame(sample), word_points(ranked))
+    layers = LayerAnisotropy().frame(sample)
+    assert layers["layer"].tolist() == ["input", "0", "1", "2", "3", "4"]
+    assert layers["mean_cosine"][0] == pytest.approx(mean_cosine(ranked))

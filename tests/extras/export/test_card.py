@@ -1,0 +1,148 @@
+"""README.md of an export: what hub and readers take from it."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from huggingface_hub import ModelCard
+
+from extras.export.models import TEXTS, fit_map
+from flowbert import __version__
+from flowbert.encoders import SentenceEncoder
+from flowbert.experiments import compare
+from flowbert.experiments.intervals import RESULT_COLUMNS
+from flowbert.experiments.results import Results
+from flowbert.extras.export import export
+from flowbert.extras.export.card import check_results, model_card, name_in
+from flowbert.extras.views import ViewsEncoder
+from flowbert.model import Model
+from flowbert.tasks import AVERAGE, Pairs
+from helpers import refused
+
+# Some of the texts are cut on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:sentences. some are longer")
+
+PAIRS = Pairs(TEXTS[:3], TEXTS[3:6], [1, 2, 3])
+MAP = "learned-removal-2:center=false"
+SETTINGS: dict[str, Any] = {
+    "name": "owner/name",
+    "library": "sentence-transformers",
+    "usage": "",
+    "method": MAP,
+    "difference": 3e-7,
+}
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return SentenceEncoder("builtin-sample", layers="first_last", max_length=9)
+
+
+@pytest.fixture(scope="module")
+def model(encoder):
+    fitted = fit_map(MAP, encoder.encode(TEXTS))
+    return Model(encoder, fitted)
+
+
+def results_of(encoder):
+    """Figures of three methods, and one of another encoder."""
+    row = dict.fromkeys(RESULT_COLUMNS, "") | encoder.columns()
+    row |= {"seed": None, "std": np.nan, "split": "test", "corpus": "target"}
+    row |= {"pairs": 9}
+    row |= {"supervised": False, "metric": "spearman", "aggregation": "all"}
+    rows = []
+    values = {"raw": 0.5, MAP: 0.625, "zca": 0.75}
+    for method, value in values.items():
+        interval = {"value": value, "low": value - 0.125, "high": value + 0.125}
+        rows.append(row | interval | {"method": method, "task": "STSB"})
+        rows.append(rows[-1] | {"task": AVERAGE, "low": np.nan, "high": np.nan})
+    rows.append(rows[2] | {"layers": "last", "value": 0.875})
+    return Results(rows, {})
+
+
+def test_settings_and_scores(model, encoder):
+    plain = model_card(model, **SETTINGS)
+    for part in ("first_last", MAP, "3.0e-07", __version__):
+        assert part in plain
+    assert "Scores" not in plain
+    assert "model-index" not in plain
+    assert "| map | none |" in model_card(Model(encoder), **SETTINGS)
+    text = model_card(model, **SETTINGS, results=results_of(encoder), license="mit")
+    data: Any = ModelCard(text).data
+    assert (data.license, data.library_name) == ("mit", "sentence-transformers")
+    (measured,) = data.eval_results
+    assert (measured.metric_value, measured.dataset_type) == (0.625, "STSB")
+    assert f"| STSB | test | {MAP} | target | 62.50 [50.0, 75.0] |" in text
+    assert f"| average | test | {MAP} | target | 62.50 |" in text
+    assert "| STSB | test | raw | target | 50.00 [37.5, 62.5] |" in text
+    assert "zca" not in text
+    assert "87.5" not in text
+
+
+def test_its_snippet_runs(model, tmp_path, monkeypatch):
+    pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
+    folder = export(model, tmp_path / "name")
+    code = (folder / "README.md").read_text().split("```python\n")[1].split("```")[0]
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert names["embeddings"].shape == (2, 128)
+
+
+def named(results, **names):
+    results.frame["method"] = results.frame["method"].replace(names)
+    return results
+
+
+def test_the_method_of_a_map(model, encoder):
+    """Another number or another option is another map; of the same run, the kind is enough."""
+    others = results_of(encoder).frame.to_dict("records")
+    for name in ("learned-removal-2", "learned-removal-3:center=false"):
+        others += [others[0] | {"method": name}]
+    assert name_in(Results(others, {}), model, own=False, trained=False) == MAP
+    lacking = named(results_of(encoder), **{MAP: "learned-removal-2"})
+    refused(
+        r"^results: received raw, learned-removal-2,",
+        name_in,
+        lacking,
+        model,
+        own=False,
+        trained=False,
+    )
+    assert name_in(lacking, model, own=True, trained=False) == "learned-removal-2"
+
+
+def test_views():
+    views = [{"layers": layer, "template": "the {} in"} for layer in (0, "last")]
+    encoder = ViewsEncoder(views=views)
+    name = "views:maps=[nulling-1+centering|raw]"
+    model = Model(encoder, fit_map(name, encoder.encode(TEXTS)))
+    results = named(results_of(encoder), **{MAP: name})
+    assert name_in(results, model, own=True, trained=False) == name
+    text = model_card(model, **SETTINGS | {"method": name}, results=results)
+    cell = name.replace("|", r"\|")
+    for row in (
+        r"| layers | 0 \| last |",
+        "| template | `the {} in` |",
+        f"| map | {cell} |",
+        f"| STSB | test | {cell} | target | 62.50 [50.0, 75.0] |",
+    ):
+        assert row in text
+
+
+def test_results_of_another_run_are_of_the_same_encoder(encoder):
+    results = compare(encoder, ["raw"], tasks=[PAIRS], bootstrap=0)
+    check_results(results, encoder)
+    other = encoder.variant(layers="last", max_length=64)
+    refused("results: received scores of other encoders", check_results, results, other)
+
+
+def test_scores_of_a_run_with_a_trained_encoder(encoder, tmp_path):
+    pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
+    encoder.save(tmp_path / "run" / "model" / "encoder")
+    results = named(results_of(encoder), zca="simcse")
+    results.frame = results.frame[results.frame["layers"] == "first_last"]
+    results.save(tmp_path / "run" / "results.json")
+    text = (export(tmp_path / "run", tmp_path / "to") / "README.md").read_text()
+    assert "| STSB | test | simcse | target | 75.00 [62.5, 87.5] |" in text
+    assert "learned-removal" not in text

@@ -1,0 +1,108 @@
+"""The graph gives the model's vectors, whatever the size of a batch."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from encoders.tiny import TOLERANCE, write_tiny
+from extras.export.models import FLOW, TEXTS, fit_map, largest_difference, small_encoder
+from flowbert.encoders import SentenceEncoder
+from flowbert.errors import UserError
+from flowbert.extras.export import ONNX, export
+from flowbert.extras.views import ViewsEncoder
+from flowbert.extras.word_vectors import WordVectors
+from flowbert.model import Model
+
+for _name in ("onnx", "onnxscript", "onnxruntime"):
+    pytest.importorskip(_name, reason=f"needs {_name}")
+
+pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
+
+
+def check(model, folder):
+    ONNX().write(model, folder)
+    expected = model.encode(TEXTS[:20])
+    # The encoder's rounding, by maps that stretch no direction more than tenfold.
+    bound = 10 * TOLERANCE * float(np.abs(expected).max())
+    for size in (1, 3, 20):
+        vectors = ONNX().encode(folder, TEXTS[:20], size)
+        np.testing.assert_allclose(vectors, expected, rtol=0, atol=bound)
+
+
+def test_layers_pooling_and_a_chain_with_a_flow(tmp_path):
+    encoder = small_encoder(num_hidden_layers=1).variant(layers="first_last")
+    chain = "whitening-6:shrinkage=0.1+flow:levels=1:depth=1:width=4:init=whitening"
+    check(Model(encoder, fit_map(chain, encoder.encode(TEXTS))), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("template", ["the {} in {} mat", "prompteol"])
+def test_views_of_a_template(template, tmp_path):
+    write_tiny(tmp_path / "llama", "llama")
+    views = [
+        {"layers": "last", "pooling": "last_token", "template": template},
+        {"layers": 1, "pooling": "zipf", "template": template},
+    ]
+    encoder = ViewsEncoder(str(tmp_path / "llama"), views=views, max_length=20)
+    name = (
+        "views:maps=[nulling-1+whitening-4:shrinkage=0.5|centering]:weights=[1|0.5]+raw"
+    )
+    fitted = fit_map(name, encoder.encode(TEXTS))
+    check(Model(encoder, fitted), tmp_path)
+    check(Model(encoder.views[1]), tmp_path)
+    others = [views[0], {"layers": 1}]
+    mixed = ViewsEncoder(str(tmp_path / "llama"), views=others)
+    with pytest.raises(UserError, match="expected no prompt, and one template"):
+        ONNX().write(Model(mixed), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "pooling", "name"),
+    [
+        ("roberta", "max", "whitening-6:shrinkage=0.1"),
+        ("modernbert", "idf", f"{FLOW}:coupling=affine"),
+        ("electra", "last_token", None),
+    ],
+)
+def test_networks_poolings_and_couplings(kind, pooling, name, tmp_path):
+    encoder = small_encoder(kind, num_hidden_layers=1)
+    encoder = encoder.variant(pooling=pooling, count_over=TEXTS)
+    fitted = None if name is None else fit_map(name, encoder.encode(TEXTS))
+    check(Model(encoder, fitted), tmp_path)
+
+
+@pytest.mark.slow
+def test_the_snippet_of_its_page(tmp_path):
+    encoder = SentenceEncoder("builtin-sample", layers="first_last", max_length=16)
+    fitted = fit_map("whitening-32:shrinkage=0.1", encoder.encode(TEXTS))
+    model = Model(encoder, fitted)
+    folder = export(model, tmp_path / "name", format="onnx")
+    page = (folder / "README.md").read_text()
+    code = page.split("```python\n")[1].split("```")[0]
+    names: dict[str, Any] = {}
+    exec(code.replace('"name"', repr(str(folder))), names)
+    expected = model.encode(["A man rides.", "Nobody rides."])
+    assert largest_difference(names["embeddings"], expected) < 1e-4
+
+
+def test_what_no_graph_computes_is_refused(tmp_path):
+    (tmp_path / "words.txt").write_text("cat 1 2\ndog 3 4\n")
+    words = WordVectors(str(tmp_path / "words.txt"))
+    with_prompt = SentenceEncoder("builtin-sample", template="query: {}")
+    for encoder, part in ((words, "words.txt"), (with_prompt, "'query: {}'")):
+        with pytest.raises(UserError, match=f"^format: received onnx for .*{part}"):
+            export(Model(encoder), tmp_path / "to", format="onnx")
+        assert [path.name for path in tmp_path.iterdir()] == ["words.txt"]
+
+
+def test_a_network_that_the_exporter_does_not_know(tmp_path, monkeypatch):
+    def fail(*_args, **_options):
+        raise torch.onnx.OnnxExporterError("no such operation\nmore")
+
+    monkeypatch.setattr(torch.onnx, "export", fail)
+    with pytest.raises(UserError, match="received onnx for BertModel"):
+        export(Model(small_encoder()), tmp_path / "to", format="onnx")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,216 @@
+"""Folders that sentence-transformers opens with its own modules, and that this package opens."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from encoders.tiny import SENTENCES, add_modules, write_tiny
+from extras.export.models import (
+    AFFINE,
+    CHAINS,
+    FLOW,
+    TEXTS,
+    fit_map,
+    largest_difference,
+)
+from flowbert.encoders import SentenceEncoder, load_encoder, open_encoder
+from flowbert.errors import FlowbertWarning, UserError
+from flowbert.extras.export import EXPORT_FORMATS, SentenceTransformers, export
+from flowbert.extras.export.sentence_transformers import MODES, stock_modules
+from flowbert.extras.word_vectors import WordVectors
+from flowbert.model import Model
+from helpers import use_hub_cache
+
+sentence_transformers = pytest.importorskip(
+    "sentence_transformers", reason="needs sentence-transformers"
+)
+# A layer norm leaves no variance in one direction.
+pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
+
+TOLERANCE = SentenceTransformers.tolerance
+"""What is promised: 168 u of float32, u = 6e-8. Sums of at most 64 terms, 8 u in quadratic mean,
+pass through maps of a condition of about 10."""
+
+WEIGHTED = ("zipf", "sif:a=0.01:cls=2", "idf")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_tiny(tmp_path_factory.mktemp("secret-place") / "bert")
+
+
+@pytest.fixture(scope="module")
+def bert(folder):
+    return SentenceEncoder(folder, max_length=9)
+
+
+@pytest.fixture(scope="module")
+def maps(bert):
+    rows = bert.encode(TEXTS)
+    return {"none": None} | {name: fit_map(name, rows) for name in (*AFFINE, *CHAINS)}
+
+
+@pytest.fixture(scope="module")
+def transformer(folder):
+    from sentence_transformers.base.modules import Transformer
+
+    opened = Transformer(str(folder), config_kwargs={"output_hidden_states": True})
+    opened.max_seq_length = 9
+    return opened
+
+
+SETTINGS = [
+    ("mean", "last"),
+    ("mean", "1,2"),
+    *((name, "first_last") for name in (*MODES, *WEIGHTED)),
+]
+
+
+@pytest.mark.parametrize(("pooling", "layers"), SETTINGS)
+def test_maps_after_layers_and_poolings(pooling, layers, bert, maps, transformer):
+    encoder = bert.variant(layers=layers, pooling=pooling, count_over=TEXTS)
+    plain = (pooling, layers) == ("mean", "first_last")
+    for name in maps if plain else ("none", "whitening"):
+        modules = [transformer, *stock_modules(encoder, maps[name])]
+        opened = sentence_transformers.SentenceTransformer(modules=modules)
+        vectors = Model(encoder, maps[name]).encode(SENTENCES)
+        assert largest_difference(opened.encode(SENTENCES), vectors) <= TOLERANCE, name
+
+
+# ------------------------------------------------------------------- an exported folder
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    options: dict[str, Any] = {"layers": "first_last", "pooling": "idf"}
+    options |= {"max_length": 9, "template": "the big {}", "count_over": TEXTS}
+    encoder = SentenceEncoder(folder, **options)
+    rows = encoder.encode(TEXTS)
+    return Model(encoder, fit_map(FLOW, rows))
+
+
+@pytest.fixture(scope="module")
+def exported(model, tmp_path_factory):
+    return export(model, tmp_path_factory.mktemp("exported") / "name")
+
+
+def test_it_has_no_code_and_names_nothing_of_this_machine(exported):
+    kinds = [
+        each["type"] for each in json.loads((exported / "modules.json").read_text())
+    ]
+    assert kinds.pop() == "flowbert.extras.export.map_module.MapModule"
+    assert all(kind.startswith("sentence_transformers.") for kind in kinds)
+    for path in exported.rglob("*"):
+        assert path.suffix != ".py"
+        assert path.is_dir() or b"secret-place" not in path.read_bytes(), path
+
+
+def test_it_has_prompt_token_weights_length_and_map(exported, model):
+    texts = [*SENTENCES, " ".join(["cat", "dog"] * 8)]
+    loaded = Model.load(exported)
+    for vectors in (
+        SentenceTransformers().encode(exported, texts),
+        loaded.encode(texts),
+    ):
+        assert largest_difference(vectors, model.encode(texts)) <= TOLERANCE
+    with pytest.warns(FlowbertWarning, match="is used without the map"):
+        assert open_encoder(str(exported)).identity == model.encoder.identity
+    assert Model.load(exported, "raw").map is None
+
+
+def test_it_loads_by_its_name_on_the_hub(exported, tmp_path, monkeypatch):
+    repository, commit = tmp_path / "models--some--name", "0123456789" * 4
+    shutil.copytree(exported, repository / "snapshots" / commit)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(commit)
+    use_hub_cache(tmp_path, monkeypatch)
+    loaded = Model.load("some/name")
+    assert loaded.map_name == "flow"
+    assert loaded.encoder.describe()["path"] == "some/name"
+    assert loaded.encoder.describe()["revision"] == commit
+
+
+def test_settings_of_others_are_kept_in_front_of_a_map(folder, tmp_path):
+    other = add_modules(
+        Path(shutil.copytree(folder, tmp_path / "other")),
+        ("Pooling", {"pooling_mode": "mean"}),
+        ("Normalize", {}),
+        processing_kwargs={"text": {"max_length": 4}},
+    )
+    settings = other / "config_sentence_transformers.json"
+    settings.write_text(json.dumps({"truncate_dim": 8}))
+    encoder = load_encoder(other)
+    rows = encoder.encode(TEXTS)
+    for name in (None, "whitening-4", FLOW):
+        model = Model(encoder, None if name is None else fit_map(name, rows))
+        to = export(model, tmp_path / f"{name}")
+        vectors = SentenceTransformers().encode(to, TEXTS)
+        assert vectors.shape == model.encode(TEXTS).shape
+        assert largest_difference(vectors, model.encode(TEXTS)) <= TOLERANCE
+
+
+@pytest.mark.parametrize("name", [f"{FLOW}:coupling=affine", CHAINS[-1]])
+def test_code_of_the_checkpoint_is_not_kept(name, bert, tmp_path):
+    """A flow after [CLS] needs trust_remote_code, which must not run other code."""
+    encoder = bert.variant(pooling="cls")
+    encoder.backbone.network.config.auto_map = {"AutoModel": "modeling.Other"}
+    model = Model(encoder, fit_map(name, encoder.encode(TEXTS)))
+    to = export(model, tmp_path / "to")
+    del encoder.backbone.network.config.auto_map
+    assert "auto_map" not in (to / "config.json").read_text()
+    assert "flowbert, whose module computes the map" in (to / "README.md").read_text()
+    texts = ["[CLS] cat", *SENTENCES]
+    vectors = SentenceTransformers().encode(to, texts)
+    assert largest_difference(vectors, model.encode(texts)) <= TOLERANCE
+
+
+# ---------------------------------------------------------------------------- mistakes
+
+
+def word_vectors(encoder):
+    path = Path(encoder.path).with_name("words.txt")
+    path.write_text("cat 1 2\ndog 3 4\n")
+    return Model(WordVectors(str(path)))
+
+
+def with_options(**options):
+    return lambda encoder: Model(SentenceEncoder(encoder.path, **options))
+
+
+MISTAKES = [
+    (word_vectors, {}, r"format: .*words\.txt"),
+    (with_options(pooling="cls_pooler"), {}, "format: .*cls_pooler.*mean"),
+    (with_options(pooling="mean:unit=true"), {}, "format: .*mean:unit=true"),
+    (with_options(dtype="bfloat16"), {}, "model: .*bfloat16"),
+    (lambda _: Model(None), {}, "encoder: received none"),
+    (Model, {"format": "pickle"}, "format: .*'pickle'"),
+    (Model, {"results": "none.json"}, r"none\.json: "),
+    (Model, {"to": "."}, "to: .*exists"),
+    (lambda encoder: encoder.path, {"method": "flow"}, "method: .*'flow'"),
+]
+
+
+@pytest.mark.parametrize(("make", "options", "message"), MISTAKES)
+def test_mistakes(make, options, message, bert, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=f"^{message}"):
+        export(make(bert), **{"to": "to"} | options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_missing_package(bert, tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    for format in EXPORT_FORMATS:
+        with pytest.raises(UserError, match=r"^format: .*pip install"):
+            export(Model(bert), tmp_path / "to", format=format)
+
+
+def test_other_vectors_are_noticed(bert, tmp_path, monkeypatch):
+    monkeypatch.setattr(SentenceTransformers, "encode", lambda *_: np.eye(256))
+    with pytest.raises(UserError, match=r"^to: .*cosines differ by 1\.0e\+00"):
+        export(Model(bert), tmp_path / "to")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,86 @@
+"""Uploads, with a stand-in for the hub's client."""
+
+from unittest.mock import MagicMock
+
+import huggingface_hub
+import pytest
+from huggingface_hub.errors import OfflineModeIsEnabled
+
+from extras.export.models import TEXTS, fit_map
+from flowbert.encoders import SentenceEncoder
+from flowbert.extras.export import export
+from flowbert.model import Model
+from helpers import refused
+
+# Some of the texts are cut on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:sentences. some are longer")
+
+pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    client = MagicMock()
+    monkeypatch.setattr(huggingface_hub, "HfApi", lambda: client)
+    return client
+
+
+@pytest.fixture(scope="module")
+def model():
+    encoder = SentenceEncoder("builtin-sample", max_length=9)
+    return Model(encoder, fit_map("whitening-8", encoder.encode(TEXTS)))
+
+
+def test_a_folder_is_uploaded(hub, model, tmp_path):
+    folder = export(model, tmp_path / "to", push_to="owner/name")
+    hub.create_repo.assert_called_once_with("owner/name", private=True, exist_ok=True)
+    options = hub.upload_folder.call_args.kwargs
+    assert (options["repo_id"], options["folder_path"]) == ("owner/name", folder)
+    page = (folder / "README.md").read_text()
+    assert 'SentenceTransformer("owner/name")' in page
+
+
+@pytest.mark.parametrize(
+    "error", [OfflineModeIsEnabled("offline"), ConnectionError("no route\nmore")]
+)
+def test_without_access_nothing_is_written(error, hub, model, tmp_path):
+    hub.whoami.side_effect = error
+    refused(
+        r"^push_to: received 'owner/name'.*HF_TOKEN",
+        export,
+        model,
+        tmp_path / "to",
+        push_to="owner/name",
+    )
+    hub.create_repo.assert_not_called()
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_repository_without_an_export(hub, model, tmp_path):
+    unfit = Model(model.encoder.variant(pooling="mean:unit=true"))
+    refused(
+        r"^format: .*mean:unit=true",
+        export,
+        unfit,
+        tmp_path / "to",
+        push_to="owner/name",
+    )
+    refused(
+        r"^push_to: received 'a/b/c'", export, model, tmp_path / "to", push_to="a/b/c"
+    )
+    hub.create_repo.assert_not_called()
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_upload_that_fails_leaves_the_whole_folder(hub, model, tmp_path):
+    hub.upload_folder.side_effect = ConnectionError()
+    refused(
+        r"^push_to: .*ConnectionError.*to is written",
+        export,
+        model,
+        tmp_path / "to",
+        push_to="owner/name",
+        private=False,
+    )
+    assert hub.create_repo.call_args.kwargs["private"] is False
+    assert Model.load(tmp_path / "to").map_name == "whitening"

@@ -1,0 +1,363 @@
+"""reproduce: the settings of the papers, and published scores beside ours."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from transformers import AutoTokenizer
+
+from encoders.tiny import tiny_network
+from experiments.small import WordSums, write_nli
+from flowbert.data.sample import sample_encoder_path, sample_pairs
+from flowbert.encoders import EncoderOptions, SentenceEncoder
+from flowbert.errors import UserError
+from flowbert.experiments import compare
+from flowbert.experiments.result_tables import result_tables
+from flowbert.experiments.results import Results
+from flowbert.extras.papers.published import (
+    IS_COPY,
+    OTHER_NAME,
+    PUBLISHED_TASKS,
+    explain,
+    published,
+    published_sizes,
+    relation_to_published,
+    select_rows,
+)
+from flowbert.extras.papers.reproduce import (
+    reproduce,
+)
+from flowbert.extras.report import report, reproduction_text
+from flowbert.vectors import EmbeddingCache
+from helpers import refused
+
+ROWS = published().set_index("id")
+IDS = list(ROWS.index)
+BERT = "google-bert/bert-base-uncased"
+GLOVE = "li2020-2-glove-mean"
+RAW = "li2020-2-bert-base-uncased-first-last"
+FLOW = "li2020-2-bert-base-uncased-flow-target"
+WHITENING = "su2021-1-bert-base-uncased-whitening-target"
+MTEB = "mteb-sentence-transformers-all-minilm-l6-v2-last"
+pytestmark = pytest.mark.filterwarnings("ignore:.* directions are few")
+SUBSETS = {
+    "STS13": ("FNWN", "headlines", "OnWN"),
+    "STS16": (
+        "answer-answer",
+        "headlines",
+        "plagiarism",
+        "postediting",
+        "question-question",
+    ),
+}
+
+
+COUNT = 60  # with more sentences than the largest whitening has directions
+
+
+@pytest.fixture(autouse=True)
+def _small_years(monkeypatch):
+    for task, names in SUBSETS.items():
+        monkeypatch.setitem(PUBLISHED_TASKS, task, COUNT * len(names))
+
+
+@pytest.fixture(scope="module")
+def senteval(tmp_path_factory):
+    """A folder in the layout of SentEval, with small years."""
+    root = tmp_path_factory.mktemp("senteval")
+    pairs = sample_pairs("test")
+    for task, names in SUBSETS.items():
+        folder = root / "STS" / f"{task}-en-test"
+        folder.mkdir(parents=True)
+        for number, name in enumerate(names):
+            own = pairs[COUNT * number : COUNT * (number + 1)]
+            sentences = [f"{first}\t{second}\n" for first, second, _ in own]
+            scores = [f"{score}\n" for *_, score in own]
+            (folder / f"STS.input.{name}.txt").write_text("".join(sentences))
+            (folder / f"STS.gs.{name}.txt").write_text("".join(scores))
+    return str(root)
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    """A random BERT, wide enough for all whitenings."""
+    return write_bert(tmp_path_factory.mktemp("encoders") / "wide", num_hidden_layers=1)
+
+
+@pytest.fixture(scope="module")
+def minilm(tmp_path_factory):
+    """A random BERT with the name and the sizes of a published encoder."""
+    folder = tmp_path_factory.mktemp("encoders") / "all-MiniLM-L6-v2"
+    return write_bert(folder, num_hidden_layers=6, vocab_size=30522)
+
+
+def write_bert(folder, **sizes):
+    tokenizer = AutoTokenizer.from_pretrained(sample_encoder_path())
+    network = tiny_network(
+        "bert", **{"hidden_size": 384, "vocab_size": len(tokenizer)} | sizes
+    )
+    network.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def run(senteval, encoder, tmp_path_factory):
+    """``reproduce`` on small data, with one cache for all tests."""
+    folder = tmp_path_factory.mktemp("run")
+    nli = write_nli(folder / "nli.jsonl", 300)
+    options: dict[str, Any] = {
+        "encoder": encoder,
+        "senteval": senteval,
+        "tasks": "STS16",
+        "bootstrap": 20,
+        "cache": EmbeddingCache(folder / "cache"),
+    }
+
+    def call(rows, **more):
+        chosen = select_rows(rows)
+        on_nli = chosen["corpus"].eq("nli") & chosen["map"].ne("raw")
+        given = {"nli": nli} if on_nli.any() else {}
+        return reproduce(rows, **(options | given | more))
+
+    return call
+
+
+def test_published_scores_are_complete():
+    assert ROWS.index.is_unique
+    counts = {"li2020": 19, "su2021": 20, "gao2021": 20, "mteb": 1, "jiang2023": 7}
+    assert ROWS["source"].value_counts().to_dict() == counts
+    assert ROWS[list(PUBLISHED_TASKS)].notna().sum().sum() == 468
+    li2020 = [63.48, 72.14, 68.42, 73.77, 75.37, 70.72, 63.11]
+    assert ROWS.loc[FLOW, list(PUBLISHED_TASKS)].tolist() == li2020
+    # The paper's table has this average.
+    assert np.mean(li2020) == pytest.approx(69.57, abs=0.005)
+    other = published("other").set_index("id")
+    assert len(other) == 58
+    assert (
+        other.loc["li2020-6-spearman-with-edit-distance-gold-similarity-stsb", "value"]
+        == -24.61
+    )
+
+
+def test_every_row_is_explained():
+    for row in IDS:
+        text = explain(row)
+        assert text.startswith(f"{row}\n")
+        assert "https://" in text
+        assert text.count("taken: ") == len(ROWS.loc[row, "ambiguities"].split())
+
+
+def test_flows_have_the_setting_of_the_paper():
+    flows = ROWS[ROWS["method"] == "flow"]
+    stated = "flow:levels=2:depth=3:width=32:coupling=additive:mixing=reverse:noise=0.0"
+    rates = {
+        "target": "learning_rate=0.001:epochs=1.0",
+        "nli": "learning_rate=2e-05:epochs=0.15",
+    }
+    assert len(flows) == 12
+    for _, row in flows.iterrows():
+        assert row["map"].startswith(stated)
+        assert rates[row["corpus"]] in row["map"]
+
+
+# The seven templates are long, and take the same way.
+ONE_TEMPLATE = [row for row in IDS if not row.startswith("jiang2023")] + [IDS[-1]]
+
+
+@pytest.mark.parametrize(
+    "rows", [ONE_TEMPLATE, pytest.param(IDS, marks=pytest.mark.slow)]
+)
+def test_every_row_can_be_computed(rows, run):
+    result = run(rows).set_index("row")
+    assert list(result.index) == rows
+    note = result["note"].pop(GLOVE)
+    assert "expected a text file of word vectors" in note
+    assert result["ours"].drop(GLOVE).between(-100, 100).all()
+    known = ROWS.loc[rows]
+    assert (result["aggregation"] == known["aggregation"]).all()
+    same = known.drop(
+        columns=["source", "table", "encoder", "method", "path", *PUBLISHED_TASKS]
+    )
+    same["ours"] = result["ours"]
+    keys = ["layers", "pooling", "template", "max_length", "map", "corpus"]
+    keys += ["aggregation", "task"]
+    assert (same.drop(GLOVE).groupby(keys)["ours"].nunique() == 1).all()
+
+
+def test_a_row_is_a_comparison_with_its_setting(run, encoder, senteval):
+    setting = ROWS.loc[WHITENING]
+    options = EncoderOptions(
+        encoder,
+        layers=setting["layers"],
+        pooling=setting["pooling"],
+        max_length=int(setting["max_length"]),
+    )
+    results = compare(options, setting["map"], tasks="STS16", senteval=senteval)
+    (line,) = run(WHITENING, bootstrap=1000).to_dict("records")
+    (own,) = results.frame.query("aggregation == 'wmean'").to_dict("records")
+    ours = [line["ours"], line["low"], line["high"]]
+    assert ours == pytest.approx([100 * own[name] for name in ("value", "low", "high")])
+
+
+def test_another_encoder_makes_scores_context(run, minilm):
+    lines = run([RAW, MTEB], tasks="STS13,STS16", encoder=minilm)
+    other, own = (rows for _, rows in lines.groupby("row", sort=False))
+    assert other["note"].str.contains("in place of the published encoder").all()
+    assert other[["difference", "inside"]].isna().all(axis=None)
+    assert own["note"].str.contains("by its name and sizes").all()
+    assert own["task"].tolist() == ["STS13", "STS16", "average"]
+    mean = own[["published", "ours"]][:2].mean()
+    assert own[["published", "ours"]].iloc[2].to_list() == pytest.approx(mean.to_list())
+    difference = own["ours"] - own["published"]
+    assert own["difference"].to_list() == pytest.approx(difference.to_list())
+    inside = own["published"].between(own["low"], own["high"])
+    assert own["inside"].to_list() == inside.to_list()
+    _, *tables = reproduction_text(lines).split("\n\n")
+    assert sum(table.count("difference") for table in tables) == 1
+
+
+def write_config(folder, **changed):
+    """A folder that is bert-base-uncased, as far as its config goes."""
+    sizes = {"num_hidden_layers": 12, "hidden_size": 768, "vocab_size": 30522}
+    folder.mkdir(parents=True)
+    config = {"model_type": "bert"} | sizes | changed
+    (folder / "config.json").write_text(json.dumps(config))
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({}, IS_COPY),
+        ({"num_hidden_layers": 6}, "its num_hidden_layers is 6, not 12"),
+        ({"vocab_size": 28996}, "its vocab_size is 28996, not 30522"),
+        ({"model_type": "roberta"}, "its model_type is roberta, not bert"),
+    ],
+)
+def test_a_name_is_believed_with_its_sizes(changed, reason, tmp_path):
+    folder = write_config(tmp_path / "bert-base-uncased", **changed)
+    assert relation_to_published(folder, BERT).endswith(reason)
+    renamed = Path(folder).rename(tmp_path / "mine")
+    assert relation_to_published(str(renamed), BERT) == OTHER_NAME
+
+
+def test_a_snapshot_has_the_name_of_its_cache_folder(tmp_path):
+    for owner, expected in (("google-bert", IS_COPY), ("someone", OTHER_NAME)):
+        cached = tmp_path / f"models--{owner}--bert-base-uncased"
+        folder = write_config(cached / "snapshots" / "86b5e093")
+        assert relation_to_published(folder, BERT) == expected
+    assert relation_to_published("someone/bert-base-uncased", BERT) == OTHER_NAME
+
+
+def test_sizes_of_all_published_encoders_are_known():
+    assert set(published_sizes()) == set(ROWS["path"]) - {""}
+
+
+def test_a_trained_encoder_is_no_copy(tmp_path):
+    folder = tmp_path / "all-MiniLM-L6-v2"
+    SentenceEncoder("builtin-sample").save(folder)
+    assert "it was trained here" in relation_to_published(
+        str(folder), "sentence-transformers/all-MiniLM-L6-v2"
+    )
+
+
+@pytest.fixture
+def hub(tmp_path):
+    """The years of the fixture ``senteval`` as the hub has them: without their subsets."""
+    for task, names in SUBSETS.items():
+        folder = tmp_path / f"{task.lower()}-sts"
+        folder.mkdir()
+        pairs = sample_pairs("test")[: COUNT * len(names)]
+        frame = pd.DataFrame(pairs, columns=["sentence1", "sentence2", "score"])
+        frame.to_json(folder / "test.jsonl", orient="records", lines=True)
+    return f"hub:{tmp_path}"
+
+
+def test_merged_subsets_have_no_other_aggregation(run, hub):
+    """A correlation of all pairs must not stand in a column of weighted means."""
+    rows = [RAW, "gao2021-5-bert-base-uncased-embedding-last"]
+    known = run(rows, tasks=list(SUBSETS)).set_index(["row", "task"])
+    merged = run(rows, tasks=list(SUBSETS), senteval=hub).set_index(["row", "task"])
+    assert known["ours"].notna().all()
+    assert merged.loc[RAW, "ours"].isna().all()
+    assert (
+        "STS13, STS16: merged subsets here, so no aggregation wmean"
+        in (merged.loc[(RAW, "STS16"), "note"])
+    )
+    pd.testing.assert_series_equal(
+        merged.loc[rows[1], "ours"], known.loc[rows[1], "ours"]
+    )
+
+
+def test_tables_are_of_the_aggregation_that_all_tasks_have(hub, senteval):
+    options: dict[str, Any] = {"methods": ["raw", "standardization"], "bootstrap": 20}
+    results = compare(WordSums(), tasks="SAMPLE,STS13", senteval=hub, **options)
+    assert result_tables(results.frame)[0].title == "Spearman x 100 (all), test split"
+    assert results.verdicts
+    frame = results.frame
+    assert set(frame[frame["task"] == "STS13"]["aggregation"]) == {"all"}
+    assert results.table().notna().all(axis=None)
+    known = compare(WordSums(), tasks="SAMPLE,STS13", senteval=senteval, **options)
+    assert result_tables(known.frame)[0].title == "Spearman x 100 (wmean), test split"
+    assert known.score("raw", "STS13", aggregation="all") == results.score(
+        "raw", "STS13"
+    )
+
+
+def test_other_pairs_are_no_target(run, minilm, monkeypatch):
+    same = run(MTEB, encoder=minilm).iloc[0]
+    monkeypatch.setitem(PUBLISHED_TASKS, "STS16", 1186)
+    other = run(MTEB, encoder=minilm).iloc[0]
+    assert same["ours"] == other["ours"]
+    assert same["inside"] is not None
+    assert other["inside"] is None
+    assert np.isnan(other["difference"])
+    assert "STS16: 300 pairs here, 1186 in SentEval" in other["note"]
+
+
+def test_files_hold_what_is_returned(run, output):
+    lines = run([RAW, MTEB], output=output)
+    assert output.with_suffix(".csv").read_text() == lines.to_csv(index=False)
+    results = Results.load(output)
+    rows = results.frame.query(
+        "aggregation in ['all', 'wmean'] and metric == 'spearman'"
+    )
+    assert rows[["low", "high"]].notna().all(axis=None)
+    assert len(results.record["published"]) == len(lines)
+    page = report(output).read_text(encoding="utf-8")
+    assert page.count(f'<th scope="row">{MTEB}</th>') == 1
+    # Finished cells are read again: the encoder is not used.
+    again = run([RAW, MTEB], output=output, cache=EmbeddingCache(False))
+    pd.testing.assert_frame_equal(again, lines)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rows": "huang2021"}, "rows: huang2021 has no rows: WhiteningBERT"),
+        ({"rows": "li2021"}, "rows: received 'li2021'.*li2020"),
+        ({"rows": GLOVE}, "encoder: received .*expected a text file of word vectors"),
+        ({"rows": "*-simcse-unsup-wiki1m"}, "encoder: .*expected its run folder"),
+        ({"rows": FLOW, "encoder": "roberta-base"}, "encoder: received 'roberta-base'"),
+        ({"rows": MTEB, "tasks": "SICKR"}, "tasks: .*SICKR"),
+    ],
+)
+def test_mistakes_are_named(options, message, run):
+    refused(message, run, **options)
+
+
+def test_nli_pairs_that_cannot_be_loaded_are_told_once(run, monkeypatch):
+    def load(*_, **__):
+        raise UserError("no hub")
+
+    monkeypatch.setattr("flowbert.extras.papers.reproduce.load_corpus", load)
+    names = [
+        f"su2021-1-bert-{size}-uncased-whitening-nli" for size in ("base", "large")
+    ]
+    text = reproduction_text(run([RAW, *names], nli="hub"))
+    (line,) = [line for line in text.splitlines() if "no hub" in line]
+    assert line.startswith(", ".join(names) + ": cannot be run: no hub")

@@ -1,0 +1,133 @@
+"""The command for BERT-base, word for word, on files in the layouts of the hub."""
+
+import gzip
+import re
+import shlex
+from pathlib import Path
+
+import datasets
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import save_file
+from transformers import BertConfig, BertForPreTraining
+
+from flowbert.cli import main
+from flowbert.data.sample import sample_corpus
+from flowbert.extras.papers.published import PUBLISHED_TASKS, published
+
+COMMAND = (
+    "flowbert reproduce --rows li2020,su2021 --encoder bert-base-uncased --senteval hub"
+)
+ROOT = Path(__file__).parents[2]
+# Few and short, as the network has 12 layers; more than 768, or a flow has no optimum.
+SENTENCES = sorted({*sample_corpus()}, key=lambda text: (len(text), text))[:800]
+OLD_NAMES = {
+    "LayerNorm.weight": "LayerNorm.gamma",
+    "LayerNorm.bias": "LayerNorm.beta",
+}
+CARD = "---\nlanguage:\n- en\n---\n"
+NLI = {
+    "stanfordnlp/snli": ("plain_text", "plain_text"),
+    "nyu-mll/multi_nli": ("default", "data"),
+}
+
+
+def write_bert_base(folder):
+    """A random network with the files and sizes of ``bert-base-uncased``.
+
+    Only the feed-forward layers are narrower, for a short test. Parameters have the names of 2018,
+    as in the published file, with its prediction layers.
+    """
+    folder.mkdir()
+    words = {word for text in SENTENCES for word in re.findall(r"\w+|[^\w\s]", text)}
+    known = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *sorted(words)]
+    config = BertConfig(intermediate_size=8)
+    unused = [f"[unused{number}]" for number in range(config.vocab_size - len(known))]
+    (folder / "vocab.txt").write_text("\n".join([*known, *unused]), encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": true}')
+    (folder / "config.json").write_text(config.to_json_string())
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        weights = BertForPreTraining(config).state_dict()
+    renamed = {}
+    for name, value in weights.items():
+        for new, old in OLD_NAMES.items():
+            name = name.replace(new, old)
+        renamed[name] = value.clone()  # the file has no tied tensors
+    save_file(renamed, folder / "model.safetensors", {"format": "pt"})
+
+
+def write_hub(root):
+    """MTEB's tasks as ``jsonl.gz``, NLI as ``parquet``, each with its card."""
+    half = len(SENTENCES) // 2
+    pairs = pd.DataFrame(
+        {
+            "sentence1": SENTENCES[:half],
+            "sentence2": SENTENCES[half:],
+            "score": [1 + number % 5 for number in range(half)],
+        }
+    )
+    for task, count in PUBLISHED_TASKS.items():
+        name = "stsbenchmark" if task == "STSB" else task.lower()
+        folder = root / "mteb" / f"{name}-sts"
+        folder.mkdir(parents=True)
+        (folder / "README.md").write_text(CARD)
+        for split in ("train", "validation", "test") if task == "STSB" else ("test",):
+            is_small = task == "SICKR" or split != "test"
+            rows = pd.concat([pairs] * (count // half + 1))[
+                : half if is_small else count
+            ]
+            with gzip.open(folder / f"{split}.jsonl.gz", "wt") as file:
+                rows.to_json(file, orient="records", lines=True)
+    labelled = pd.DataFrame(
+        {"premise": SENTENCES[:half], "hypothesis": SENTENCES[half:]}
+    )
+    for name, (config, folder_name) in NLI.items():
+        folder = root / name / folder_name
+        folder.mkdir(parents=True)
+        parquet = folder / "train-00000-of-00001.parquet"
+        labelled.assign(label=0).to_parquet(parquet)
+        (root / name / "README.md").write_text(
+            f"---\nconfigs:\n- config_name: {config}\n  data_files:\n  - split: train\n"
+            f"    path: {folder_name}/train-*\n---\n"
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of few sentences
+def test_the_command_of_the_documents(tmp_path, monkeypatch, capsys):
+    for document in ("README.md", "docs/papers.md"):
+        assert COMMAND in (ROOT / document).read_text(encoding="utf-8").splitlines()
+    write_bert_base(tmp_path / "bert-base-uncased")
+    write_hub(tmp_path / "hub")
+    load = datasets.load_dataset
+
+    def from_folder(name, *given, **options):
+        return load(str(tmp_path / "hub" / name), *given, **options)
+
+    monkeypatch.setattr(datasets, "load_dataset", from_folder)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "copies")
+    monkeypatch.chdir(tmp_path)
+    main([*shlex.split(COMMAND)[1:], "--quiet"])
+    printed = capsys.readouterr().out
+    printed, hint = printed.strip().rsplit("\n", 1)
+    assert hint.startswith("nothing was written; --output")
+    rows = published().query("source in ['li2020', 'su2021']").set_index("id")
+    rows = rows[rows["path"] == "google-bert/bert-base-uncased"]
+    summary, *blocks = printed.split("\n\n")
+    assert [line.split()[0] for line in summary.splitlines()[1:]] == list(rows.index)
+    for name, row in rows.iterrows():
+        (note,) = (
+            block for block in blocks if f"{name}," in block or f"{name}:" in block
+        )
+        assert "bert-base-uncased taken, by its name and sizes" in note
+        merged = "STS12, STS13, STS14, STS15, STS16: merged subsets here"
+        assert (merged in note) == (row["aggregation"] != "all")
+        assert "SICKR: 400 pairs here, 4927 in SentEval" in note
+        (table,) = (block for block in blocks if f"\n{name} " in block)
+        header, *lines = map(str.split, table.splitlines())
+        named = {line[0]: dict(zip(header, line[1:], strict=True)) for line in lines}
+        assert float(named[name]["STSB"]) == row["STSB"]
+        assert -100 <= float(named["ours"]["STSB"]) <= 100
+        assert named["inside"]["STSB"] in ("yes", "no")

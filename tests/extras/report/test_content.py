@@ -1,0 +1,170 @@
+"""What a run wrote, and the frames of its pictures."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from extras.report.rows import results, row, sts_rows
+from flowbert.errors import FlowbertWarning
+from flowbert.experiments import Results
+from flowbert.experiments.next_commands import next_commands
+from flowbert.experiments.plan import UNMAPPED
+from flowbert.extras.analysis.bands import prepare_cosines
+from flowbert.extras.report.content import (
+    PageContent,
+    join_contents,
+    read_content,
+)
+from flowbert.extras.report.plots import MOST_LABELS, curve, intervals, layer_scores
+
+
+def write_log(path, steps, loss, **columns):
+    pd.DataFrame({"step": steps, "step/loss": loss, **columns}).to_csv(
+        path, index=False
+    )
+
+
+def test_logs_of_resumed_runs_are_joined(tmp_path):
+    (tmp_path / "config.yaml").write_text("seed: 0\n")
+    write_log(tmp_path / "metrics-2.csv", [1, 2], 2.0, **{"val/loss": 7.0})
+    write_log(tmp_path / "metrics-10.csv", [2, 3], 10.0)
+    write_log(tmp_path / "metrics.csv", [3, 4], 11.0)
+    write_log(tmp_path / "metrics_copy.csv", [9], 0.0)
+    metrics = read_content(tmp_path).metrics
+    # Lightning counts the steps from 0; at equal steps the later file wins.
+    assert metrics["step/loss"].to_dict() == {2: 2.0, 3: 10.0, 4: 11.0, 5: 11.0}
+    assert metrics["val/loss"].to_dict()[3] == 7.0
+
+
+def test_a_run_is_read(content):
+    assert content.settings.loc["encoder.path", "value"] == "bert"
+    assert content.settings.loc["versions.torch", "value"] == "2.13"
+    assert content.settings.loc["seed", "value"] == ""
+    assert "verdicts" not in content.settings.index
+    assert content.command.startswith("flowbert fit --config ")
+    assert "spectra" in content.analysis.frames
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "metrics.csv", "analysis.json"])
+def test_damaged_parts_are_left_out(folder, tmp_path, name):
+    for file in folder.iterdir():
+        if file.is_file():
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+    (tmp_path / name).write_text("{ no\x00")
+    with pytest.warns(FlowbertWarning, match="left out of the page"):
+        content = read_content(tmp_path)
+    assert len(content.frame)
+
+
+def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):
+    def use(method, encoder=None):
+        return {"use": {"STSB spearman": {"method": method, "encoder": encoder}}}
+
+    record = use("raw")
+    assert next_commands(tmp_path, record) == []
+    (tmp_path / "model").mkdir()
+    assert next_commands(tmp_path, {}) == next_commands(tmp_path, {"use": {}}) == []
+    assert next_commands(tmp_path, record) == [
+        f"encode --model {tmp_path} --method raw --input FILE --output vectors.npy",
+        f"export {tmp_path} --method raw --to FOLDER",
+    ]
+    assert next_commands(tmp_path, use(UNMAPPED)) == next_commands(tmp_path, record)
+    assert next_commands(tmp_path, use("raw", "bert")) == [
+        "encode --encoder.path bert --input FILE --output vectors.npy"
+    ]
+    # The run's model is the trained encoder, without a map.
+    (tmp_path / "model" / "encoder").mkdir()
+    for other in ("raw", "whitening", "nulling-2+whitening"):
+        assert next_commands(tmp_path, use(other)) == []
+    first = next_commands(tmp_path, use("simcse"))[0]
+    assert "--method" not in first
+    assert next_commands(tmp_path, use("simcse+zca")) == [
+        f"fit --method zca --encoder.path {tmp_path} --corpus FILE"
+    ]
+
+
+def test_an_interrupted_run_says_how_to_resume(tmp_path):
+    (tmp_path / "config.yaml").write_text("seed: 0\n")
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "last.ckpt").touch()
+    write_log(tmp_path / "metrics.csv", [49], 1.0)
+    content = read_content(tmp_path)
+    assert "no results yet" in content.record["verdicts"][0]
+    assert content.command == f"flowbert fit --resume {tmp_path}"
+
+
+def test_joined_runs_show_the_settings_that_differ(content):
+    other = content.settings.copy()
+    other.loc["model.noise", "value"] = "0.2"
+    empty = PageContent("c", content.frame[:0], settings=content.settings)
+    joined = join_contents(
+        {"a": content, "b": replace(content, settings=other), "c": empty}
+    )
+    assert list(joined.settings.index) == ["model.noise"]
+    assert list(joined.frame["run"].unique()) == ["a", "b"]
+    assert joined.record["verdicts"][-1].endswith(": c")
+    assert {"raw (a)", "raw (b)"} < set(intervals(joined)["label"])
+
+
+def test_averages_of_several_runs_are_over_equal_tasks():
+    def run(*names):
+        average = row("raw", "average", "spearman", "wmean", 0.6, pairs=200)
+        frame = results(*(sts_rows("raw", name, 0.6) for name in names), [average])
+        return PageContent("", frame, settings=pd.DataFrame({"value": []}))
+
+    first = run("STS13", "STS16")
+    joined = join_contents({"a": first, "b": run("STS13", "STS12")})
+    assert set(joined.frame["task"]) == {"STS13", "STS16", "STS12"}
+    assert set(joined.frame.query("metric == 'uniformity'")["task"]) == {"STS13"}
+    assert joined.record["verdicts"][-1].endswith("isoscore are of STS13.")
+    # Both runs on all tasks: as each run has them.
+    equal = join_contents({"a": first, "b": first})
+    assert (equal.frame["task"] == "average").sum() == 2
+    # A task of the same name and other pairs is another one.
+    other = replace(first, frame=first.frame.assign(pairs=99))
+    assert "average" not in set(join_contents({"a": first, "b": other}).frame["task"])
+
+
+def test_tasks_may_be_paths_and_the_test_split_is_no_validation():
+    names = ["flow/a/b.csv/dev/spearman_wmean", "flow/a/b.csv/test/spearman_wmean"]
+    metrics = pd.DataFrame(0.5, pd.Index([10], name="step"), names)
+    content = PageContent("run", results(), metrics=metrics)
+    assert curve(content)["task"].tolist() == ["a/b.csv dev"]
+    only_test = PageContent("run", results(), metrics=metrics[names[1:]])
+    assert curve(only_test)["task"].tolist() == ["a/b.csv test"]
+
+
+def test_splits_are_columns_and_too_many_labels_are_none():
+    both = results(sts_rows("raw", "STSB"), sts_rows("raw", "STSB", split="dev"))
+    assert set(intervals(PageContent("", both))["column"]) == {"STSB test", "STSB dev"}
+    many = results(*(sts_rows(f"zca-{i}", "STSB") for i in range(MOST_LABELS + 1)))
+    assert intervals(PageContent("", many)).empty
+
+
+def test_scores_of_single_layers_are_lines_over_the_layers():
+    layers = ["0", "1", "10", "2", "0,1"]
+    rows = [sts_rows(UNMAPPED, "STSB", layers=each) for each in layers]
+    frame = results(sts_rows("raw", "STSB", layers="last"), *rows)
+    scores = layer_scores(PageContent("", frame)).sort_values("position")
+    assert scores["layer"].tolist() == ["0", "1", "2", "10", "last"]
+    assert set(scores["line"]) == {"raw, test"}
+    few = frame[frame["layers"].isin(["0", "last"])]
+    assert layer_scores(PageContent("", few)).empty
+
+
+def test_shares_of_cosines_sum_to_one_and_empty_ends_are_cut(content):
+    frame = prepare_cosines(content.analysis.frames["band_cosines"])
+    sums = frame.groupby(["method", "gold_from"])["share"].sum()
+    assert sums.to_numpy() == pytest.approx(1)
+    # The cosines were drawn from (-0.5, 0.5), the bins are 0.04 wide.
+    assert frame["cosine_from"].min() >= -0.54
+    assert frame["cosine_to"].max() <= 0.54
+
+
+def test_arguments_of_a_comparison_are_settings(tmp_path):
+    record = {"config": {"seeds": [0, 1]}}
+    rows = sts_rows("raw", "STSB")
+    Results(rows, record).save(tmp_path / "results.json")
+    settings = read_content(tmp_path / "results.json").settings["value"].to_dict()
+    assert settings == {"config.seeds": "[0, 1]"}

@@ -1,0 +1,302 @@
+"""The page as a file."""
+
+import html.parser
+import math
+import shutil
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extras.report.rows import PLOTS, row, sts_rows
+from flowbert.errors import FlowbertWarning
+from flowbert.experiments import compare
+from flowbert.experiments.results import Results
+from flowbert.extras.report import page as page_module
+from flowbert.extras.report.page import report
+from flowbert.extras.report.plots import CONTENT_PLOTS
+from helpers import draw_nothing, refused
+
+VOID = {"meta", "br", "input"}
+NASTY = "<script>alert('x')</script> & \"quoted\" 句子 " + "w" * 200
+
+
+class Page(html.parser.HTMLParser):
+    """Tags and texts of a page; fails where tags are not nested."""
+
+    def __init__(self, path: Path):
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: Counter[str] = Counter()
+        self.texts: list[str] = []
+        self.sources: list[str] = []
+        self.pictures: list[str] = []
+        self.feed(path.read_text(encoding="utf-8"))
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.tags[tag] += 1
+        if tag not in VOID:
+            self.open.append(tag)
+        self.pictures += (
+            [dict(attrs)["id"]] if tag == "figure" and "id" in dict(attrs) else []
+        )
+        self.sources += [
+            value or "" for name, value in attrs if name in ("src", "href")
+        ]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """The page of ``written`` alone has pictures."""
+    draw_nothing(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def written(folder):
+    return report(folder)
+
+
+def test_the_page_of_a_run(written, folder):
+    assert written == folder.resolve() / "report.html"
+    page = Page(written)
+    # Cosines are drawn by the page, for each task and method.
+    assert sorted([*page.pictures, "cosines"]) == sorted(PLOTS)
+    assert page.tags["script"] == 1
+    finding = (
+        "Whitening gains 9.5 points on bert; no other method is significantly better"
+    )
+    assert page.texts.count(finding) == 2
+    assert {"use whitening", "tied on bert: flow", "40.5 → 50.0", "+9.5"} <= set(
+        page.texts
+    )
+    assert 'data-interval="[45.0, 55.0]"' in written.read_text(encoding="utf-8")
+    for title in (
+        "Results",
+        "Training",
+        "Embedding space",
+        "Word space",
+        "Nearest neighbours",
+    ):
+        assert page.texts.count(title) == 2
+    # One file: pictures are inside, links stay on the page.
+    assert all(source.startswith("#") for source in page.sources)
+    # They lie beside the page, too.
+    files = {file.name for file in (written.parent / "figures").iterdir()}
+    kinds = ("svg", "png", "csv")
+    assert files == {f"{name}.{kind}" for name in PLOTS for kind in kinds}
+
+
+def save(folder, rows, name="results.json", **record):
+    Results(rows, record).save(folder / name)
+    return folder / name
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_pictures_of_an_earlier_page_are_removed(tmp_path):
+    path = save(tmp_path, sts_rows("raw", "STSB"), "mine.json")
+    assert report(str(path)).name == "mine.html"
+    figures = tmp_path / "mine.figures"
+    assert (figures / "plane.svg").is_file()
+    save(tmp_path, [row("flow", "QNLI", "auc", "all", 0.7)], "mine.json")
+    report(path)
+    assert {file.stem for file in figures.glob("*.*")} == {"intervals"}
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_files_of_the_user_stay(tmp_path):
+    path = save(tmp_path, sts_rows("raw", "STSB"))
+    page = tmp_path / "paper" / "report.html"
+    own = page.with_name("figures") / "own.svg"
+    own.parent.mkdir(parents=True)
+    own.write_text("mine")
+    for _ in range(2):
+        report(path, page)
+    assert own.read_text() == "mine"
+    page.write_text("<html>my own page")
+    refused(r"output: .*report\.html, which is not a page", report, path, page)
+    assert page.read_text() == "<html>my own page"
+
+
+@pytest.mark.parametrize("rows", [[], sts_rows("raw", "STSB", math.nan, reason="none")])
+def test_pages_of_nothing(tmp_path, rows):
+    page = Page(report(save(tmp_path, rows)))
+    assert not page.pictures
+
+
+def test_a_part_that_fails_costs_a_warning(tmp_path, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("boom")
+
+    section, frame, plot = CONTENT_PLOTS["plane"]
+    failing = section, frame, replace(plot, draw=fail)
+    monkeypatch.setitem(CONTENT_PLOTS, "plane", failing)
+    monkeypatch.setattr(page_module, "notes", fail)
+    with pytest.warns(FlowbertWarning, match="left out of the page") as caught:
+        page = Page(report(save(tmp_path, sts_rows("raw", "STSB"))))
+    parts = [str(each.message).split(":")[0] for each in caught]
+    assert sorted(parts) == ["Results", "plane"]
+    assert page.pictures == ["intervals"]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_everything_is_escaped(tmp_path):
+    settings = {"encoder": NASTY, "corpus": NASTY}
+    rows = [
+        *sts_rows("raw", NASTY, **settings),
+        *sts_rows(NASTY, "b", **settings, reason=""),
+        row(NASTY, "c", "auc", "all", math.nan, reason=NASTY),
+    ]
+    differences = {
+        NASTY: {"methods": [NASTY, "b"], "cells": [[NASTY, ""], ["", NASTY]]}
+    }
+    path = save(tmp_path, rows, verdicts=[NASTY], differences=differences)
+    page = Page(report(path))
+    assert page.tags["script"] == 1
+    assert page.texts.count(NASTY) >= 8
+    assert len(page.pictures) == 2
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_warning_stands_beside_the_figures(tmp_path):
+    options: dict[str, Any] = {"max_sentences": 300, "bootstrap": 0}
+    with pytest.warns(FlowbertWarning, match="sentences for 127 directions are few"):
+        results = compare(methods=["whitening"], **options)
+    (warning,) = results.record["warnings"]
+    rows = sts_rows("whitening", "STSB")
+    names = [save(tmp_path, rows, f"{n}.json", warnings=[warning]) for n in "ab"]
+    assert warning in Page(report(names[0])).texts
+    several = Page(report(names, tmp_path / "both.html"))
+    assert f"b.json: {warning}" in several.texts
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_several_runs(folder, tmp_path):
+    other = shutil.copytree(folder, tmp_path / "other")
+    config = (other / "config.yaml").read_text()
+    (other / "config.yaml").write_text(config.replace("0.05", "0.2"))
+    page = Page(report([folder, other, folder], tmp_path / "both.html"))
+    assert {"finished", "other", "model.noise", "0.2"} <= set(page.texts)
+    assert "encoder.path" not in page.texts
+    assert (tmp_path / "both.figures" / "intervals.png").is_file()
+
+
+@pytest.mark.parametrize(
+    ("name", "output", "part"),
+    [
+        ("missing", None, "runs: received"),
+        ("empty", None, "empty"),
+        ("damaged.json", None, "damaged.json"),
+        ("good.json", "page.pdf", "output: received"),
+        (None, None, "runs: received none"),
+    ],
+)
+def test_mistakes(tmp_path, name, output, part):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "damaged.json").write_text("{")
+    save(tmp_path, [], "good.json")
+    refused(part, report, [] if name is None else [tmp_path / name], output)
+    assert not list(tmp_path.rglob("*.html"))
+
+
+@pytest.fixture(scope="module")
+def browser():
+    sync_api = pytest.importorskip("playwright.sync_api")
+    executable = shutil.which("chromium")
+    if executable is None:
+        pytest.skip("needs chromium")
+    with sync_api.sync_playwright() as playwright:
+        arguments = {"executable_path": executable, "args": ["--no-sandbox"]}
+        browser = playwright.chromium.launch(**arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(browser, written):
+    """The page in a browser, without an error in its console."""
+    page = browser.new_page(viewport={"width": 1150, "height": 900})
+    errors: list[str] = []
+    page.on("console", lambda message: errors.append(message.text))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(written.as_uri())
+    yield page
+    page.close()
+    assert not errors
+
+
+def methods(page):
+    """Methods of the rows of the table of results that are shown."""
+    return page.eval_on_selector_all(
+        ".results tr[data-method]",
+        "rows => rows.filter(r => r.checkVisibility()).map(r => r.dataset.method)",
+    )
+
+
+def test_a_browser_shows_it(opened):
+    for width in (1150, 400):
+        opened.set_viewport_size({"width": width, "height": 900})
+        assert opened.evaluate("document.documentElement.scrollWidth") <= width
+    assert not opened.locator(".results td.task").first.is_visible()  # on a phone
+    opened.emulate_media(media="print")
+    assert opened.locator(".results td.task").first.is_visible()
+    assert opened.locator("button:visible").count() == 0
+
+
+def test_the_table_is_sorted_filtered_and_copied(opened):
+    assert methods(opened) == ["raw", "whitening", "flow"]
+    opened.get_by_role("button", name="method", exact=True).click()
+    assert methods(opened) == ["whitening", "raw", "flow"]
+    opened.get_by_role("button", name="over raw").click()
+    assert methods(opened) == ["whitening", "flow", "raw"]
+    opened.get_by_role("button", name="flow", exact=True).click()
+    assert methods(opened) == ["whitening", "raw"]
+    opened.evaluate(
+        "document.execCommand = () => { copied = document.activeElement.value; }"
+    )
+    copied = {}
+    for name in ("CSV", "LaTeX", "Markdown"):
+        opened.get_by_role("button", name=f"Copy {name}").click()
+        copied[name] = opened.evaluate("copied").splitlines()
+    head, first, *_ = copied["CSV"]
+    assert head.startswith("group,method,STSB,low,high,over raw")
+    assert first.startswith("bert,whitening,50.00,45.00,55.00,9.50")
+    assert copied["LaTeX"][2].startswith("bert & whitening & 50.00 & 45.00")
+    assert copied["Markdown"][2].startswith("| bert | whitening | 50.00 |")
+
+
+def test_keys_show_the_interval_of_a_cell(opened):
+    opened.locator("td[data-interval]").first.focus()
+    opened.keyboard.press("ArrowDown")
+    focused = "document.activeElement"
+    assert opened.evaluate(f"{focused}.parentNode.dataset.method") == "whitening"
+    shown = f"getComputedStyle({focused}, '::after').content"
+    assert opened.evaluate(shown) == '"[45.0, 55.0]"'
+
+
+def test_neighbours_are_found_and_compared(opened):
+    tables = opened.locator(".neighbours:visible")
+    assert tables.count() == 5
+    sentence = opened.locator(".neighbours caption").last.text_content()
+    opened.get_by_label("Search the sampled sentences").fill(sentence.upper())
+    assert tables.locator("caption").all_text_contents() == [sentence]
+    heads = tables.first.locator("th:visible")
+    assert heads.all_text_contents() == ["raw", "whitening"]
+    opened.get_by_label("method").last.select_option("flow")
+    assert heads.all_text_contents() == ["raw", "flow"]
+
+
+def test_without_scripts_the_page_is_whole(browser, written):
+    page = browser.new_page(java_script_enabled=False)
+    page.goto(written.as_uri())
+    assert page.locator(".results thead").inner_text().startswith("method")
+    assert page.locator(".neighbours:visible").count() > 5
+    page.close()

@@ -1,0 +1,96 @@
+"""Pictures of constructed frames."""
+
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pandas as pd
+import pytest
+
+from extras.report.rows import PLOTS
+from flowbert.extras.analysis import Analysis
+from flowbert.extras.analysis.drawing import TITLE, draw, save_picture
+from flowbert.extras.analysis.measure import measure_of
+from flowbert.extras.report.page import plots_of
+
+NASTY = [
+    "<script>alert(1)</script>",
+    "a & \"b\" 'c'",
+    "$x_1$ \\frac",
+    "句子 ✓",
+    "w" * 300,
+]
+
+
+def drawn(name, content):
+    """A plot by its name, and the frame that it draws."""
+    for each, _, plot, frame in plots_of(content):
+        if each == name:
+            return plot, frame if plot.prepare is None else plot.prepare(frame)
+    raise KeyError(name)
+
+
+def axes_of(name, content):
+    return list(draw(*drawn(name, content)).axes)
+
+
+@pytest.mark.parametrize("name", PLOTS)
+def test_every_facet_has_axes_with_something_on_them(name, content):
+    plot, frame = drawn(name, content)
+    facets = len(frame[plot.facets.split()].drop_duplicates()) if plot.facets else 1
+    figure = draw(plot, frame)
+    assert len(figure.axes) == facets
+    assert all(ax.has_data() for ax in figure.axes)
+    assert figure.get_figwidth() in (5.2, 10.4)
+
+
+def test_plane(content):
+    (ax,) = axes_of("plane", content)
+    lines = {str(line.get_gid()): line for line in ax.lines}
+    # Coincident points are one, with all names.
+    point = lines[f"{TITLE}raw, whitening, flow: alignment 0.50, uniformity -0.50"]
+    assert point.get_xydata().tolist() == [[-0.5, 0.5]]
+    path = lines[f"{TITLE}flow, training"].get_xydata()
+    assert path.tolist() == [[-1, 0.4], [-1, 0.5]]
+    names = {note.get_text() for note in ax.texts}
+    assert names == {"raw, whitening, flow", "flow, training"}
+
+
+@pytest.mark.parametrize("missing", ["bits", "spectra", "band_cosines"])
+def test_a_missing_frame_costs_its_own_plots(missing, content):
+    others = {
+        name: frame
+        for name, frame in content.analysis.frames.items()
+        if name != missing
+    }
+    less = replace(content, analysis=Analysis(content.analysis.setting, others))
+    names = [name for name, *_, frame in plots_of(content) if not frame.empty]
+    left = [name for name, *_, frame in plots_of(less) if not frame.empty]
+    assert names == PLOTS
+    assert left == [name for name in names if name not in measure_of(missing).plots]
+
+
+def test_constant_sentences_are_drawn(content):
+    plot, frame = drawn("map", content)
+    assert all(ax.has_data() for ax in draw(plot, frame.assign(length=5)).axes)
+
+
+def test_pictures_are_files_with_their_data(content, tmp_path):
+    plot, frame = drawn("spectra", content)
+    picture = save_picture(plot, frame, tmp_path / "spectra")
+    svg, width, caption = picture
+    assert (tmp_path / "spectra.svg").read_bytes() == svg
+    assert (tmp_path / "spectra.png").read_bytes().startswith(b"\x89PNG")
+    assert pd.read_csv(tmp_path / "spectra.csv").shape == frame.shape
+    assert width == 5.2
+    assert caption == plot.caption
+    assert save_picture(plot, frame, tmp_path / "again") == picture
+
+
+def test_names_of_users_stay_text(content, tmp_path):
+    frame = pd.DataFrame({"method": NASTY, "direction": 1, "share": 0.5})
+    plot, _ = drawn("spectra", content)
+    picture = save_picture(plot, frame, tmp_path / "a")
+    written = [each.text or "" for each in ElementTree.fromstring(picture.svg).iter()]
+    for name in NASTY[:-1]:
+        assert any(text.startswith(name) for text in written)
+    assert max(map(len, written)) < 120

@@ -1,0 +1,177 @@
+"""Advice: its rule, its commands, and the candidate that follows it."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer import modules
+
+from encoders.tiny import add_modules, write_tiny
+from flowbert import analyze, compare
+from flowbert.cli import main
+from flowbert.data.sample import sample_corpus, sample_encoder_path
+from flowbert.encoders import EncoderOptions, SentenceEncoder
+from flowbert.extras.advice import advise
+from helpers import refused
+
+SENTENCES = list(dict.fromkeys(sample_corpus()))[:200]
+RECIPE = ("embedding_last", "zipf", "whitening:shrinkage=0.3")
+
+
+def write_sentence_transformer(folder, pooling="mean"):
+    """The sample's encoder as sentence-transformers writes it."""
+    parts = [modules.Transformer(sample_encoder_path()), modules.Pooling(128, pooling)]
+    SentenceTransformer(modules=parts).save(str(folder), create_model_card=False)
+    return str(folder)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_a_folder_of_sentence_transformers_keeps_what_it_is(pooling, tmp_path):
+    encoder = write_sentence_transformer(tmp_path / "st", pooling)
+    advice = advise(encoder=encoder)
+    assert (advice.layers, advice.pooling, advice.method) == ("last", pooling, "raw")
+
+
+def test_a_folder_with_further_modules_is_used_as_it_is(tmp_path):
+    dense = ("Dense", {"in_features": 16, "out_features": 6, "bias": False})
+    folder = add_modules(write_tiny(tmp_path / "st"), ("Pooling", {}), dense)
+    advice = advise(encoder=str(folder))
+    assert advice.method == "raw"
+    assert "--encoder.layers" not in advice.text
+
+
+def test_any_other_encoder_gets_the_recipe(corpus, tmp_path):
+    SentenceEncoder(pooling="cls").save(tmp_path / "cls")
+    trained = advise(corpus, str(tmp_path / "cls"))
+    for advice in (trained, advise(corpus)):
+        assert (advice.layers, advice.pooling, advice.method) == RECIPE
+
+
+def test_a_decoder_gets_a_template(corpus, tmp_path):
+    encoder = str(write_tiny(tmp_path / "llama", "llama"))
+    for given in (encoder, SentenceEncoder(encoder)):
+        advice = advise(corpus, given)
+        used = (advice.template, advice.layers, advice.pooling, advice.method)
+        assert used == ("prompteol", "last", "last_token", "whitening:shrinkage=0.8")
+        assert "--encoder.template=prompteol" in advice.text
+    own = EncoderOptions(encoder, template="the {} in")
+    assert advise(corpus, own).template == "the {} in"
+
+
+def test_learned_token_weights_are_kept(corpus, tmp_path):
+    encoder = SentenceEncoder(layers=0, pooling="learned_weights", frozen=False)
+    factors = encoder.log_token_factors
+    assert factors is not None
+    factors.weight.data = torch.linspace(-1, 1, factors.num_embeddings).unsqueeze(1)
+    encoder.save(tmp_path / "words")
+    advice = advise(corpus, str(tmp_path / "words"))
+    used = (advice.layers, advice.pooling, advice.method)
+    assert used == ("0", "learned_weights", RECIPE[-1])
+
+
+def run_commands(text):
+    """Run the commands of a text; their names."""
+    lines = [line for line in text.splitlines() if line.startswith("    flowbert ")]
+    for line in lines:
+        main([*shlex.split(line)[1:], "--quiet"])
+    return [line.split()[1] for line in lines]
+
+
+@pytest.mark.parametrize("raw", [pytest.param(True, marks=pytest.mark.slow), False])
+def test_its_commands_run(raw, corpus, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("PAIRS.csv").write_text(
+        "sentence1,sentence2,score\na dog,a cat,1\na cat,two cats,4\nyes,no,0\n"
+    )
+    own: dict[str, Any] = {"max_length": 40, "template": "it says: {}"}
+    path = write_sentence_transformer(tmp_path / "st") if raw else "builtin-sample"
+    advice = advise(corpus, EncoderOptions(path, **own))
+    commands = run_commands(advice.text)
+    assert commands == ["encode" if raw else "fit", "compare"]
+    if raw:
+        encoder = SentenceEncoder(path, layers=advice.layers, **own)
+        first = Path(corpus).read_text().splitlines()[0]
+        assert np.array_equal(np.load("vectors.npy")[:1], encoder.encode([first]))
+    else:
+        (file,) = Path("runs").rglob("encoder.json")
+        assert '"it says: {}"' in file.read_text()
+
+
+def test_compare_follows_the_advice_of_each_encoder(corpus, pairs, tmp_path):
+    folder = write_sentence_transformer(tmp_path / "st", "cls")
+    given: dict[str, Any] = {"corpus": corpus, "tasks": pairs[0], "bootstrap": 0}
+    results = compare(EncoderOptions(["builtin-sample", folder]), "advised", **given)
+    for encoder in ("builtin-sample", folder):
+        advice = advise(corpus, encoder)
+        name = f"advised: {advice.method}"
+        (rows,) = results.frame.query("encoder == @encoder").groupby("method")
+        assert rows[0] == name
+        plain = EncoderOptions(encoder, layers=advice.layers, pooling=advice.pooling)
+        direct = compare(plain, f"{advice.method},whitening-8", **given)
+        score = results.score(name, "one", encoder=encoder)
+        assert score == direct.score(advice.method, "one")
+
+
+FITTED = ("builtin-sample", "embedding_last", "zipf")
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("my file.txt", {"corpus": "my file.txt"}),
+        ("t.csv", {"corpus": "t.csv", "column": "text"}),
+        ("n.jsonl", {"corpus": "nli", "nli": "n.jsonl"}),
+    ],
+)
+def test_commands_have_the_options_that_were_given_and_no_others(
+    name, options, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    pairs = [json.dumps({"premise": x, "hypothesis": x, "label": 0}) for x in SENTENCES]
+    tables = {".csv": ["text", *(f'"{x}"' for x in SENTENCES)], ".jsonl": pairs}
+    Path(name).write_text("\n".join(tables.get(Path(name).suffix, SENTENCES)))
+    lines = advise(**options).text.splitlines()
+    fit = next(line for line in lines if "flowbert fit" in line)
+    encoder = dict(zip(("path", "layers", "pooling"), FITTED, strict=True))
+    expected = [f"--encoder.{key}={value}" for key, value in encoder.items()]
+    expected += [f"--{key}={value}" for key, value in options.items()]
+    assert shlex.split(fit)[4:] == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"encoder": "missing"}, "encoder: received 'missing'"),
+        ({"encoder": "words.txt"}, "encoder: received words.txt"),
+    ],
+)
+def test_mistakes(options, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    Path("words.txt").write_text("dog 1.0 2.0\n")
+    refused(message, advise, **options)
+
+
+def test_what_is_not_compare_names_the_way_to_the_advice(tmp_path):
+    (tmp_path / "words.txt").write_text("dog 1.0 2.0\na 2.0 1.0\n")
+    words = EncoderOptions(str(tmp_path / "words.txt"))
+    refused(r"words\.txt; expected a transformer", compare, words, "raw,advised")
+    refused(
+        "expected the method that advise recommends", analyze, methods="raw,advised"
+    )
+
+
+def test_a_verdict_compares_what_is_advised_with_other_layers():
+    results = compare(
+        methods=["raw", "advised"], tasks="SAMPLE", max_sentences=300, bootstrap=20
+    )
+    layers = results.frame.groupby("method")["layers"].first()
+    assert layers.nunique() == 2
+    (verdict,) = results.verdicts
+    assert verdict.startswith("builtin-sample: use advised: whitening:shrinkage=0.3, ")
+    assert verdict.endswith(" over raw")

@@ -1,0 +1,141 @@
+"""Views of a network side by side, and the map of each."""
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from encoders.tiny import SENTENCES, TOLERANCE, write_tiny
+from flowbert.cli import main
+from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoder
+from flowbert.errors import UserError
+from flowbert.extras.views import ViewsEncoder
+from flowbert.maps import make_map
+from flowbert.model import Model
+from helpers import refused
+
+TEMPLATE = 'the big "{}" in a mat'
+VIEWS: list[dict[str, Any]] = [
+    {"layers": "last", "pooling": "last_token", "template": TEMPLATE},
+    {"layers": 1, "pooling": "zipf", "template": TEMPLATE},
+    {"layers": 0, "template": ""},
+]
+TEXTS = [
+    f"the {a} {b} {c}"
+    for a in ["a", "cat", "dog"]
+    for b in ["runs", "sings", "on"]
+    for c in ["mat", "not", "in"]
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_tiny(tmp_path_factory.mktemp("views") / "llama", "llama")
+
+
+def test_views_are_those_encoders_side_by_side(folder):
+    views = open_encoder(EncoderOptions(str(folder), views=VIEWS))
+    assert isinstance(views, ViewsEncoder)
+    alone = [SentenceEncoder(folder, **view).encode(SENTENCES) for view in VIEWS]
+    together = views.encode(SENTENCES)
+    np.testing.assert_allclose(
+        together, np.concatenate(alone, axis=1), rtol=0, atol=TOLERANCE
+    )
+    assert views.columns()["pooling"] == "last_token | zipf | mean"
+    passes = {view.pass_key for view in views.views}
+    assert len(passes) == 2  # one for each template
+
+
+def test_a_cosine_is_the_weighted_mean_of_those_of_the_views(folder):
+    encoder = ViewsEncoder(folder, views=VIEWS)
+    rows = encoder.encode(TEXTS)
+    maps = ("whitening:shrinkage=0.5", "centering", "nulling-1+whitening-4")
+    text = f"views:maps=[{'|'.join(maps)}]:weights=1|0.5|2"
+    mapped = make_map(text).fit_transform(rows)
+    assert mapped.shape == (len(TEXTS), 16 + 16 + 4)
+    blocks = [
+        make_map(each).fit_transform(block)
+        for each, block in zip(maps, np.split(rows, 3, axis=1), strict=True)
+    ]
+    weights = (1, 0.25, 4)
+    expected = sum(
+        weight * torch.cosine_similarity(block[:1], block[1:]).numpy()
+        for weight, block in zip(weights, map(torch.from_numpy, blocks), strict=True)
+    ) / sum(weights)
+    first, others = torch.from_numpy(mapped[:1]), torch.from_numpy(mapped[1:])
+    found = torch.cosine_similarity(first, others)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_a_model_of_views_is_saved_truncated_and_compared(folder, tmp_path, capsys):
+    encoder = ViewsEncoder(folder, views=VIEWS)
+    text = "views:maps=[nulling-1+whitening:shrinkage=0.5|raw|raw]+whitening-8:shrinkage=0.1"
+    model = Model(encoder, make_map(text).fit(encoder.encode(TEXTS)))
+    model.save(tmp_path / "model")
+    expected = model.encode(SENTENCES)
+    assert expected.shape == (len(SENTENCES), 8)
+    loaded = Model.load(tmp_path)
+    np.testing.assert_allclose(loaded.encode(SENTENCES), expected, atol=TOLERANCE)
+    refused(
+        "encoder: received another one",
+        Model.load,
+        tmp_path,
+        encoder=str(write_tiny(tmp_path / "other", "llama", 1)),
+    )
+    lines = [f"{a},{b},{n}" for n, (a, b) in enumerate(pairwise(TEXTS))]
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("\n".join(["sentence1,sentence2,score", *lines]))
+    method = "views:maps=[whitening:shrinkage=0.5|raw]"
+    words = f"compare --encoder.path {folder} --tasks {pairs} --bootstrap 0 --quiet"
+    views = "[{layers: last, pooling: last_token}, {layers: 1}]"
+    main([*words.split(), "--encoder.views", views, "--methods", f"raw,{method}"])
+    assert method in capsys.readouterr().out
+
+
+def test_views_are_fitted_and_encoded_by_the_command_line(folder, tmp_path):
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
+    method = "views:maps=[centering+whitening-4|raw]"
+    views = "[{layers: last, pooling: last_token, template: prompteol}, {layers: 1}]"
+    options = f"--encoder.path {folder} --corpus {tmp_path}/texts.txt --tasks SAMPLE"
+    run = str(tmp_path / "run")
+    main(
+        [
+            *("fit", "--method", method, "--encoder.views", views),
+            *(*options.split(), "--run_dir", run, "--quiet"),
+        ]
+    )
+    output = tmp_path / "vectors.npy"
+    texts = str(tmp_path / "texts.txt")
+    main(["encode", "--model", run, "--input", texts, "--output", str(output)])
+    vectors = np.load(output)
+    assert vectors.shape == (len(TEXTS), 4 + 16)
+    np.testing.assert_allclose(vectors, Model.load(run).encode(TEXTS), atol=TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("views", "message"),
+    [
+        ([], "views: received "),
+        ([0, 1], "views: received 0; expected mappings"),
+        ([{"layer": 1}], "views: received 'layer'; expected layers"),
+        ([{"pooling": "idf"}], "pooling: received 'idf' without sentences to count"),
+    ],
+)
+def test_wrong_views(views, message, folder):
+    refused(message, ViewsEncoder, folder, views=views)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("views:maps=flow|raw", "received flow; expected maps in closed form"),
+        ("views:weights=1", "2 positive numbers"),
+        ("views:weights=1|-1", "2 positive numbers"),
+        ("views:maps=no|raw", "maps: received 'no'"),
+    ],
+)
+def test_wrong_maps(text, message):
+    with pytest.raises(UserError, match=message):
+        make_map(text).fit(np.random.default_rng(0).normal(size=(50, 8)))
