@@ -177,7 +177,7 @@ def test_test_validate_and_predict(run, tmp_path):
     validated = validate(run, ckpt_path=last(run), run_dir=tmp_path / "validate")
     assert set(validated.frame["split"]) == {"dev"}
     with prepare_run("predict", FitOptions(**FLOW), tmp_path / "rows") as again:
-        rows = again.embed(again.sentences)
+        rows = again.cache.rows(again.encoder, again.fitted_on.sentences)[:]
     expected = Model.load(run, "flow").transform(rows)
     # Sums of float32 numbers of order 1 in another order: other sizes of the batches.
     np.testing.assert_allclose(np.load(predict(run)), expected, atol=1e-4)
@@ -228,8 +228,8 @@ def test_what_is_fitted_on(tmp_path):
     expected = task.corpus("train_only").sample(300, 2)
     options = FitOptions(**{**FLOW, "corpus": "train_only", "seed": 2})
     with prepare_run("fit", options, tmp_path / "run") as run:
-        assert run.sentences == expected.sentences
-        assert run.digest == expected.digest
+        assert run.fitted_on.sentences == expected.sentences
+        assert run.fitted_on.digest == expected.digest
         assert 0 < len(run.data.held_out_rows) < 60
 
 

@@ -9,13 +9,10 @@ from typing import Any, TypeVar
 
 from flowbert.data.text_files import user_path
 from flowbert.encoders import EncoderOptions
-from flowbert.errors import UserError, record_warnings
+from flowbert.errors import record_warnings
 from flowbert.experiments import Results
-from flowbert.experiments.plan import Candidate
-from flowbert.experiments.run import fit_map
-from flowbert.fitting.comparison import build_candidates, measure, save, write_page
-from flowbert.fitting.parts import Run
-from flowbert.fitting.prepare import prepare_run
+from flowbert.fitting.comparison import list_candidates, measure, save, write_page
+from flowbert.fitting.prepare import Run, prepare_run
 from flowbert.fitting.run_options import (
     FitOptions,
     PredictOptions,
@@ -23,7 +20,7 @@ from flowbert.fitting.run_options import (
     read_run,
 )
 from flowbert.io import write_atomically
-from flowbert.loggers import make_loggers, make_named_loggers
+from flowbert.loggers import make_loggers
 from flowbert.maps import Map
 from flowbert.registry import imports_refused
 from flowbert.threads import threads_for
@@ -87,17 +84,16 @@ def fit(
     given = FitOptions(method=method, encoder=encoder, **options)
     folder = user_path(given.run_dir or new_folder(method))
     with record_warnings() as warned, prepare_run("fit", given, folder) as run:
-        if run.is_first:
-            with write_atomically(run.folder / RUN_CONFIG) as temporary:
+        is_first = run.trainer.is_global_zero
+        if is_first:
+            with write_atomically(folder / RUN_CONFIG) as temporary:
                 text = given.to_yaml() if given.config is None else given.config
                 temporary.write_text(text, encoding="utf-8")
-        if run.map is None:
+        if not isinstance(run.fitted, Map):
             _train(run)
-        if not run.is_first or run.trainer.fast_dev_run:
+        if not is_first or run.trainer.fast_dev_run:
             return Results([], {})
-        candidates = (
-            build_candidates(run) if run.map is None else [_fit_map(run, run.map)]
-        )
+        candidates = list_candidates(run)
         save(run, candidates)
         return measure(run, candidates, warned)
 
@@ -136,7 +132,9 @@ def predict(run: str | Path, **options: Any) -> Path:
         Path of the file.
     """
     with _opened("predict", run, PredictOptions(**options)) as opened:
-        writer = VectorWriter(opened.folder / "predictions.npy", opened.shape)
+        source, encoder = opened.fitted_on, opened.encoder
+        dim = source.shape[1] if encoder is None else encoder.dim
+        writer = VectorWriter(opened.folder / "predictions.npy", (len(source), dim))
         opened.trainer.callbacks.append(writer)
         _call(opened, "predict", return_predictions=False)
     return writer.path
@@ -155,50 +153,34 @@ def _opened(command: str, run: str | Path, given: PredictOptions) -> Iterator[Ru
 def _measure_checkpoint(command: str, run: str | Path, given: RunOptions) -> Results:
     with record_warnings() as warned, _opened(command, run, given) as opened:
         _call(opened, command)
-        if not opened.is_first:
+        if not opened.trainer.is_global_zero:
             return Results([], {})
-        return measure(opened, build_candidates(opened), warned)
-
-
-def _fit_map(run: Run, unfitted: Map) -> Candidate:
-    """A map fitted in closed form.
-
-    Raises:
-        UserError: If it is undefined.
-    """
-    options = run.options
-    run.trainer.loggers += make_named_loggers(options.log_to, run.folder)
-    fitted, reason = fit_map(
-        unfitted, run.rows, pairs=run.pairs(), seed=options.seed, device=run.device
-    )
-    if reason is not None:
-        raise UserError(f"{options.method}: {reason}", argument="method")
-    seed = options.seed if fitted.seeded else run.seed_of_sample
-    return Candidate(options.method, fitted, run.corpus, seed)
+        return measure(opened, list_candidates(opened), warned)
 
 
 def _train(run: Run) -> None:
     """Train, and take the weights of the best score where one is looked at."""
+    is_first = run.trainer.is_global_zero
     try:
         _call(run, "fit")
     except BaseException:
-        if run.is_first:
+        if is_first:
             write_page(run)
         raise
     for callback in run.trainer.callbacks:
-        if isinstance(callback, BestCheckpoint) and run.is_first:
+        if isinstance(callback, BestCheckpoint) and is_first:
             weights = callback.best_weights(run.trainer.global_step)
             if weights is not None:
-                run.module.load_state_dict(weights)
+                run.fitted.load_state_dict(weights)
 
 
 def _call(run: Run, command: str, **options: Any) -> None:
     """Call the Trainer."""
-    if run.is_first:
+    if run.trainer.is_global_zero:
         run.trainer.loggers += make_loggers(run.options.log_to, run.folder)
     with quiet_lightning(), seeded(run.options.seed), threads_for():
         getattr(run.trainer, command)(
-            run.module,
+            run.fitted,
             datamodule=run.data,
             ckpt_path=run.options.ckpt_path,
             weights_only=True,

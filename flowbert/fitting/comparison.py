@@ -10,18 +10,18 @@ import torch
 
 from flowbert.data.corpus import OWN_NAMES, Corpus
 from flowbert.encoders import Encoder, SentenceEncoder, digests_reused
-from flowbert.errors import warn
+from flowbert.errors import UserError, warn
 from flowbert.experiments import Results
 from flowbert.experiments.intervals import main_aggregation
 from flowbert.experiments.plan import Candidate, plan_experiments
-from flowbert.experiments.run import run_experiments
-from flowbert.fitting.parts import Run
-from flowbert.fitting.prepare import TRAINER_DEFAULTS
+from flowbert.experiments.run import fit_map, run_experiments
+from flowbert.fitting.prepare import TRAINER_DEFAULTS, Run
 from flowbert.fitting.run_options import plain
-from flowbert.loggers import log_results
-from flowbert.maps import Flow, Raw, make_map
+from flowbert.loggers import log_results, make_named_loggers
+from flowbert.maps import Flow, Map, Raw, make_map
 from flowbert.methods import FlowModule
 from flowbert.methods.heads import HEADS, SAMPLED_ROWS
+from flowbert.methods.trained import TrainedModule
 from flowbert.model import Model
 from flowbert.progress import tell
 from flowbert.registry import import_object
@@ -38,9 +38,24 @@ _NOT_MEASURED = (
 )
 
 
-def build_candidates(run: Run) -> list[Candidate]:
-    """The baseline, if any, and the trained method, as candidates."""
-    module, seed, corpus = run.module, run.options.seed, run.corpus
+def list_candidates(run: Run) -> list[Candidate]:
+    """The baseline, if any, and the fitted method, as candidates.
+
+    Raises:
+        UserError: If a map that is fitted in closed form is undefined.
+    """
+    module, seed, corpus = run.fitted, run.options.seed, run.fitted_on.name
+    # Of a map that draws nothing: that of the subset, where one is fitted on.
+    drawn = None if run.options.max_sentences is None else seed
+    if isinstance(module, Map):
+        name = run.options.method
+        run.trainer.loggers += make_named_loggers(run.options.log_to, run.folder)
+        fitted, reason = fit_map(
+            module, run.data.all_rows, pairs=run.pairs(), seed=seed, device=run.device
+        )
+        if reason is not None:
+            raise UserError(f"{name}: {reason}", argument="method")
+        return [Candidate(name, fitted, corpus, seed if fitted.seeded else drawn)]
     if isinstance(module, FlowModule):
         last = run.folder / "checkpoints" / "last.ckpt"
         # The module of forked processes is not this one.
@@ -49,38 +64,29 @@ def build_candidates(run: Run) -> list[Candidate]:
         candidates = [Candidate("flow", Flow.from_module(module), corpus, seed)]
         if run.baseline is not None:
             named = run.baseline.name, run.baseline.map, corpus
-            candidates.insert(0, Candidate(*named, run.seed_of_sample))
+            candidates.insert(0, Candidate(*named, drawn))
         return candidates
     encoder = module.trained_encoder().to(run.device)
     raw = Raw().fit(torch.zeros(1, encoder.dim))
     candidates = [Candidate(module.name, raw, corpus, seed, encoder)]
     head = module.hparams.get("head")
     if head not in (None, *HEADS):
-        candidates += _mapped(run, encoder, head)
-    return candidates
-
-
-def _mapped(run: Run, trained: SentenceEncoder, text: str) -> list[Candidate]:
-    """A map of the encoder before the training, and of the trained one."""
-    sentences = run.data.sample(SAMPLED_ROWS)
-    candidates = []
-    for name, own, used in (
-        (text, run.encoder, None),
-        (f"{run.module.name}+{text}", trained, trained),
-    ):
-        fitted = make_map(text).fit(run.cache.rows(own, sentences))
-        named = name, fitted, run.corpus, run.options.seed
-        candidates.append(Candidate(*named, used))
+        # The map of the encoder before the training, and of the trained one.
+        sentences = run.data.sample(SAMPLED_ROWS)
+        trained = f"{module.name}+{head}", encoder, encoder
+        for name, each, used in ((head, run.encoder, None), trained):
+            fitted = make_map(head).fit(run.cache.rows(each, sentences))
+            candidates.append(Candidate(name, fitted, corpus, seed, used))
     return candidates
 
 
 def save(run: Run, candidates: Sequence[Candidate]) -> None:
     """Save the maps, or the trained encoder, into ``model/``."""
     tell("saving the model")
-    folder, rows = run.folder / "model", run.rows
-    if rows is None:
+    folder = run.folder / "model"
+    if isinstance(run.fitted, TrainedModule):
         rmtree(folder, ignore_errors=True)  # of a resumed run that was interrupted here
-        run.module.trained_encoder().save(folder / "encoder")
+        run.fitted.trained_encoder().save(folder / "encoder")
         return
     models = [Model(run.encoder)]
     models += [Model(run.encoder, candidate.map) for candidate in candidates]
@@ -117,16 +123,13 @@ def measure(
         results = run_experiments(experiments, run.cache, device=run.device)
         results.add_intervals(options.bootstrap, options.bootstrap_seed)
         frozen = [each for each in measured if each.encoder is None]
-        fits_first_task = options.corpus_name in OWN_NAMES
-        others = run.tasks[1:] if fits_first_task else run.tasks
-        warn_of_transfer(run.corpus, others, run.encoder, frozen, run.cache)
+        others = run.tasks[1:] if options.corpus_name in OWN_NAMES else run.tasks
+        corpus = run.fitted_on.name
+        warn_of_transfer(corpus, others, run.encoder, frozen, run.cache)
     results.record["warnings"] = list(warned)
-    total = run.shape[0]
-    described = {"name": run.corpus, "digest": run.digest, "fitted": total}
-    if run.data is not None:
-        described = run.data.describe()
-    results.record["fitted_on"] = described | {"total": total}
-    if run.module is not None:
+    fitted_on = run.data.describe() | {"total": len(run.fitted_on)}
+    results.record["fitted_on"] = fitted_on
+    if not isinstance(run.fitted, Map):
         results.record["training"] = _training(run)
     results.save(run.folder / "results.json")
     write_page(run, results)
@@ -137,7 +140,7 @@ def measure(
 def _training(run: Run) -> dict[str, Any]:
     """Options of module, data and Trainer that the training has used."""
     groups: dict[str, Mapping[str, Any]] = {
-        "model": run.module.hparams,
+        "model": run.fitted.hparams,
         "data": {**run.data.hparams, **(run.options.data or {})},
         "trainer": {**TRAINER_DEFAULTS, **(run.options.trainer or {})},
     }
@@ -158,7 +161,7 @@ def write_page(run: Run, results: Results | None = None) -> None:
         if results is not None and results.vectors:
             parts = _densities(run)
             if isinstance(run.encoder, SentenceEncoder):
-                corpus = run.sentences[:_COUNTED]
+                corpus = run.fitted_on.sentences[:_COUNTED]
                 parts |= {"encoder": run.encoder, "corpus": corpus, "tokens": 500}
             analyze = import_object("flowbert.extras.analysis.analyze.analyze_results")
             analysis = analyze(results, seed=run.options.seed, **parts)
@@ -175,7 +178,7 @@ def write_page(run: Run, results: Results | None = None) -> None:
 
 def _densities(run: Run) -> dict[str, Any]:
     """The flow, and vectors to measure its density and that of Gaussians on."""
-    module = run.module
+    module = run.fitted
     if not isinstance(module, FlowModule) or module.invalid_reason is not None:
         return {}
     rows, held = run.data.rows, run.data.held_out_rows

@@ -1,25 +1,32 @@
 """The parts of a run, from its options; a mistake in them is told before anything is encoded."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from flowbert.data.corpus import OWN_NAMES, Corpus, load_corpus
 from flowbert.data.scored_pairs import SAMPLE_TASK, Subset
 from flowbert.data.text_files import as_list
-from flowbert.encoders import EncoderOptions
+from flowbert.encoders import Encoder, EncoderOptions, SentenceEncoder, open_encoder
 from flowbert.encoders.backbone import warn_of_bfloat16
-from flowbert.errors import UserError, check_choice
-from flowbert.fitting.parts import Run, load_examples, load_rows
+from flowbert.encoders.encoder import NOT_LEARNED
+from flowbert.errors import UserError, check_choice, first_line
 from flowbert.fitting.run_options import FitOptions
 from flowbert.loggers import LOG_TO, wandb_run_ended
-from flowbert.maps import MAPS, Map, make_map
-from flowbert.methods import METHODS, FlowModule, TextDataModule
+from flowbert.maps import MAPS, LabelledPairs, Map, make_map
+from flowbert.methods import METHODS, FlowModule, TextDataModule, make_examples
+from flowbert.methods.examples import EXAMPLES, EXAMPLES_OF, Examples
 from flowbert.methods.heads import HEADS
 from flowbert.numbers import check_limits
 from flowbert.tasks import STS, Task, load_tasks
-from flowbert.tasks.sts import training_labels
+from flowbert.tasks.sts import embed_labels, training_labels
 from flowbert.training import (
     AtomicCheckpointIO,
     RowsDataModule,
@@ -29,9 +36,9 @@ from flowbert.training import (
     checkpoint_callbacks,
     read_checkpoint,
 )
-from flowbert.training.checkpoints import claim_folder, find_checkpoint
+from flowbert.training.checkpoints import check_fitted_on, claim_folder, find_checkpoint
 from flowbert.training.trainer import make_trainer, seeded
-from flowbert.vectors import EmbeddingCache
+from flowbert.vectors import EmbeddingCache, Vectors, as_vectors
 
 TRAINER_DEFAULTS: dict[str, Any] = {
     "max_epochs": 3,
@@ -42,6 +49,43 @@ TRAINER_DEFAULTS: dict[str, Any] = {
     "logger": False,
 }
 """Options of the Trainer where they are others than Lightning's."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What a command works with.
+
+    Attributes:
+        options: The options.
+        folder: The folder that it writes into; other processes than the first learn of it from
+            Lightning.
+        tasks: The tasks.
+        cache: The embedding cache.
+        trainer: The Trainer.
+        encoder: The encoder before the training; None for vectors.
+        fitted_on: The corpus, examples or vectors.
+        fitted: The LightningModule, or the map that is fitted in closed form.
+        data: The data module.
+        baseline: The closed-form map that a flow is compared with.
+        pairs: Makes the labelled pairs that a supervised map learns from; None without any.
+    """
+
+    options: FitOptions
+    folder: Path
+    tasks: Sequence[Task]
+    cache: EmbeddingCache
+    trainer: Any
+    encoder: Any
+    fitted_on: Any
+    fitted: Any
+    data: Any
+    baseline: WhiteningBaseline | None
+    pairs: Callable[[], LabelledPairs | None]
+
+    @property
+    def device(self) -> Any:
+        """Device of the encoder."""
+        return self.trainer.strategy.root_device
 
 
 @contextmanager
@@ -57,8 +101,7 @@ def prepare_run(command: str, options: FitOptions, folder: Path) -> Iterator[Run
         UserError: If an option is wrong; nothing has been written then.
     """
     options = _checked(options)
-    kind = METHODS.get(options.method)
-    map = None if kind is not None else _closed_form_method(options)
+    kind: Any = METHODS.get(options.method)
     saved: Mapping[str, Any] | None = None
     if kind is None:  # what is fitted in closed form has no checkpoint
         options = replace(options, ckpt_path=None)
@@ -66,27 +109,96 @@ def prepare_run(command: str, options: FitOptions, folder: Path) -> Iterator[Run
         path = find_checkpoint(options.ckpt_path, options.run_dir)
         options = replace(options, ckpt_path=path)
         saved = _read_saved(path, kind, options.method)
-    tasks = _load_tasks(options, "dev" if command == "validate" else "test")
+    map = None if kind is not None else _closed_form_method(options.method)
     baseline = None
     if kind is FlowModule and options.baseline not in (None, "none"):
         baseline = WhiteningBaseline(_closed_form_baseline(str(options.baseline)))
+    tasks = _load_tasks(options, "dev" if command == "validate" else "test")
     labels = _load_labels(options, map, baseline, tasks)
     cache = EmbeddingCache(options.cache)
-    run = Run(options, folder, tasks, cache, map, baseline, labels)
+    encoder: Any = None
+
+    def embed(sentences: Sequence[str]) -> NDArray[np.float32]:
+        """Embeddings before the training, ``(N, D)``."""
+        return cache.rows(encoder, sentences)[:]
+
+    def pairs() -> LabelledPairs | None:
+        return embed_labels(embed, labels) if labels else None
+
     if baseline is not None:
-        baseline.pairs = run.pairs
-    run.trainer = _make_trainer(run)
-    resumed = options.ckpt_path if command == "fit" else None
+        baseline.pairs = pairs
+    trainer = _make_trainer(options, folder, tasks, embed, baseline)
     held: Any = nullcontext()
-    if run.is_first:
+    if trainer.is_global_zero:
+        resumed = options.ckpt_path if command == "fit" else None
         held = claim_folder(folder, resumed, command == "fit" and kind is not None)
-    if "bf16" in str(run.trainer.precision) and run.device.type == "cpu":
+    device = trainer.strategy.root_device
+    if "bf16" in str(trainer.precision) and device.type == "cpu":
         warn_of_bfloat16()
+    given: dict[str, Any] = {"seed": options.seed}
     with held, wandb_run_ended():
         with seeded(options.seed):
-            load = load_rows if kind in (None, FlowModule) else load_examples
-            load(run, saved)
-        yield run
+            is_frozen = kind in (None, FlowModule)
+            if not is_frozen:
+                fitted_on, data_options = _make_examples(options, tasks)
+            elif options.vectors is None:
+                fitted_on = _load_corpus(options, tasks)
+            else:
+                fitted_on = as_vectors(options.vectors, options.column)
+            if not isinstance(fitted_on, Vectors):
+                if options.max_sentences is not None:
+                    fitted_on = fitted_on.sample(options.max_sentences, options.seed)
+                encoder = _open_encoder(options, kind, fitted_on.sentences, device)
+            named = {"name": fitted_on.name, "digest": fitted_on.digest}
+            identity = None if encoder is None else encoder.identity
+            known = {"encoder": identity, "corpus": named}
+            if saved is not None:
+                check_fitted_on(saved, known, options.ckpt_path)
+            fitted: Any = map
+            if is_frozen:
+                rows: Any = fitted_on
+                dim = rows.shape[1] if encoder is None else encoder.dim
+                if map is None:
+                    fitted = _make(kind, "model", options.model, dim=dim, **given)
+                else:
+                    map.check(dim, "method")
+                if baseline is not None:
+                    baseline.map.check(dim, "baseline")
+                if encoder is not None:
+                    texts = [text for task in tasks for text in task.sentences]
+                    for subset in labels:
+                        texts += [*subset.sentences1, *subset.sentences2]
+                    cache.fill([encoder], [*fitted_on.sentences, *texts])
+                    rows = cache.rows(encoder, fitted_on.sentences)
+                chosen = options.data if map is None else {}
+                given |= named | {"rows": rows}
+                data = _make(RowsDataModule, "data", chosen, **given)
+            else:
+                given["encoder"] = SentenceEncoder(
+                    **encoder.describe(),
+                    token_weights=encoder.token_weights,
+                    frozen=False,
+                )
+                data = _make(
+                    TextDataModule, "data", data_options, examples=fitted_on, **given
+                )
+                fitted = _make(kind, "model", options.model, **given)
+                fitted.check_examples(fitted_on)
+            if kind is not None:
+                fitted.fitted_on = known
+        yield Run(
+            options,
+            folder,
+            tasks,
+            cache,
+            trainer,
+            encoder,
+            fitted_on,
+            fitted,
+            data,
+            baseline,
+            pairs,
+        )
 
 
 def _checked(options: FitOptions) -> FitOptions:
@@ -103,13 +215,12 @@ def _checked(options: FitOptions) -> FitOptions:
     return replace(options, encoder=encoder, log_to=log_to)
 
 
-def _closed_form_method(options: FitOptions) -> Map:
+def _closed_form_method(name: str) -> Map:
     """The map that is fitted in closed form.
 
     Raises:
         UserError: If there is neither a method nor a map of that name.
     """
-    name = options.method
     if name.isalpha():  # no option, no number
         check_choice("method", name, dict.fromkeys([*METHODS, *MAPS]))
     return make_map(name, "method")
@@ -193,12 +304,17 @@ def _load_labels(
     return training_labels(tasks[0], tasks, expected=instead, argument="tasks")
 
 
-def _make_trainer(run: Run) -> Any:
+def _make_trainer(
+    options: FitOptions,
+    folder: Path,
+    tasks: Sequence[Task],
+    embed: Callable[[Sequence[str]], NDArray[np.float32]],
+    baseline: WhiteningBaseline | None,
+) -> Any:
     """A Trainer that writes into the run folder."""
-    options = run.options
     validated = [
         STS(task.data, "dev")
-        for task in run.tasks
+        for task in tasks
         if isinstance(task, STS) and "dev" in task.data.splits
     ]
     monitor = None
@@ -209,16 +325,93 @@ def _make_trainer(run: Run) -> Any:
         name = options.method if head in (None, *HEADS) else f"{options.method}+head"
         monitor = f"{name}/{validated[0].name}/dev/spearman_all"
     callbacks = [
-        *([] if run.baseline is None else [run.baseline]),
-        TaskEvaluation(validated, run.embed, run.baseline),
+        *([] if baseline is None else [baseline]),
+        TaskEvaluation(validated, embed, baseline),
         StepLog(),
         *checkpoint_callbacks(
-            run.folder / "checkpoints", monitor, **(options.checkpoint or {})
+            folder / "checkpoints", monitor, **(options.checkpoint or {})
         ),
     ]
     return make_trainer(
         {**TRAINER_DEFAULTS, **(options.trainer or {})},
         callbacks=callbacks,
         plugins=[AtomicCheckpointIO()],
-        default_root_dir=str(run.folder),
+        default_root_dir=str(folder),
     )
+
+
+def _make_examples(
+    options: FitOptions, tasks: Sequence[Task]
+) -> tuple[Examples, dict[str, Any]]:
+    """The examples of a method, and the options of its data that they do not use.
+
+    Raises:
+        UserError: If an option is not one of the method's, or a source has no effect.
+    """
+    data = dict(options.data or {})
+    text_of = EXAMPLES_OF[options.method]
+    chosen = {}
+    for name in signature(text_of).parameters:
+        of_module = (options.model or {}).get(name)
+        chosen[name] = data.pop(name, of_module)
+    text = _make(text_of, "data", chosen)
+    argument = next(iter(chosen), "method")
+    corpus: Any = options.corpus
+    nli = options.nli
+    function, _ = EXAMPLES.parse(text, argument)
+    if "corpus" in signature(function).parameters:
+        corpus, nli = _load_corpus(options, tasks), None
+    made = make_examples(text, corpus, nli=nli, tasks=tasks, argument=argument)
+    return made, data
+
+
+def _load_corpus(options: FitOptions, tasks: Sequence[Task]) -> Corpus:
+    """The corpus of the options; ``target`` and ``train_only`` are those of the first task."""
+    if tasks and options.corpus_name in OWN_NAMES:
+        # In a comparison, which has each task's own, `target` is another corpus.
+        corpus = tasks[0].corpus(options.corpus_name)
+        return replace(
+            corpus, name=OWN_NAMES[options.corpus_name].format(tasks[0].name)
+        )
+    source = "target" if options.corpus is None else options.corpus
+    return load_corpus(source, nli=options.nli or "hub", column=options.column)
+
+
+def _open_encoder(
+    options: FitOptions, kind: Any, sentences: Sequence[str], device: Any
+) -> Encoder:
+    """The encoder, of which a method may need the network.
+
+    Raises:
+        UserError: If it cannot be opened or trained.
+    """
+    with warnings.catch_warnings():
+        if getattr(kind, "pools", False):  # token weights are about to be learned
+            warnings.filterwarnings("ignore", f".*{NOT_LEARNED}")
+        encoder = open_encoder(options.encoder, sentences, device)
+    if kind not in (None, FlowModule) and not isinstance(encoder, SentenceEncoder):
+        raise UserError(
+            f"received {encoder.path}; expected a transformer to train",
+            argument="encoder",
+        )
+    return encoder
+
+
+def _make(
+    function: Callable[..., Any],
+    group: str,
+    options: Mapping[str, Any] | None,
+    **given: Any,
+) -> Any:
+    """Call with options of a group; those that are None are left out.
+
+    Raises:
+        UserError: If one of them is not a parameter.
+    """
+    known = {name: x for name, x in (options or {}).items() if x is not None}
+    try:
+        return function(**given, **known)
+    except TypeError as error:
+        if "keyword argument" not in str(error):
+            raise
+        raise UserError(first_line(error), argument=group) from error

@@ -187,6 +187,11 @@ class Examples:
     def __len__(self) -> int:
         return len(self.columns[0])
 
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The first column."""
+        return self.columns[0]
+
     @cached_property
     def digest(self) -> str:
         """Digest of sentences and targets."""
