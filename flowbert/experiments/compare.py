@@ -1,14 +1,15 @@
 """Methods on the same embeddings and tasks: one frozen pass of each encoder feeds them all."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from functools import cache as cached
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from flowbert.data.corpus import IN_MEMORY, OWN_NAMES, Corpus, load_corpus
+from flowbert.data.corpus import OWN_NAMES, Corpus, load_corpus
 from flowbert.data.text_files import as_list
 from flowbert.encoders import (
     Encoder,
@@ -17,11 +18,7 @@ from flowbert.encoders import (
     open_encoders,
 )
 from flowbert.errors import UserError, record_warnings, warn
-from flowbert.experiments.plan import (
-    draw_samples,
-    parse_candidates,
-    plan_experiments,
-)
+from flowbert.experiments.plan import Drawn, parse_methods, plan_experiments
 from flowbert.experiments.results import Results
 from flowbert.experiments.run import run_experiments
 from flowbert.io import as_json
@@ -121,8 +118,7 @@ def compare(
     options["device"] = device = choose_device(device)
     options["seeds"] = seeds = check_options(seeds, output)
     with record_warnings() as warned:
-        candidates = parse_candidates(methods)
-        sources = _sources(corpus)
+        parsed = parse_methods(methods)
         measured = load_tasks(
             tasks,
             senteval,
@@ -132,13 +128,21 @@ def compare(
             positive_above=positive_above,
             uniformity_limit=uniformity_limit,
         )
-        corpora = _load_corpora(sources, measured, nli, column)
-        every = [each for own in corpora.values() for each in own]
-        samples = draw_samples(every, max_sentences, seeds)
-        distinct = {each.digest: each for each in samples.values() or every}
-        count_over = [text for each in distinct.values() for text in each.sentences]
+        shared = _load_corpora(corpus, nli, column)
+        draw = cached(lambda each: _draw(each, max_sentences, seeds))
+        corpora: dict[Task, list[Drawn]] = {
+            task: [
+                drawn
+                for name, each in shared.items()
+                for drawn in draw(task.corpus(name) if each is None else each)
+            ]
+            for task in measured
+        }
+        every = [each for drawn in corpora.values() for each, _ in drawn]
+        distinct = {each.digest: each for each in every}.values()
+        count_over = [text for each in distinct for text in each.sentences]
         learned = {}
-        if any(each.map.supervised and each.needs_fit for each in candidates):
+        if any(method.map.supervised and method.needs_fit for method in parsed):
             given = load_labels(labels, senteval, columns)
             learned = {
                 task: training_labels(task, [task], given, drop_overlap)
@@ -148,18 +152,10 @@ def compare(
         _warn_of_counts(encoders, len(distinct))
         if not isinstance(cache, EmbeddingCache):
             cache = EmbeddingCache(cache)
-        if any(candidate.advised for candidate in candidates):
+        if any(method.advised for method in parsed):
             follow = import_object("flowbert.extras.advice.follow_advice")
-            candidates = follow(candidates, encoders)
-        experiments = plan_experiments(
-            encoders,
-            candidates,
-            corpora,
-            learned,
-            seeds,
-            samples,
-            as_it_comes=True,
-        )
+            parsed = follow(parsed, encoders)
+        experiments = plan_experiments(encoders, parsed, corpora, learned, seeds)
         results = run_experiments(experiments, cache, output, device)
     results.record["warnings"] = warned
     options = {name: options[name] for name in options if name not in _PLACES}
@@ -203,49 +199,37 @@ def _warn_of_counts(encoders: Sequence[Encoder], corpora: int) -> None:
         )
 
 
-def _sources(corpus: Any) -> dict[str, Any]:
-    """Sources of the corpora by name.
+def _load_corpora(
+    corpus: Any, nli: str, column: str | None
+) -> dict[str, Corpus | None]:
+    """The corpora by name; None for those that each task has its own of.
 
     Raises:
-        UserError: If no corpus is named, or two have the same name.
+        UserError: If a corpus cannot be loaded, or two have the same name.
     """
     items = list(corpus) if isinstance(corpus, list | tuple) else [corpus]
     if all(isinstance(item, str) for item in items):
         items = as_list(corpus, "corpus")
-    sources: dict[str, Any] = {}
+    corpora: dict[str, Corpus | None] = {}
     for item in items:
-        name = item if isinstance(item, str) else IN_MEMORY
-        if isinstance(item, Corpus):
-            name = item.name
-        if name in sources:
+        is_own = isinstance(item, str) and item in OWN_NAMES
+        loaded = None if is_own else load_corpus(item, nli=nli, column=column)
+        name = item if loaded is None else loaded.name
+        if name in corpora:
             raise UserError(
                 f"received two called {name!r}; expected names of their own, as in "
                 "Corpus.of(name, sentences)",
                 argument="corpus",
             )
-        sources[name] = item
-    return sources
+        corpora[name] = loaded
+    return corpora
 
 
-def _load_corpora(
-    sources: Mapping[str, Any], tasks: Sequence[Task], nli: str, column: str | None
-) -> dict[Task, list[Corpus]]:
-    """The corpora to fit on, for each task."""
-    shared = {
-        name: load_corpus(
-            source,
-            nli=nli,
-            column=column,
-        )
-        for name, source in sources.items()
-        if not (isinstance(source, str) and source in OWN_NAMES)
-    }
-    return {
-        task: [
-            shared[name] if name in shared else task.corpus(name) for name in sources
-        ]
-        for task in tasks
-    }
+def _draw(corpus: Corpus, size: int | None, seeds: Sequence[int]) -> list[Drawn]:
+    """The samples of a corpus that the seeds draw, or the whole corpus where it is not larger."""
+    if size is None or len(corpus) <= size:
+        return [(corpus, None)]
+    return [(corpus.sample(size, seed), seed) for seed in seeds]
 
 
 def _describe_argument(value: Any) -> Any:

@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import torch
 
@@ -45,20 +45,20 @@ UNMAPPED = "unmapped"
 """Name of vectors without a map that are read otherwise than the encoder is by itself."""
 
 ADVISED = "advised"
-"""Name of the candidate that follows the advice."""
+"""Name of the method that follows the advice."""
 
 RECIPE_METHOD = "whitening:shrinkage=0.3"
 """Map of the recommended recipe."""
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
+class Method:
     """A map or model that is compared.
 
     Attributes:
-        name: Name in tables.
+        name: Name in tables; ``raw`` without an encoder is each network as its folder reads it.
         map: The map.
-        corpus: What a fitted map was fitted on; ``none`` for raw.
+        corpus: Name of what a fitted map was fitted on; ``none`` for raw.
         seed: Seed of a fitted map.
         encoder: Encoder of a model, in place of those of the comparison.
         advised: Whether the advice for each encoder chooses map, layers and pooling.
@@ -72,20 +72,9 @@ class Candidate:
     advised: bool = False
 
     @property
-    def fitted(self) -> bool:
-        """Whether the map is used as it is."""
-        return self.map.is_fitted
-
-    @property
     def needs_fit(self) -> bool:
-        """Whether it is fitted on the corpus."""
-        return not (self.fitted or type(self.map) is Raw)
-
-    @property
-    def size(self) -> int | None:
-        """Size of the vectors that a fitted map takes; None where it is not known."""
-        first = self.map.parts[0]
-        return getattr(first, "n_features_in_", None) if self.fitted else None
+        """Whether the map is fitted on the corpus."""
+        return not (self.map.is_fitted or type(self.map) is Raw)
 
     @cached_property
     def steps(self) -> list[dict[str, Any]]:
@@ -93,20 +82,47 @@ class Candidate:
 
         A step whose code is not flowbert's has a random name, so that its records are not reused.
         """
-        return [_describe_step(step, self.fitted) for step in self.map.parts]
+        steps = []
+        for step in self.map.parts:
+            parameters = {
+                name: value
+                for name, value in step.used_parameters().items()
+                if name not in _SET_BY_FIT
+            }
+            in_one_line = as_json(
+                parameters, lambda value: " ".join(str(value).split())
+            )
+            words = {"name": step.name, "parameters": in_one_line}
+            if isinstance(step, SklearnTransformer) or is_custom(step):
+                words["object"] = secrets.token_hex(16)
+            elif self.map.is_fitted:
+                words["values"] = digest_state(step.get_state())
+            steps.append(words)
+        return steps
 
+    def check_size(self, encoder: Encoder) -> None:
+        """Check that the vectors of an encoder can be mapped; a model has its own.
 
-def _describe_step(step: Map, fitted: bool) -> dict[str, Any]:
-    parameters = {
-        name: value
-        for name, value in step.used_parameters().items()
-        if name not in _SET_BY_FIT
-    }
-    in_one_line = as_json(parameters, lambda value: " ".join(str(value).split()))
-    words = {"name": step.name, "parameters": in_one_line}
-    if isinstance(step, SklearnTransformer) or is_custom(step):
-        return words | {"object": secrets.token_hex(16)}
-    return words | {"values": digest_state(step.get_state())} if fitted else words
+        Raises:
+            UserError: If parameters or fitted values are of another size, or the method awaits
+                advice.
+        """
+        if self.advised:
+            raise UserError(
+                f"received {self.name}, which only compare accepts; expected the method that "
+                "advise recommends",
+                argument="methods",
+            )
+        encoder = self.encoder or encoder
+        size = getattr(self.map.parts[0], "n_features_in_", None)
+        if self.needs_fit:
+            self.map.check(encoder.dim)
+        elif size not in (None, encoder.dim):
+            raise UserError(
+                f"{self.name}: was fitted on vectors of size {size}; expected one of size "
+                f"{encoder.dim}, that of {encoder.path}",
+                argument="methods",
+            )
 
 
 def is_custom(value: object) -> bool:
@@ -114,8 +130,8 @@ def is_custom(value: object) -> bool:
     return not type(value).__module__.startswith("flowbert.")
 
 
-def parse_candidates(methods: Any) -> list[Candidate]:
-    """Candidates from names, estimators, models and folders of models.
+def parse_methods(methods: Any) -> list[Method]:
+    """Methods from names, estimators, models and folders of models.
 
     Args:
         methods: A comma-separated text, a list, or a dict from names in tables.
@@ -126,12 +142,9 @@ def parse_candidates(methods: Any) -> list[Candidate]:
     if isinstance(methods, str):
         methods = as_list(methods, "methods")
     if isinstance(methods, Mapping):
-        parsed = [
-            replace(_candidate(value), name=name) for name, value in methods.items()
-        ]
-    else:
-        parsed = [_candidate(value) for value in methods]
-    names = [candidate.name for candidate in parsed]
+        return [replace(_parse(methods[name]), name=name) for name in methods]
+    parsed = [_parse(value) for value in methods]
+    names = [method.name for method in parsed]
     if len(set(names)) < len(names):
         raise UserError(
             f"received {', '.join(names)}; expected each name once", argument="methods"
@@ -139,53 +152,38 @@ def parse_candidates(methods: Any) -> list[Candidate]:
     return parsed
 
 
-def _candidate(value: Any) -> Candidate:
-    if isinstance(value, Candidate):
-        return value
-    if isinstance(value, str):
-        return _named(value)
-    if isinstance(value, Model):
-        return Candidate(
-            value.map_name, value.map or Raw(), "given", encoder=value.encoder
+def _parse(value: Any) -> Method:
+    if value == ADVISED:
+        return Method(value, make_map(RECIPE_METHOD), advised=True)
+    if isinstance(value, str) and model_folder(value) is not None:
+        if not is_map(value):
+            model = Model.load(value)
+            return replace(_parse(model), name=f"{model.map_name} of {value}")
+        warn(
+            f"methods: {value} is taken as the method of that name; for the folder write ./{value}"
         )
+    if isinstance(value, Model):
+        fitted = value.map or Raw()
+        return Method(value.map_name, fitted, "given", encoder=value.encoder)
     if is_sentence_transformer(value):
         encoder = SentenceTransformerEncoder(value)
         name = encoder.columns()["encoder"]
-        return Candidate(name, Raw(), "given", encoder=encoder)
-    return _estimator(value)
+        return Method(name, Raw(), "given", encoder=encoder)
+    map = make_map(value) if isinstance(value, str) else as_map(value)
+    name = value if isinstance(value, str) else map.text
+    return Method(name, map, "given" if map.is_fitted else "none")
 
 
-def _named(text: str) -> Candidate:
-    """A map by name, or the model of a folder; a method's name is not taken for a folder's."""
-    if text == ADVISED:
-        return Candidate(text, make_map(RECIPE_METHOD), advised=True)
-    if model_folder(text) is None:
-        return _estimator(make_map(text), text)
-    if not is_map(text):
-        loaded = Model.load(text)
-        return replace(_candidate(loaded), name=f"{loaded.map_name} of {text}")
-    warn(
-        f"methods: {text} is taken as the method of that name; for the folder write ./{text}"
-    )
-    return _estimator(make_map(text), text)
-
-
-def _estimator(value: Any, name: str | None = None) -> Candidate:
-    estimator = as_map(value)
-    corpus = "given" if estimator.is_fitted else "none"
-    return Candidate(name or estimator.text, estimator, corpus)
-
-
-Samples = Mapping[tuple[str, str, int], Corpus]
-"""The sample of a corpus that a seed draws, by name and digest of the corpus and the seed."""
+Drawn = tuple[Corpus, int | None]
+"""A corpus to fit on, and the seed that has drawn it from a larger one, if any."""
 
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """One candidate on one task, fitted on one corpus with one seed."""
+    """One method on one task, fitted on one corpus with one seed."""
 
     encoder: Encoder
-    candidate: Candidate
+    method: Method
     task: Task
     corpus: Corpus | None = None
     seed: int | None = None
@@ -202,17 +200,44 @@ class Experiment:
     @cached_property
     def columns(self) -> dict[str, Any]:
         """Columns of the experiment's rows."""
-        candidate, corpus = self.candidate, self.corpus
+        method, corpus = self.method, self.corpus
         return {
             **self.encoder.columns(),
-            "method": candidate.name,
-            "corpus": candidate.corpus if corpus is None else corpus.name,
-            "seed": self.seed if candidate.seed is None else candidate.seed,
+            "method": method.name,
+            "corpus": method.corpus if corpus is None else corpus.name,
+            "seed": self.seed if method.seed is None else method.seed,
             "task": self.task.name,
             "split": self.task.split,
             "pairs": self.task.count,
-            "supervised": candidate.map.supervised,
+            "supervised": method.map.supervised,
         }
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """All settings and versions as JSON values; those of the task come last."""
+        corpus, task = self.corpus, self.task.settings()
+        pairs = [
+            (subset.sentences1, subset.sentences2, subset.scores.tolist())
+            for subset in self.labels
+        ]
+        if is_custom(self.task):
+            task["object"] = secrets.token_hex(16)
+        settings: dict[str, Any] = as_json(
+            {
+                "encoder": self.encoder.describe()
+                | {"identity": self.encoder.identity},
+                "method": self.method.steps,
+                "corpus": None if corpus is None else corpus.describe(),
+                "labels": {
+                    "pairs": sum(map(len, self.labels)),
+                    "digest": digest(pairs) if pairs else None,
+                },
+                "seed": self.seed,
+                "versions": VERSIONS,
+                "task": task,
+            }
+        )
+        return settings
 
     @cached_property
     def key(self) -> str:
@@ -220,140 +245,58 @@ class Experiment:
         return digest(self.columns, self.settings)
 
     @cached_property
-    def fit_settings(self) -> dict[str, Any]:
-        """Settings that determine the fitted map, as JSON values."""
-        corpus = self.corpus
-        pairs = [
-            (subset.sentences1, subset.sentences2, subset.scores.tolist())
-            for subset in self.labels
-        ]
-        words = {
-            "encoder": {**self.encoder.describe(), "identity": self.encoder.identity},
-            "method": self.candidate.steps,
-            "corpus": None if corpus is None else corpus.describe(),
-            "labels": {
-                "pairs": sum(map(len, self.labels)),
-                "digest": digest(pairs) if pairs else None,
-            },
-            "seed": self.seed,
-        }
-        return cast(dict[str, Any], as_json(words))
-
-    @cached_property
-    def settings(self) -> dict[str, Any]:
-        """All settings and versions in words."""
-        task = self.task.settings()
-        if is_custom(self.task):
-            task["object"] = secrets.token_hex(16)
-        return {**self.fit_settings, "versions": VERSIONS, "task": as_json(task)}
-
-
-def draw_samples(
-    corpora: Sequence[Corpus], max_sentences: int | None, seeds: Sequence[int]
-) -> Samples:
-    """The sample of each corpus that each seed draws; the whole corpus where it is small enough."""
-    if max_sentences is None:
-        return {}
-    distinct = {(corpus.name, corpus.digest): corpus for corpus in corpora}
-    return {
-        (*names, seed): corpus.sample(max_sentences, seed)
-        for names, corpus in distinct.items()
-        for seed in seeds
-    }
-
-
-def check_size(candidate: Candidate, encoder: Encoder) -> None:
-    """Check that a candidate can map the vectors of an encoder, in place of which it has its own.
-
-    Raises:
-        UserError: If its parameters or fitted values are of another size, or it awaits advice.
-    """
-    if candidate.advised:
-        raise UserError(
-            f"received {candidate.name}, which only compare accepts; expected the method "
-            "that advise recommends",
-            argument="methods",
-        )
-    encoder = candidate.encoder or encoder
-    if candidate.needs_fit:
-        candidate.map.check(encoder.dim)
-    elif candidate.size not in (None, encoder.dim):
-        raise UserError(
-            f"{candidate.name}: was fitted on vectors of size {candidate.size}; expected one of "
-            f"size {encoder.dim}, that of {encoder.path}",
-            argument="methods",
-        )
+    def fit_key(self) -> str:
+        """Digest of what determines the fitted map: all settings but those of the task."""
+        return digest(self.settings | {"task": None})
 
 
 @digests_reused()
 def plan_experiments(
     encoders: Sequence[Encoder],
-    candidates: Sequence[Candidate],
-    corpora: Mapping[Task, Sequence[Corpus]],
+    methods: Sequence[Method],
+    corpora: Mapping[Task, Sequence[Drawn]],
     labels: Mapping[Task, tuple[Subset, ...]],
-    seeds: Sequence[int],
-    samples: Samples | None = None,
-    *,
-    as_it_comes: bool = False,
+    seeds: Sequence[int] = (0,),
 ) -> list[Experiment]:
     """All experiments, in the order of the tables; none twice.
 
+    Where an encoder is read otherwise than its folder says, there is a method :data:`UNMAPPED`
+    next to ``raw``.
+
     Args:
         encoders: Opened encoders.
-        candidates: What is compared.
+        methods: What is compared.
         corpora: Corpora to fit on, by task.
-        labels: Labelled pairs of the supervised candidates, by task.
-        seeds: Seeds of the candidates that draw random numbers, and of the samples.
-        samples: What is fitted on in place of whole corpora, see :func:`draw_samples`.
-        as_it_comes: Whether ``raw`` is each network with the layers, pooling and template of its
-            folder; where the encoder is read otherwise, that is a candidate :data:`UNMAPPED`.
+        labels: Labelled pairs of the supervised methods, by task.
+        seeds: Seeds of the methods that draw random numbers.
 
     Raises:
-        UserError: If a candidate does not fit the size of an encoder's vectors or still awaits
-            advice, or two different experiments would have the same names.
+        UserError: If a method does not fit the size of an encoder's vectors or still awaits advice,
+            or two different experiments would have the same names.
     """
-    for encoder, candidate in itertools.product(encoders, candidates):
-        check_size(candidate, encoder)
+    for encoder, method in itertools.product(encoders, methods):
+        method.check_size(encoder)
     experiments = []
     saved: dict[Any, Encoder] = {}
-    for encoder, task, candidate in itertools.product(encoders, corpora, candidates):
-        own = candidate.encoder or encoder
-        if not candidate.needs_fit:
-            if as_it_comes and candidate.name == "raw" and candidate.encoder is None:
-                network = getattr(own, "backbone", own)
-                if network not in saved:
-                    saved[network] = _as_saved(own)
-                if own.columns() != saved[network].columns():
-                    unmapped = replace(candidate, name=UNMAPPED)
-                    experiments.append(Experiment(saved[network], candidate, task))
-                    experiments.append(Experiment(own, unmapped, task))
-                    continue
-            experiments.append(Experiment(own, candidate, task))
+    for encoder, task, method in itertools.product(encoders, corpora, methods):
+        encoder = method.encoder or encoder
+        if method.needs_fit:
+            pairs = labels[task] if method.map.supervised else ()
+            random = seeds if method.map.seeded else [None]
+            experiments += [
+                Experiment(encoder, method, task, corpus, seed, pairs)
+                for corpus, drawn in corpora[task]
+                for seed in (random if drawn is None else [drawn])
+            ]
             continue
-        pairs = labels[task] if candidate.map.supervised else ()
-        for corpus, seed in itertools.product(corpora[task], seeds):
-            names = corpus.name, corpus.digest, seed
-            drawn = (samples or {}).get(names, corpus)
-            random = candidate.map.seeded or len(drawn) < len(corpus)
-            used = seed if random else None
-            experiments.append(Experiment(own, candidate, task, drawn, used, pairs))
-    return _distinct(experiments)
-
-
-def _as_saved(encoder: Encoder) -> Encoder:
-    """The network of an encoder with the layers, pooling and template of its folder."""
-    if not isinstance(encoder, SentenceEncoder):
-        return encoder
-    try:
-        return encoder.as_saved()
-    except UserError:  # a part of the network, such as its pooler, was not loaded
-        backbone = encoder.backbone
-        options = EncoderOptions(encoder.path, backbone.revision)
-        return open_encoder(options, device=encoder.device)
-
-
-def _distinct(experiments: Sequence[Experiment]) -> list[Experiment]:
-    """Experiments without repetitions; two that differ have different names in the table."""
+        if method.name == "raw" and method.encoder is None:
+            network = getattr(encoder, "backbone", encoder)
+            if network not in saved:
+                saved[network] = as_saved(encoder)
+            if encoder.columns() != saved[network].columns():
+                experiments.append(Experiment(saved[network], method, task))
+                method = replace(method, name=UNMAPPED)
+        experiments.append(Experiment(encoder, method, task))
     known: dict[str, Experiment] = {}
     for experiment in experiments:
         # The key is that of now: an encoder may change before it is used.
@@ -366,3 +309,15 @@ def _distinct(experiments: Sequence[Experiment]) -> list[Experiment]:
                 "methods and corpora with different names"
             )
     return list(known.values())
+
+
+def as_saved(encoder: Encoder) -> Encoder:
+    """The network of an encoder with the layers, pooling and template of its folder."""
+    if not isinstance(encoder, SentenceEncoder):
+        return encoder
+    try:
+        return encoder.as_saved()
+    except UserError:  # a part of the network, such as its pooler, was not loaded
+        backbone = encoder.backbone
+        options = EncoderOptions(encoder.path, backbone.revision)
+        return open_encoder(options, device=encoder.device)

@@ -12,12 +12,10 @@ from typing import Any
 import torch
 from sklearn.base import clone
 
-from flowbert.arrays import Floats, Indices
-from flowbert.data.corpus import Corpus
-from flowbert.data.scored_pairs import Subset
+from flowbert.arrays import Indices
 from flowbert.encoders import Encoder
 from flowbert.errors import UserError, record_warnings, warn
-from flowbert.experiments.plan import VERSIONS, Candidate, Experiment
+from flowbert.experiments.plan import VERSIONS, Experiment
 from flowbert.experiments.results import (
     Results,
     read_record,
@@ -26,10 +24,10 @@ from flowbert.experiments.results import (
     write_record,
 )
 from flowbert.io import as_json, digest
-from flowbert.maps import AffineMap, LabelledPairs, Map, Moments, Raw
-from flowbert.progress import bar
+from flowbert.maps import AffineMap, LabelledPairs, Map, Moments
+from flowbert.progress import bar, tell
 from flowbert.seeding import Stream
-from flowbert.tasks import STS, Record, Task
+from flowbert.tasks import STS, Record
 from flowbert.tasks.sts import embed_labels
 from flowbert.vectors import EmbeddingCache
 
@@ -55,7 +53,7 @@ def run_experiments(
         output: Results file whose folder of records gets each record when it is finished. Those
             of the same settings and versions of flowbert and torch are reused.
         device: Device on which flows are fitted.
-        sample: Whether one record of each candidate has vectors, those of 1000 sentences of the
+        sample: Whether one record of each method has vectors, those of 1000 sentences of the
             first task of scored pairs.
 
     Returns:
@@ -68,6 +66,7 @@ def run_experiments(
     records: dict[str, Record] = {}
     if folder is not None:
         records = _read_finished(folder, experiments, samples)
+        tell(f"{len(records)} of {len(experiments)} experiments are known")
 
     def keep(record: Record) -> None:
         records[record.key] = record
@@ -77,7 +76,7 @@ def run_experiments(
     by_fit: dict[str, list[Experiment]] = defaultdict(list)
     for experiment in experiments:
         if experiment.key not in records:
-            by_fit[digest(experiment.fit_settings)].append(experiment)
+            by_fit[experiment.fit_key].append(experiment)
     _encode([each for same in by_fit.values() for each in same], cache)
     encoded = None
     for same in bar(by_fit.values(), "Fitting", unit="maps"):
@@ -97,25 +96,32 @@ def run_experiments(
                 invalid_reason=reason,
                 warnings=warned,
             )
-            if experiment.key in samples and reason is None:
-                rows = samples[experiment.key]
+            rows = samples.get(experiment.key)
+            if rows is not None and reason is None:
                 sentences = [task.sentences[row] for row in rows]
                 record = replace(record, sample=vectors[rows], sentences=sentences)
             keep(record)
-    references = [
-        _reference(task, name, items)
-        for task in {each.task.digest: each.task for each in experiments}.values()
-        for name, items in task.references.items()
-    ]
-    for record in references:
-        keep(record)
-    keys = [*(x.key for x in experiments), *(x.key for x in references)]
+    keys = [experiment.key for experiment in experiments]
+    for task in {each.task.digest: each.task for each in experiments}.values():
+        for name, items in task.references.items():
+            keys.append(digest(task.digest, name))
+            columns = {
+                **dict.fromkeys(("encoder", "layers", "pooling", "corpus"), "none"),
+                "method": name,
+                "seed": None,
+                "task": task.name,
+                "split": task.split,
+                "pairs": task.count,
+                "supervised": False,
+            }
+            settings = {"task": as_json(task.settings())}
+            record = task.measured(items, task.score(items))
+            keep(replace(record, key=keys[-1], columns=columns, settings=settings))
+    is_cuda = torch.device(device).type == "cuda"
     now = datetime.datetime.now(datetime.UTC)
     about = {
         "versions": VERSIONS,
-        "device": torch.cuda.get_device_name(device)
-        if torch.device(device).type == "cuda"
-        else platform.machine(),
+        "device": torch.cuda.get_device_name(device) if is_cuda else platform.machine(),
         "time": now.isoformat(timespec="seconds"),
         "encoders": [
             each.describe() for each in dict.fromkeys(x.encoder for x in experiments)
@@ -125,7 +131,7 @@ def run_experiments(
 
 
 def fit_map(
-    unfitted: Map,
+    map: Map,
     rows: Any,
     *,
     moments: Moments | None = None,
@@ -136,7 +142,8 @@ def fit_map(
     """Fit a copy of a map or chain, on the rows and, where a step learns from them, on the pairs.
 
     Args:
-        unfitted: The map with its parameters; its own seed and device are not used.
+        map: The map with its parameters; its own seed and device are not used. A fitted one is
+            returned as it is.
         rows: Embeddings to fit on, ``(N, D)``.
         moments: Their moments, if they are known and the map is affine.
         pairs: Vectors of labelled pairs, ``(P, D)`` each, and their scores ``(P,)``.
@@ -149,7 +156,9 @@ def fit_map(
     Raises:
         UserError: If the map learns from labelled pairs and there are none.
     """
-    fitted: Any = clone(unfitted)
+    if map.is_fitted:
+        return map, map.invalid_reason
+    fitted: Any = clone(map)
     for part in fitted.parts:
         part.check_pairs(pairs)
         part.set_run_parameters(seed or 0, _ACCELERATORS[torch.device(device).type])
@@ -163,38 +172,22 @@ def fit_map(
     return fitted, fitted.invalid_reason
 
 
-def fit_candidate(
-    candidate: Candidate, rows: Any, **options: Any
-) -> tuple[Map, str | None]:
-    """The fitted map of a candidate, and why it is undefined (None if it is not).
-
-    Args:
-        candidate: The candidate.
-        rows: Embeddings to fit on where it is not fitted, ``(N, D)``.
-        **options: Further arguments of :func:`fit_map`.
-    """
-    if candidate.fitted:
-        return candidate.map, candidate.map.invalid_reason
-    if not candidate.needs_fit:
-        return Raw().fit(torch.zeros(1, rows.shape[1])), None
-    return fit_map(candidate.map, rows, **options)
-
-
 def fit_experiment(
     experiment: Experiment, encoded: "_Encoded", device: str | torch.device
 ) -> tuple[Map, str | None]:
     """The experiment's map, and why it is undefined (None if it is not)."""
-    candidate, corpus = experiment.candidate, experiment.corpus
-    if corpus is None:
-        return fit_candidate(candidate, encoded.task(experiment.task))
-    affine = isinstance(candidate.map, AffineMap)
-    return fit_candidate(
-        candidate,
+    map, corpus, labels = experiment.method.map, experiment.corpus, experiment.labels
+    if corpus is None:  # fitted, or raw
+        return fit_map(map, torch.zeros(1, experiment.encoder.dim))
+    return fit_map(
+        map,
         encoded.rows(corpus),
         seed=experiment.seed,
         device=device,
-        moments=encoded.moments(corpus) if affine else None,
-        pairs=encoded.pairs(experiment.labels),
+        moments=encoded.moments(corpus) if isinstance(map, AffineMap) else None,
+        pairs=embed_labels(lambda texts: encoded.embed(texts)[:], labels)
+        if labels
+        else None,
     )
 
 
@@ -235,34 +228,22 @@ def _encode(experiments: Sequence[Experiment], cache: EmbeddingCache) -> None:
 
 
 class _Encoded:
-    """Vectors and moments of one encoder, which all of its maps share."""
+    """Vectors and moments of one encoder: computed once, and freed with this object."""
 
     def __init__(self, encoder: Encoder, cache: EmbeddingCache) -> None:
         self.encoder = encoder
-        self._cache = cache
-        # Each is computed once, and freed with this object.
-        self.rows = cached(lambda corpus: cache.rows(encoder, corpus.sentences))
-        self.moments = cached(self._moments)
-        self.task = cached(
-            lambda task: torch.from_numpy(cache.rows(encoder, task.sentences)[:])
+        self.embed: Any = lambda sentences: cache.rows(encoder, sentences)
+        self.rows = cached(lambda corpus: self.embed(corpus.sentences))
+        self.moments = cached(
+            lambda corpus: Moments(encoder.dim).update_blocks(
+                self.rows(corpus).blocks()
+            )
         )
-
-    def _moments(self, corpus: Corpus) -> Moments:
-        """Moments of the vectors of a corpus."""
-        rows = self.rows(corpus)
-        return Moments(rows.shape[1]).update_blocks(rows.blocks())
-
-    def pairs(self, labels: Sequence[Subset]) -> LabelledPairs | None:
-        """Vectors of labelled pairs; None without pairs."""
-        if not labels:
-            return None
-        return embed_labels(
-            lambda texts: self._cache.rows(self.encoder, texts)[:], labels
-        )
+        self.task = cached(lambda task: torch.from_numpy(self.embed(task.sentences)[:]))
 
 
 def _first_samples(experiments: Sequence[Experiment]) -> dict[str, Indices]:
-    """Rows whose vectors are kept, by key: the first experiment of each candidate.
+    """Rows whose vectors are kept, by key: the first experiment of each method.
 
     The rows are those of the first task of scored pairs.
     """
@@ -270,27 +251,8 @@ def _first_samples(experiments: Sequence[Experiment]) -> dict[str, Indices]:
     if task is None:
         return {}
     order = Stream(0, "sample").rng().permutation(len(task.sentences))[:SAMPLE_SIZE]
-    first: dict[str, Experiment] = {}
+    first: dict[str, str] = {}
     for experiment in experiments:
         if experiment.task is task:
-            first.setdefault(experiment.candidate.name, experiment)
-    return {each.key: order for each in first.values()}
-
-
-def _reference(task: Task, name: str, items: Floats) -> Record:
-    """Record of a reference row, which has no encoder and no map."""
-    columns = {
-        **dict.fromkeys(("encoder", "layers", "pooling", "corpus"), "none"),
-        "method": name,
-        "seed": None,
-        "task": task.name,
-        "split": task.split,
-        "pairs": task.count,
-        "supervised": False,
-    }
-    return replace(
-        task.measured(items, task.score(items)),
-        key=digest(task.digest, name),
-        columns=columns,
-        settings={"task": as_json(task.settings())},
-    )
+            first.setdefault(experiment.method.name, experiment.key)
+    return dict.fromkeys(first.values(), order)

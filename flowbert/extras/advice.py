@@ -16,8 +16,8 @@ from flowbert.encoders.sanity import is_causal
 from flowbert.encoders.sentence_transformer import SentenceTransformerEncoder
 from flowbert.encoders.template import TEMPLATES, name_template
 from flowbert.errors import UserError
-from flowbert.experiments.plan import RECIPE_METHOD, Candidate
-from flowbert.maps import make_map
+from flowbert.experiments.plan import RECIPE_METHOD, UNMAPPED, Method, as_saved
+from flowbert.maps import Raw, make_map
 
 RECIPE_LAYERS = "embedding_last"
 RECIPE_POOLING = "zipf"
@@ -180,12 +180,15 @@ def _use(
 
 
 def follow_advice(
-    candidates: Sequence[Candidate], encoders: Sequence[Encoder]
-) -> list[Candidate]:
-    """Candidates, of which the advised ones have got their map, and a variant of each encoder.
+    methods: Sequence[Method], encoders: Sequence[Encoder]
+) -> list[Method]:
+    """Methods, of which the advised ones have got their map, and a variant of each encoder.
+
+    Next to ``raw``, the variant without a map is a method of its own: what the layers and the
+    pooling gain is not the map's.
 
     Args:
-        candidates: The candidates.
+        methods: The methods.
         encoders: Opened encoders; those of one backbone have one advice.
 
     Raises:
@@ -194,28 +197,26 @@ def follow_advice(
     backbones: dict[str, Encoder] = {}
     for encoder in encoders:
         backbones.setdefault(encoder.pass_key, encoder)
-    followed: list[Candidate] = []
-    for candidate in candidates:
-        if not candidate.advised:
-            followed.append(candidate)
+    with_raw = "raw" in [method.name for method in methods]
+    followed: list[Method] = []
+    for method in methods:
+        if not method.advised:
+            followed.append(method)
             continue
-        for own in backbones.values():
-            advice = advise_encoder(own)
-            if isinstance(own, SentenceEncoder):
-                own = own.variant(
+        for encoder in backbones.values():
+            advice = advise_encoder(encoder)
+            map = make_map(advice.method)
+            if isinstance(encoder, SentenceEncoder):
+                saved = as_saved(encoder)
+                encoder = encoder.variant(
                     layers=advice.layers,
                     pooling=advice.pooling,
                     template=advice.template or None,
                 )
-            followed.append(
-                replace(
-                    candidate,
-                    name=f"{candidate.name}: {advice.method}",
-                    map=make_map(advice.method),
-                    encoder=own,
-                    advised=False,
-                )
-            )
+                if with_raw and encoder.columns() != saved.columns():
+                    followed.append(Method(UNMAPPED, Raw(), encoder=encoder))
+            name = f"{method.name}: {advice.method}"
+            followed.append(Method(name, map, encoder=encoder))
     return followed
 
 

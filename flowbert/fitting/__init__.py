@@ -11,7 +11,7 @@ from flowbert.data.text_files import user_path
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import record_warnings
 from flowbert.experiments import Results
-from flowbert.fitting.comparison import list_candidates, measure, save, write_page
+from flowbert.fitting.comparison import list_methods, measure, save, write_page
 from flowbert.fitting.prepare import Run, prepare_run
 from flowbert.fitting.run_options import (
     FitOptions,
@@ -93,9 +93,9 @@ def fit(
             _train(run)
         if not is_first or run.trainer.fast_dev_run:
             return Results([], {})
-        candidates = list_candidates(run)
-        save(run, candidates)
-        return measure(run, candidates, warned)
+        methods = list_methods(run)
+        save(run, methods)
+        return measure(run, methods, warned)
 
 
 @_takes(RunOptions)
@@ -155,7 +155,7 @@ def _measure_checkpoint(command: str, run: str | Path, given: RunOptions) -> Res
         _call(opened, command)
         if not opened.trainer.is_global_zero:
             return Results([], {})
-        return measure(opened, list_candidates(opened), warned)
+        return measure(opened, list_methods(opened), warned)
 
 
 def _train(run: Run) -> None:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from flowbert.data.corpus import OWN_NAMES, Corpus
+from flowbert.data.corpus import OWN_NAMES
 from flowbert.encoders import Encoder, SentenceEncoder, digests_reused
 from flowbert.errors import UserError, warn
 from flowbert.experiments import Results
 from flowbert.experiments.intervals import main_aggregation
-from flowbert.experiments.plan import Candidate, plan_experiments
+from flowbert.experiments.plan import Method, plan_experiments
 from flowbert.experiments.run import fit_map, run_experiments
 from flowbert.fitting.prepare import TRAINER_DEFAULTS, Run
 from flowbert.fitting.run_options import plain
@@ -38,8 +38,8 @@ _NOT_MEASURED = (
 )
 
 
-def list_candidates(run: Run) -> list[Candidate]:
-    """The baseline, if any, and the fitted method, as candidates.
+def list_methods(run: Run) -> list[Method]:
+    """The baseline, if any, and what was fitted.
 
     Raises:
         UserError: If a map that is fitted in closed form is undefined.
@@ -55,20 +55,20 @@ def list_candidates(run: Run) -> list[Candidate]:
         )
         if reason is not None:
             raise UserError(f"{name}: {reason}", argument="method")
-        return [Candidate(name, fitted, corpus, seed if fitted.seeded else drawn)]
+        return [Method(name, fitted, corpus, seed if fitted.seeded else drawn)]
     if isinstance(module, FlowModule):
         last = run.folder / "checkpoints" / "last.ckpt"
         # The module of forked processes is not this one.
         if last.is_file() and not module.fit_parameters:
             module.fit_parameters = read_checkpoint(last)["fit_parameters"]
-        candidates = [Candidate("flow", Flow.from_module(module), corpus, seed)]
+        methods = [Method("flow", Flow.from_module(module), corpus, seed)]
         if run.baseline is not None:
             named = run.baseline.name, run.baseline.map, corpus
-            candidates.insert(0, Candidate(*named, drawn))
-        return candidates
+            methods.insert(0, Method(*named, drawn))
+        return methods
     encoder = module.trained_encoder().to(run.device)
     raw = Raw().fit(torch.zeros(1, encoder.dim))
-    candidates = [Candidate(module.name, raw, corpus, seed, encoder)]
+    methods = [Method(module.name, raw, corpus, seed, encoder)]
     head = module.hparams.get("head")
     if head not in (None, *HEADS):
         # The map of the encoder before the training, and of the trained one.
@@ -76,11 +76,11 @@ def list_candidates(run: Run) -> list[Candidate]:
         trained = f"{module.name}+{head}", encoder, encoder
         for name, each, used in ((head, run.encoder, None), trained):
             fitted = make_map(head).fit(run.cache.rows(each, sentences))
-            candidates.append(Candidate(name, fitted, corpus, seed, used))
-    return candidates
+            methods.append(Method(name, fitted, corpus, seed, used))
+    return methods
 
 
-def save(run: Run, candidates: Sequence[Candidate]) -> None:
+def save(run: Run, methods: Sequence[Method]) -> None:
     """Save the maps, or the trained encoder, into ``model/``."""
     tell("saving the model")
     folder = run.folder / "model"
@@ -89,20 +89,18 @@ def save(run: Run, candidates: Sequence[Candidate]) -> None:
         run.fitted.trained_encoder().save(folder / "encoder")
         return
     models = [Model(run.encoder)]
-    models += [Model(run.encoder, candidate.map) for candidate in candidates]
+    models += [Model(run.encoder, method.map) for method in methods]
     with digests_reused():
         for model in reversed(models):  # the trained map, which encode takes, is first
             model.save(folder)
 
 
-def measure(
-    run: Run, candidates: Sequence[Candidate], warned: Sequence[str]
-) -> Results:
+def measure(run: Run, methods: Sequence[Method], warned: Sequence[str]) -> Results:
     """Compare with the raw embeddings; write results and page.
 
     Args:
         run: The run.
-        candidates: What is compared.
+        methods: What is compared.
         warned: Warnings of the run, to which those of the comparison are added.
 
     Returns:
@@ -114,15 +112,13 @@ def measure(
         results.record["verdicts"] = [_NOT_MEASURED]
     if run.tasks:
         tell(f"evaluating on {', '.join(task.name for task in run.tasks)}")
-        measured = [each for each in candidates if each.name != "raw"]
-        compared = [Candidate("raw", Raw()), *measured]
-        corpora: dict[Task, Sequence[Corpus]] = dict.fromkeys(run.tasks, ())
-        experiments = plan_experiments(
-            [run.encoder], compared, corpora, {}, [0], as_it_comes=True
-        )
+        measured = [method for method in methods if method.name != "raw"]
+        compared = [Method("raw", Raw()), *measured]
+        fitted_on: dict[Task, Any] = dict.fromkeys(run.tasks, ())
+        experiments = plan_experiments([run.encoder], compared, fitted_on, {})
         results = run_experiments(experiments, run.cache, device=run.device)
         results.add_intervals(options.bootstrap, options.bootstrap_seed)
-        frozen = [each for each in measured if each.encoder is None]
+        frozen = [method for method in measured if method.encoder is None]
         others = run.tasks[1:] if options.corpus_name in OWN_NAMES else run.tasks
         corpus = run.fitted_on.name
         warn_of_transfer(corpus, others, run.encoder, frozen, run.cache)
@@ -203,7 +199,7 @@ def warn_of_transfer(
     corpus: str,
     tasks: Sequence[Task],
     encoder: Encoder,
-    fitted: Sequence[Candidate],
+    fitted: Sequence[Method],
     cache: str | EmbeddingCache | None = None,
 ) -> None:
     """Warn where raw vectors score higher than maps on development pairs, beyond noise.
@@ -224,10 +220,9 @@ def warn_of_transfer(
     ]
     if not measured or not fitted:
         return
-    raw = Candidate("raw", Raw())
-    experiments = plan_experiments(
-        [encoder], [raw, *fitted], dict.fromkeys(measured, ()), {}, [0]
-    )
+    raw = Method("raw", Raw(), encoder=encoder)
+    corpora: dict[Task, Any] = dict.fromkeys(measured, ())
+    experiments = plan_experiments([encoder], [raw, *fitted], corpora, {})
     results = run_experiments(experiments, cache, sample=False)
     frame, estimates = results.frame, results.estimates(_TRANSFER_RESAMPLES)
     chosen = frame["metric"] == STS.headline

@@ -136,6 +136,7 @@ def prepare_run(command: str, options: FitOptions, folder: Path) -> Iterator[Run
     if "bf16" in str(trainer.precision) and device.type == "cpu":
         warn_of_bfloat16()
     given: dict[str, Any] = {"seed": options.seed}
+    fitted_on: Any
     with held, wandb_run_ended():
         with seeded(options.seed):
             is_frozen = kind in (None, FlowModule)

@@ -41,7 +41,7 @@ from flowbert.encoders import (
 )
 from flowbert.encoding import encode
 from flowbert.errors import FlowbertWarning, UserError
-from flowbert.experiments.plan import parse_candidates
+from flowbert.experiments.plan import parse_methods
 from flowbert.extras.word_vectors import WordVectors
 from flowbert.io import digest
 from flowbert.maps import Whitening
@@ -255,9 +255,9 @@ def test_folders_and_runs_of_any_name(folder, tmp_path, monkeypatch):
             UserError, match="a model whose encoder is in another folder"
         ):
             load_encoder(name)
-        assert len(parse_candidates(f"raw,./{name},whitening")) == 3
+        assert len(parse_methods(f"raw,./{name},whitening")) == 3
         if name not in ("last", "*"):
-            assert len(parse_candidates(f"raw,{name},whitening")) == 3
+            assert len(parse_methods(f"raw,{name},whitening")) == 3
 
 
 # ------------------------------------------------------------- encoders trained here

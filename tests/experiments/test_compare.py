@@ -74,7 +74,7 @@ def stop_at(count, monkeypatch):
     def counted(experiment, *others):
         if len(fits) == count:
             raise StoppedError
-        fits.append(f"{experiment.candidate.name} {experiment.task.name}")
+        fits.append(f"{experiment.method.name} {experiment.task.name}")
         return fit(experiment, *others)
 
     monkeypatch.setattr(COMPARING, "fit_experiment", counted)

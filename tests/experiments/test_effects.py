@@ -13,7 +13,7 @@ from experiments.small import WordSums, compare_small, write_corpus, write_pairs
 from flowbert.data.corpus import Corpus
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning
-from flowbert.experiments.plan import parse_candidates, plan_experiments
+from flowbert.experiments.plan import parse_methods, plan_experiments
 from flowbert.maps import Truncation, Whitening, make_map
 from flowbert.model import Model
 from flowbert.tasks import load_tasks
@@ -94,7 +94,7 @@ def test_no_task_has_the_name_of_another_column(name, tmp_path):
 def test_two_encoders_of_one_name_are_refused():
     encoders = [WordSums(), WordSums(dim=5)]
     (task,) = load_tasks("SAMPLE")
-    methods, corpora = parse_candidates("raw"), {task: [task.corpus("target")]}
+    methods, corpora = parse_methods("raw"), {task: [(task.corpus("target"), None)]}
     refused(
         r"two different experiments called .* word-sums-0",
         plan_experiments,

@@ -17,7 +17,7 @@ from flowbert.data.scored_pairs import STSData, Subset
 from flowbert.encoders import EncoderOptions
 from flowbert.experiments import compare
 from flowbert.experiments.estimates import Estimates, Verdict
-from flowbert.experiments.plan import UNMAPPED, parse_candidates, plan_experiments
+from flowbert.experiments.plan import UNMAPPED, parse_methods, plan_experiments
 from flowbert.experiments.result_tables import result_tables
 from flowbert.experiments.run import run_experiments
 from flowbert.fitting import fit
@@ -146,8 +146,8 @@ def subset(name, count, seed):
 def results_of(tasks, methods="raw,standardization"):
     corpora = {}
     for task in tasks:
-        corpora[task] = [task.corpus("target")]
-    cells = plan_experiments([WordSums()], parse_candidates(methods), corpora, {}, [0])
+        corpora[task] = [(task.corpus("target"), None)]
+    cells = plan_experiments([WordSums()], parse_methods(methods), corpora, {}, [0])
     return run_experiments(cells, EmbeddingCache(False), None, torch.device("cpu"))
 
 

@@ -10,7 +10,7 @@ from flowbert.data.sample import sample_corpus
 from flowbert.data.scored_pairs import STSData, load_sts
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning
-from flowbert.experiments.plan import Candidate
+from flowbert.experiments.plan import Method
 from flowbert.fitting.comparison import warn_of_transfer
 from flowbert.maps import Whitening
 from flowbert.tasks import STS, Lexical
@@ -41,7 +41,7 @@ def encoder():
 
 
 def told(encoder, corpus, tasks, **maps):
-    fitted = [Candidate(name, each) for name, each in maps.items()]
+    fitted = [Method(name, each) for name, each in maps.items()]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", FlowbertWarning)
         warn_of_transfer(corpus, tasks, encoder, fitted)

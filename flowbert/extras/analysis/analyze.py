@@ -21,9 +21,9 @@ from flowbert.encoders import (
     open_encoder,
 )
 from flowbert.errors import UserError
-from flowbert.experiments.plan import check_size, parse_candidates
+from flowbert.experiments.plan import parse_methods
 from flowbert.experiments.results import Results
-from flowbert.experiments.run import fit_candidate
+from flowbert.experiments.run import fit_map
 from flowbert.extras.analysis import Analysis, Sample, analyze_sample
 from flowbert.extras.analysis.measure import ALL, make_measures
 from flowbert.flows import Glow
@@ -104,7 +104,7 @@ def analyze(
         raise UserError(
             argument="limit", received=limit, expected=f"{_FEWEST_MEASURED} or more"
         )
-    candidates = parse_candidates(methods)
+    parsed = parse_methods(methods)
     scored = _load_scored(tasks, senteval, split, columns)
     loaded = load_corpus(corpus, nli=nli, column=column)
     distinct = list(dict.fromkeys(loaded.sentences))
@@ -115,11 +115,11 @@ def analyze(
         )
     device = choose_device(device)
     opened = open_encoder(encoder, loaded.sentences, device)
-    for candidate in candidates:
-        if candidate.encoder is not None:
-            identity = candidate.encoder.identity
-            check_same_encoder(identity, opened.identity, candidate.name)
-        check_size(candidate, opened)
+    for method in parsed:
+        if method.encoder is not None:
+            identity = method.encoder.identity
+            check_same_encoder(identity, opened.identity, method.name)
+        method.check_size(opened)
     order = Stream(seed, "sample").rng().permutation(len(distinct))
     sentences = [distinct[row] for row in order]
     held_out = min(limit, len(distinct) // 2)
@@ -135,18 +135,17 @@ def analyze(
     pairs: CosinesByTask = {
         f"{task.name} {task.split}": (task.gold, {}) for task in scored
     }
-    for candidate in candidates:
-        map_seed = seed if candidate.map.seeded else None
-        fitted, reason = fit_candidate(candidate, rows, seed=map_seed, device=device)
+    for method in parsed:
+        fitted, reason = fit_map(method.map, rows, seed=seed, device=device)
         if reason is not None:
-            raise UserError(f"{candidate.name}: {reason}", argument="methods")
-        vectors[candidate.name] = fitted.transform(y)
+            raise UserError(f"{method.name}: {reason}", argument="methods")
+        vectors[method.name] = fitted.transform(y)
         if isinstance(fitted, Flow):
-            flows[candidate.name] = fitted.flow_
+            flows[method.name] = fitted.flow_
         for task, raw in zip(scored, embedded, strict=True):
             cosines = task.items(fitted.transform(raw))
             if np.isfinite(cosines).all():
-                pairs[f"{task.name} {task.split}"][1][candidate.name] = cosines
+                pairs[f"{task.name} {task.split}"][1][method.name] = cosines
     sample = Sample(
         measured,
         _measurable(vectors),

@@ -1,9 +1,10 @@
 """Reproduction of published scores with the same settings."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache as cached
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -12,10 +13,15 @@ import torch
 from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.data.text_files import as_list, user_path
 from flowbert.encoders import Encoder, SentenceEncoder, choose_device, load_encoder
-from flowbert.errors import UserError, choices
+from flowbert.errors import UserError, check_choice, choices
 from flowbert.experiments.compare import check_options
 from flowbert.experiments.intervals import with_averages
-from flowbert.experiments.plan import Experiment, parse_candidates, plan_experiments
+from flowbert.experiments.plan import (
+    Drawn,
+    Experiment,
+    Method,
+    plan_experiments,
+)
 from flowbert.experiments.run import run_experiments
 from flowbert.extras.papers.published import (
     IS_COPY,
@@ -26,10 +32,14 @@ from flowbert.extras.papers.published import (
     select_rows,
 )
 from flowbert.io import write_atomically
+from flowbert.maps import make_map
 from flowbert.numbers import CountOrZero, Seed, check_limits
 from flowbert.tasks import AVERAGE, Task, load_tasks
 from flowbert.vectors import EmbeddingCache
 
+T = TypeVar("T")
+
+_FAILED = "cannot be run: "
 _UNIFORMITY_LIMIT = 1000  # no row has a published uniformity
 
 
@@ -85,12 +95,9 @@ def reproduce(
     check_limits(reproduce, locals())
     seeds = check_options(seeds, output)
     device = choose_device(device)
-    names = list(PUBLISHED_TASKS) if tasks is None else as_list(tasks, "tasks")
+    names = as_list(tasks, "tasks") or list(PUBLISHED_TASKS)
     for name in names:
-        if name not in PUBLISHED_TASKS:
-            raise UserError(
-                argument="tasks", received=name, expected=choices(PUBLISHED_TASKS, name)
-            )
+        check_choice("tasks", name, PUBLISHED_TASKS)
     chosen = select_rows(rows)
     chosen = chosen.assign(by_id=chosen["id"].isin(as_list(rows, "rows")))
     chosen = _place_encoder(chosen, encoder)
@@ -100,22 +107,38 @@ def reproduce(
             f"received {tasks}; the rows have no scores on these tasks",
             argument="tasks",
         )
-    kinds = [f"{kind}:{name}" for kind in chosen["task"].unique() for name in names]
-    measured = load_tasks(kinds, senteval, uniformity_limit=_UNIFORMITY_LIMIT)
-    plan = _Plan(measured, nli, seeds, device)
-    experiments: dict[str, list[Experiment]] = {}
-    failures = []
+    kinds = list(itertools.product(chosen["task"].unique(), names))
+    texts = [":".join(kind) for kind in kinds]
+    loaded = load_tasks(texts, senteval, uniformity_limit=_UNIFORMITY_LIMIT)
+    measured = dict(zip(kinds, loaded, strict=True))
+
+    def tasks_of(row: Any) -> dict[str, Task]:
+        """Tasks that a row has scores of, by their name in the papers."""
+        return {
+            name: measured[row.task, name]
+            for name in names
+            if np.isfinite(getattr(row, name))
+        }
+
+    load_nli = _once(lambda: load_corpus("nli", nli=nli))
+    load_network = _once(
+        lambda path, pooling: SentenceEncoder(
+            path, layers="last", pooling=pooling, template=""
+        ).to(device)
+    )
+    plans: dict[str, list[Experiment]] = {}
     for row in chosen.itertuples():
         try:
-            experiments[row.id] = plan.experiments(row)
+            opened = _open_encoder(row, load_network)
+            corpora = _choose_corpora(row, tasks_of(row).values(), load_nli)
+            methods = [Method(row.map, make_map(row.map), encoder=opened)]
+            plans[row.id] = plan_experiments([opened], methods, corpora, {}, seeds)
         except UserError as error:
-            failures.append(str(error))
-            chosen.loc[row.Index, "note"] = f"cannot be run: {error}"
-    if not experiments:
-        raise UserError("; ".join(dict.fromkeys(failures)))
-    distinct = {
-        experiment.key: experiment for own in experiments.values() for experiment in own
-    }
+            chosen.loc[row.Index, "note"] = f"{_FAILED}{error}"
+    if not plans:
+        failures = chosen["note"].str.removeprefix(_FAILED)
+        raise UserError("; ".join(failures.unique()))
+    distinct = {each.key: each for plan in plans.values() for each in plan}
     # No vectors are kept: a sample would be of one encoder among many.
     results = run_experiments(
         list(distinct.values()), cache, output, device, sample=False
@@ -124,17 +147,13 @@ def reproduce(
     results.frame[["low", "high"]] = estimates.intervals
     lines = []
     for row in chosen.itertuples():
-        keys = [experiment.key for experiment in experiments.get(row.id, [])]
-        own = results.frame["experiment"].isin(keys)
-        frame = results.frame[own].reset_index(drop=True)
-        tasks_of_row = _tasks_of(row, measured)
+        keys = [experiment.key for experiment in plans.get(row.id, [])]
+        own = results.frame["experiment"].isin(keys).to_numpy()
+        frame, given = results.frame[own].reset_index(drop=True), tasks_of(row)
         ours, _ = with_averages(
-            frame,
-            estimates[own.to_numpy()],
-            list(tasks_of_row.values()),
-            bootstrap_seed,
+            frame, estimates[own], list(given.values()), bootstrap_seed
         )
-        lines.append(_compare(row, tasks_of_row, ours))
+        lines.append(_merge(row, given, ours))
     comparison = pd.concat(lines, ignore_index=True)
     if output is not None:
         results.record["published"] = comparison.to_dict("records")
@@ -142,6 +161,25 @@ def reproduce(
         with write_atomically(Path(output).with_suffix(".csv")) as temporary:
             comparison.to_csv(temporary, index=False)
     return comparison
+
+
+def _once(load: Callable[..., T]) -> Callable[..., T]:
+    """A function that is called once with the same arguments; its errors are raised again."""
+
+    @cached
+    def attempt(*arguments: Any) -> Any:
+        try:
+            return load(*arguments)
+        except UserError as error:
+            return error
+
+    def call(*arguments: Any) -> T:
+        outcome = attempt(*arguments)
+        if isinstance(outcome, UserError):
+            raise outcome
+        return cast(T, outcome)
+
+    return call
 
 
 def _place_encoder(rows: pd.DataFrame, encoder: str | None) -> pd.DataFrame:
@@ -176,80 +214,48 @@ def _place_encoder(rows: pd.DataFrame, encoder: str | None) -> pd.DataFrame:
     return placed if context.all() else placed[~context | placed["by_id"]]
 
 
-@dataclass
-class _Plan:
-    """Experiments of published rows; each network and corpus is loaded once."""
-
-    tasks: Sequence[Task]
-    nli: str
-    seeds: Sequence[int]
-    device: str | torch.device
-    _loaded: dict[tuple[str, ...], Any] = field(default_factory=dict)
-
-    def _once(self, key: tuple[str, ...], load: Callable[[], Any]) -> Any:
-        """What is loaded; an error is raised again, without asking the hub a second time."""
-        if key not in self._loaded:
-            try:
-                self._loaded[key] = load()
-            except UserError as error:
-                self._loaded[key] = error
-        if isinstance(self._loaded[key], UserError):
-            raise self._loaded[key]
-        return self._loaded[key]
-
-    def experiments(self, row: Any) -> list[Experiment]:
-        """Experiments of a row, on tasks with a score comparable to the published one."""
-        encoder = self._encoder(row)
-        fits_nli = row.map != "raw" and row.corpus == "nli"
-        corpora: dict[Task, list[Corpus]] = {}
-        nli: Any = None
-        if fits_nli:
-            nli = self._once(("nli",), lambda: load_corpus("nli", nli=self.nli))
-        for task in _tasks_of(row, self.tasks).values():
-            if ("spearman", row.aggregation) in task.metrics:
-                corpora[task] = [nli if fits_nli else task.corpus("target")]
-        if not corpora:
-            raise UserError(
-                f"received tasks without the aggregation {row.aggregation}; expected "
-                "tasks with their subsets",
-                argument="senteval",
-            )
-        return plan_experiments(
-            [encoder],
-            parse_candidates([row.map]),
-            corpora,
-            labels={},
-            seeds=self.seeds,
+def _choose_corpora(
+    row: Any, tasks: Iterable[Task], load_nli: Callable[[], Corpus]
+) -> dict[Task, list[Drawn]]:
+    """What a row is fitted on, for the tasks with a score comparable to the published one."""
+    fits_nli = row.map != "raw" and row.corpus == "nli"
+    corpora: dict[Task, list[Drawn]] = {
+        task: [(load_nli() if fits_nli else task.corpus("target"), None)]
+        for task in tasks
+        if ("spearman", row.aggregation) in task.metrics
+    }
+    if not corpora:
+        raise UserError(
+            f"received tasks without the aggregation {row.aggregation}; expected "
+            "tasks with their subsets",
+            argument="senteval",
         )
+    return corpora
 
-    def _encoder(self, row: Any) -> Encoder:
-        if row.trained and not (row.by_id and row.context):
-            raise UserError(
-                "this row requires a trained one; expected its run folder, and the "
-                "id of the row",
-                argument="encoder",
-            )
-        is_file = user_path(row.opened).is_file()
-        if is_file == bool(row.path):
-            kind = "an encoder" if row.path else "a text file of word vectors"
-            received = repr(row.opened) if row.opened else "nothing"
-            raise UserError(f"received {received}; expected {kind}", argument="encoder")
-        if is_file:
-            return load_encoder(row.opened)
-        options = {"layers": "last", "pooling": row.pooling, "template": ""}
-        network = self._once(
-            (row.opened, row.pooling),
-            lambda: SentenceEncoder(row.opened, **options).to(self.device),
+
+def _open_encoder(
+    row: Any, load_network: Callable[[str, str], SentenceEncoder]
+) -> Encoder:
+    """The encoder of a row, read as the row says."""
+    if row.trained and not (row.by_id and row.context):
+        raise UserError(
+            "this row requires a trained one; expected its run folder, and the "
+            "id of the row",
+            argument="encoder",
         )
-        variant: SentenceEncoder = network.variant(
-            layers=row.layers,
-            max_length=row.max_length,
-            template=row.template,
-        )
-        return variant
+    is_file = user_path(row.opened).is_file()
+    if is_file == bool(row.path):
+        kind = "an encoder" if row.path else "a text file of word vectors"
+        received = repr(row.opened) if row.opened else "nothing"
+        raise UserError(f"received {received}; expected {kind}", argument="encoder")
+    if is_file:
+        return load_encoder(row.opened)
+    return load_network(row.opened, row.pooling).variant(
+        layers=row.layers, max_length=row.max_length, template=row.template
+    )
 
 
-def _compare(row: Any, tasks: Mapping[str, Task], ours: pd.DataFrame) -> pd.DataFrame:
+def _merge(row: Any, tasks: Mapping[str, Task], ours: pd.DataFrame) -> pd.DataFrame:
     """A line for each task of a published row, and for their average: its scores and ours.
 
     Args:
@@ -297,16 +303,6 @@ def _compare(row: Any, tasks: Mapping[str, Task], ours: pd.DataFrame) -> pd.Data
             "note": [f"{note}; {x}".strip("; ") for x in reasons],
         }
     )
-
-
-def _tasks_of(row: Any, tasks: Sequence[Task]) -> dict[str, Task]:
-    """Tasks that a row has scores of, by their name in the papers."""
-    names = {
-        task.name.rpartition(":")[2]: task for task in tasks if task.kind == row.task
-    }
-    return {
-        name: task for name, task in names.items() if np.isfinite(getattr(row, name))
-    }
 
 
 def _other_pairs(name: str, task: Task, aggregation: str) -> str:
