@@ -156,7 +156,7 @@ def train(function: Callable[..., Any], line: CommandLine) -> None:
             print_results(returned)
         names = sorted(path.name for path in folder.iterdir())
         print(f"written to {folder}: {', '.join(names)}")
-        commands = next_commands(folder, returned.record)
+        commands = next_commands(folder, returned.about)
         ending = [*returned.verdicts, *(f"next: {program()} {x}" for x in commands)]
         if ending:
             print("\n".join(["", *ending]))

@@ -157,9 +157,9 @@ def compare(
             parsed = follow(parsed, encoders)
         experiments = plan_experiments(encoders, parsed, corpora, learned, seeds)
         results = run_experiments(experiments, cache, output, device)
-    results.record["warnings"] = warned
+    results.about["warnings"] = warned
     options = {name: options[name] for name in options if name not in _PLACES}
-    results.record["config"] = as_json(options, _describe_argument)
+    results.about["config"] = as_json(options, _describe_argument)
     results.add_intervals(bootstrap, bootstrap_seed)
     if output is not None:
         results.save(output)

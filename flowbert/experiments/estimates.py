@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -138,19 +137,6 @@ class Verdict:
             ends = (estimates[[row]] - estimates[row + 1 :]).intervals
             self.ends[row, row + 1 :] = ends
             self.ends[row + 1 :, row] = -ends[:, ::-1]
-
-    def among(self, rows: Sequence[int], names: Sequence[str], base: int) -> "Verdict":
-        """The verdict on some of the rows, under other names.
-
-        Args:
-            rows: Their indices.
-            names: Their names.
-            base: Number of the row to beat, among them.
-        """
-        part = copy(self)
-        part.names, part.base = list(names), base
-        part.values, part.ends = self.values[rows], self.ends[np.ix_(rows, rows)]
-        return part
 
     @property
     def is_better(self) -> Any:

@@ -109,60 +109,47 @@ def with_averages(
         estimates.
     """
     averaged = [task.name for task in tasks if task.averaged]
-    averages, of_averages = _averages(frame, estimates, averaged)
-    frame, estimates = _below(frame, averages), concatenate(estimates, of_averages)
+    averages = _averages(frame, estimates, averaged)
+    frame, estimates = _concatenate((frame, estimates), *averages)
     groups = frame.groupby(_SCORE, sort=False).indices.values()
-    several = sorted(
-        (rows for rows in groups if len(rows) > 1), key=lambda rows: rows[0]
-    )
-    means = [estimates[rows].over_seeds(seed) for rows in several]
-    pooled = frame.iloc[[rows[0] for rows in several]].assign(
-        seed=None,
-        experiment="",
-        reason="",
-        value=[float(mean.values[0]) for mean in means],
-        std=[float(np.std(estimates.values[rows], ddof=1)) for rows in several],
-    )
-    frame, estimates = _below(frame, pooled), concatenate(estimates, *means)
+    pooled = []
+    for rows in sorted((x for x in groups if len(x) > 1), key=lambda rows: rows[0]):
+        mean = estimates[rows].over_seeds(seed)
+        std = np.std(estimates.values[rows], ddof=1)
+        row = frame.iloc[rows[:1]].assign(value=mean.values, std=std, **_NO_EXPERIMENT)
+        pooled.append((row, mean))
+    frame, estimates = _concatenate((frame, estimates), *pooled)
     frame[["low", "high"]] = estimates.intervals
-    return frame[list(RESULT_COLUMNS)].astype(RESULT_COLUMNS), estimates
+    return frame[list(RESULT_COLUMNS)], estimates
 
 
-def _below(frame: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
-    """Rows of both; pandas 2 warns of a part without any."""
-    parts = [part for part in (frame, other) if len(part)]
-    return pd.concat(parts or [frame], ignore_index=True)
+def _concatenate(
+    *parts: tuple[pd.DataFrame, Estimates],
+) -> tuple[pd.DataFrame, Estimates]:
+    """The rows of all parts, with their estimates."""
+    frames = [frame.astype(RESULT_COLUMNS) for frame, _ in parts]
+    return pd.concat(frames, ignore_index=True), concatenate(*(x for _, x in parts))
 
 
 def _averages(
     frame: pd.DataFrame, estimates: Estimates, tasks: Sequence[str]
-) -> tuple[pd.DataFrame, Estimates]:
+) -> Iterator[tuple[pd.DataFrame, Estimates]]:
     """The average over the tasks of a split by seed, for methods with a score on each of them."""
     is_averaged = (frame["metric"] == "spearman") & frame["task"].isin(tasks)
     chosen = frame[is_averaged & frame["aggregation"].isin(AGGREGATIONS)]
     counts = chosen.groupby(["split", "aggregation"])["task"].transform("nunique")
-    rows, means = [], [estimates[:0]]
     for _, same in chosen[counts > 1].groupby([*_ROW, "aggregation"], sort=False):
-        count = counts[same.index[0]]
         for seed in list(same["seed"].dropna().unique()) or [None]:
             # What draws nothing on a task is the same for all seeds.
             own = same[same["seed"].isna() | (same["seed"] == seed)]
-            if len(own) == count:
+            if len(own) == counts[own.index[0]]:
                 mean = estimates[own.index.to_numpy()].mean()
-                value, pairs = float(mean.values[0]), own["pairs"].sum()
-                changed = {
-                    "task": AVERAGE,
-                    "seed": seed,
-                    "value": value,
-                    "pairs": pairs,
-                }
-                rows.append(own.iloc[0].to_dict() | changed | _NO_EXPERIMENT)
-                means.append(mean)
-    averages = pd.DataFrame(rows, columns=frame.columns).astype(frame.dtypes.to_dict())
-    return averages, concatenate(*means)
+                changed = _NO_EXPERIMENT | {"task": AVERAGE, "seed": seed}
+                changed |= {"value": mean.values, "pairs": own["pairs"].sum()}
+                yield own.iloc[:1].assign(**changed), mean
 
 
-_NO_EXPERIMENT = {"experiment": "", "reason": ""}
+_NO_EXPERIMENT: dict[str, Any] = {"experiment": "", "reason": "", "seed": None}
 
 
 def find_verdicts(
@@ -218,9 +205,7 @@ def find_verdicts(
         "differences": {},
     }
     for title, table, note in tables:
-        whole = Verdict(
-            labels(table).tolist(), estimates[table.index.to_numpy()], _base(table)
-        )
+        whole = _verdict(table, estimates)
         used = table.iloc[whole.used]
         is_reading = used["method"] == "raw" and UNMAPPED in set(table["method"])
         found["use"][title] = {
@@ -236,8 +221,7 @@ def find_verdicts(
         for network, name in names.items():
             mine = table[networks == network]
             if len(mine) > 1:
-                numbers = np.flatnonzero(networks == network).tolist()
-                part = whole.among(numbers, labels(mine).tolist(), _base(mine))
+                part = _verdict(mine, estimates)
                 lines.append(f"{name}{where}: {part.text}{note}")
                 rows_with_gains = (
                     mine[GAIN_KEYS].reset_index(drop=True).join(part.gains)
@@ -270,9 +254,10 @@ def _tables(rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, str]]:
 _READ = [name for name in _ROW if name != "split"]
 
 
-def _base(rows: pd.DataFrame) -> int:
-    """Number of the row that others have to beat: the first raw one, or the first."""
-    return int((rows["method"] == "raw").to_numpy().argmax())
+def _verdict(rows: pd.DataFrame, estimates: Estimates) -> Verdict:
+    """The verdict over some rows, of which the others have to beat the first raw one."""
+    base = int((rows["method"] == "raw").to_numpy().argmax())
+    return Verdict(labels(rows).tolist(), estimates[rows.index.to_numpy()], base)
 
 
 def labels(frame: pd.DataFrame) -> pd.Series:

@@ -100,7 +100,7 @@ def result_tables(frame: pd.DataFrame) -> list[Table]:
     scores = pd.concat([scores, geometry], ignore_index=True)
     tables = []
     for name, rows in scores.groupby("table", sort=False):
-        texts = [_cell(score) for score in rows.itertuples()]
+        texts = [score_cell(score) for score in rows.itertuples()]
         cells = rows.assign(text=texts)
         title = f"{name}, {' and '.join(splits)} split"
         table = make_table(title, cells, folded=name not in (main, _OTHERS))
@@ -139,7 +139,8 @@ def _ranked(scores: pd.DataFrame) -> list[str]:
     return [str(label) for label in ranked["label"]]
 
 
-def _cell(score: Any) -> str:
+def score_cell(score: Any) -> str:
+    """A score with its interval, and its deviation over the seeds, in a second line."""
     parts = []
     if math.isfinite(score.low):
         parts.append(f"[{score.low:z.1f}, {score.high:z.1f}]")

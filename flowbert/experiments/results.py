@@ -43,7 +43,7 @@ class Results:
 
     Args:
         rows: Scores, with the keys of :data:`flowbert.experiments.intervals.RESULT_COLUMNS`.
-        record: Metadata of the run: versions, device, settings, verdicts, differences.
+        about: Metadata of the run: versions, device, settings, verdicts, differences.
         records: Records of the experiments, and of the reference rows of tables.
 
     Attributes:
@@ -51,7 +51,7 @@ class Results:
             the 95% interval; the task ``average`` is the mean over the tasks of a split. Of several
             seeds there is a row each, and one without a seed: their mean, with an interval over
             pairs and seeds, and ``std``, the standard deviation over the seeds.
-        record: As the argument.
+        about: As the argument.
         records: As the argument.
 
     Example:
@@ -65,18 +65,18 @@ class Results:
     def __init__(
         self,
         rows: Iterable[Mapping[str, Any]],
-        record: Mapping[str, Any],
+        about: Mapping[str, Any],
         records: Sequence[Record] = (),
     ) -> None:
         frame = pd.DataFrame(list(rows), columns=list(RESULT_COLUMNS))
         self.frame = frame.astype(RESULT_COLUMNS)
-        self.record = dict(record)
+        self.about = dict(about)
         self.records = list(records)
 
     @classmethod
-    def of(cls, records: Sequence[Record], record: Mapping[str, Any]) -> Self:
+    def of(cls, records: Sequence[Record], about: Mapping[str, Any]) -> Self:
         """The results of records, see the class."""
-        return cls((row for each in records for row in _rows(each)), record, records)
+        return cls((row for each in records for row in _rows(each)), about, records)
 
     @cached_property
     def tasks(self) -> list[Task]:
@@ -122,12 +122,12 @@ class Results:
     @property
     def verdicts(self) -> list[str]:
         """Which row to use, a line for each encoder, and for all encoders together."""
-        return list(self.record.get("verdicts", []))
+        return list(self.about.get("verdicts", []))
 
     @property
     def differences(self) -> dict[str, Any]:
         """By title: ``methods``, and ``cells``, a text for row minus column of any two."""
-        return dict(self.record.get("differences", {}))
+        return dict(self.about.get("differences", {}))
 
     def estimates(self, resamples: int = 1000, seed: int = 0) -> Estimates:
         """Scores and their bootstrap replicates, row by row of the frame.
@@ -164,7 +164,7 @@ class Results:
         self.frame, estimates = with_averages(self.frame, estimates, self.tasks, seed)
         found = find_verdicts(self.frame, estimates, self.tasks)
         found["bootstrap"] = {"resamples": resamples, "seed": seed}
-        self.record = self.record | found
+        self.about = self.about | found
 
     def score(
         self, method: str, task: str, metric: str = "spearman", **columns: Any
@@ -232,7 +232,7 @@ class Results:
         rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
         content = {
             "rows": rows,
-            "record": self.record,
+            "record": self.about,
             "records": [each.key for each in self.records],
         }
         write_json(path, as_json(content))

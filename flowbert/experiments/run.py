@@ -66,7 +66,8 @@ def run_experiments(
     records: dict[str, Record] = {}
     if folder is not None:
         records = _read_finished(folder, experiments, samples)
-        tell(f"{len(records)} of {len(experiments)} experiments are known")
+        if records:
+            tell(f"{len(records)} of {len(experiments)} experiments were known")
 
     def keep(record: Record) -> None:
         records[record.key] = record

@@ -109,7 +109,7 @@ def measure(run: Run, methods: Sequence[Method], warned: Sequence[str]) -> Resul
     options = run.options
     results = Results([], {})
     if not run.tasks and options.vectors is None:
-        results.record["verdicts"] = [_NOT_MEASURED]
+        results.about["verdicts"] = [_NOT_MEASURED]
     if run.tasks:
         tell(f"evaluating on {', '.join(task.name for task in run.tasks)}")
         measured = [method for method in methods if method.name != "raw"]
@@ -122,11 +122,11 @@ def measure(run: Run, methods: Sequence[Method], warned: Sequence[str]) -> Resul
         others = run.tasks[1:] if options.corpus_name in OWN_NAMES else run.tasks
         corpus = run.fitted_on.name
         warn_of_transfer(corpus, others, run.encoder, frozen, run.cache)
-    results.record["warnings"] = list(warned)
+    results.about["warnings"] = list(warned)
     fitted_on = run.data.describe() | {"total": len(run.fitted_on)}
-    results.record["fitted_on"] = fitted_on
+    results.about["fitted_on"] = fitted_on
     if not isinstance(run.fitted, Map):
-        results.record["training"] = _training(run)
+        results.about["training"] = _training(run)
     results.save(run.folder / "results.json")
     write_page(run, results)
     log_results(run.trainer.loggers, run.folder, results)

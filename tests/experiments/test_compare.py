@@ -97,10 +97,13 @@ def test_finished_cells_are_not_computed_again(output, pairs, monkeypatch):
     expected = analyze_results(whole).frames
     for name, frame in analyze_results(again).frames.items():
         assert_frame_equal(frame, expected[name])
-    # A third run computes nothing at all.
+    # A third run computes nothing at all, and says so.
     encoder.encoded.clear()
+    told: list[str] = []
+    monkeypatch.setattr(COMPARING, "tell", told.append)
     run(encoder, methods, tasks=pairs, output=output)
     assert encoder.encoded == []
+    assert told == ["6 of 6 experiments were known"]
     assert len(fits) == 5 - finished
 
 
@@ -168,7 +171,7 @@ def test_every_setting_stands_in_the_results_in_words(output, pairs, tmp_path):
     limits = {"uniformity_limit": 50, "positive_above": 0.5, "score_range": [0, 5]}
     run(WordSums(), methods, tasks=pairs[0], **given, **limits, output=output)
     results = Results.load(output)
-    record = results.record
+    record = results.about
     assert {"device", "time"} <= set(record)
     assert set(record["versions"]) == {"flowbert", "torch"}
     assert given.items() <= record["config"].items()
@@ -266,11 +269,11 @@ def test_tokens_that_are_counted_over_several_corpora_give_a_warning(output, tmp
     options: dict[str, Any] = {"tasks": pairs, "corpus": corpora, "output": output}
     with pytest.warns(FlowbertWarning):
         first, again = (run(idf, "raw,whitening", **options) for _ in range(2))
-    counted, *of_fits = first.record["warnings"]
+    counted, *of_fits = first.about["warnings"]
     assert counted.startswith("pooling: idf counts tokens over all 2 corpora")
     # A record that is reused has the warnings of its fit.
     assert any(each.startswith("whitening: ") for each in of_fits)
-    assert set(again.record["warnings"]) == {counted, *of_fits}
+    assert set(again.about["warnings"]) == {counted, *of_fits}
     # Where tokens are counted, corpus and subset have an effect without a map, too.
     scores = set()
     for corpus, size in product(corpora, (None, 9)):

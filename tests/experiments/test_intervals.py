@@ -110,11 +110,6 @@ def test_the_verdict_agrees_with_all_differences(count, bias, seed):
     expected[used] = False
     assert tied == [names[row] for row in np.flatnonzero(expected)][:4]
     assert verdict.text.endswith(" more") == (expected.sum() > 4)
-    # Of some rows it is that of their estimates alone.
-    rows = sorted({base, used, 0})
-    part = verdict.among(rows, [names[row] for row in rows], rows.index(base))
-    alone = Verdict(part.names, drawn[rows], part.base)
-    assert part.text == alone.text
 
 
 def test_seeds_are_resampled_with_the_pairs():
@@ -179,7 +174,7 @@ def test_intervals_are_those_of_naive_resampling():
     }
     naive = drawn_again(task, items, resamples)
     (line,) = results.verdicts
-    cells = results.record["differences"]["tiny spearman, test"]["cells"]
+    cells = results.about["differences"]["tiny spearman, test"]["cells"]
     ends = [re.findall(r"-?\d+\.\d", cells[1][0])[1:]]
     intervals = [frame.loc[name, ["low", "high"]].to_list() for name in items]
     intervals.append([float(end) / 100 for end in ends[0]])
@@ -242,7 +237,7 @@ def test_no_resamples_no_intervals():
     results.add_intervals(0)
     assert results.frame[["low", "high"]].isna().all(axis=None)
     assert results.verdicts == []
-    assert results.record["bootstrap"] == {"resamples": 0, "seed": 0}
+    assert results.about["bootstrap"] == {"resamples": 0, "seed": 0}
 
 
 def test_intervals_depend_on_the_seed_and_on_nothing_else(pairs):

@@ -180,7 +180,7 @@ def test_a_task_that_is_not_known_here_leaves_scores(everything, tmp_path):
         for each in loaded.records
     ]
     rows = loaded.frame.to_dict("records")
-    Results(rows, loaded.record, changed).save(tmp_path / "results.json")
+    Results(rows, loaded.about, changed).save(tmp_path / "results.json")
     again = Results.load(tmp_path / "results.json")
     assert len(again.frame) == len(results.frame)
     assert again.verdicts == results.verdicts

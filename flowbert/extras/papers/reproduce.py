@@ -156,7 +156,7 @@ def reproduce(
         lines.append(_merge(row, given, ours))
     comparison = pd.concat(lines, ignore_index=True)
     if output is not None:
-        results.record["published"] = comparison.to_dict("records")
+        results.about["published"] = comparison.to_dict("records")
         results.save(output)
         with write_atomically(Path(output).with_suffix(".csv")) as temporary:
             comparison.to_csv(temporary, index=False)

@@ -146,20 +146,20 @@ def content_of(
         path.glob("metrics[-.]*csv"),
         key=lambda log: (log.stem == "metrics", len(log.name), log.name),
     )
-    is_reproduction = "published" in results.record
+    is_reproduction = "published" in results.about
     options |= {
-        name: value for name, value in results.record.items() if name not in _NOT_SHOWN
+        name: value for name, value in results.about.items() if name not in _NOT_SHOWN
     }
     return PageContent(
         path.name,
         results.frame[:0] if is_reproduction else results.frame,
-        results.record,
+        results.about,
         options,
         pd.json_normalize(options).iloc[0].fillna("").astype(str).to_frame("value"),
         attempt(path, lambda: read_metrics(logs), read_metrics([])),
         analysis or Analysis({}, {}),
         command,
-        next_commands(path, results.record),
+        next_commands(path, results.about),
     )
 
 

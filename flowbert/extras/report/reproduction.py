@@ -1,51 +1,51 @@
 """Tables of published scores and ours, for the terminal and for the page."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pandas as pd
 
-from flowbert.text_tables import Table, in_order
+from flowbert.experiments.result_tables import score_cell, table_text
+from flowbert.text_tables import Table
 
 
 def reproduction_text(comparison: pd.DataFrame) -> str:
-    """A table of all rows, notes, and a table for each of our settings.
+    """The tables of the page as text, with notes.
 
     Args:
         comparison: What :func:`flowbert.reproduce` returned.
     """
-    run = _run(comparison)
-    summary = _summarize(run)
-    tables = [_text_of(summary.drop(columns=["low", "high"], errors="ignore"))]
-    tables += notes_on(comparison)
-    ours = in_order(run.set_index(["row", "task"])["ours"], ["task"])
-    for _, same in ours.groupby([*ours.columns], sort=False, dropna=False):
-        lines = pd.concat(_lines(run, [*same.index])).dropna(how="all")
-        tables.append(_text_of(lines.rename_axis(columns=None)))
-    return "\n\n".join(tables)
+    tables = [
+        f"{table.title}\n\n{table_text(table)}"
+        for table in reproduction_tables(comparison)
+    ]
+    return "\n\n".join([*tables, *notes_on(comparison)])
 
 
 def reproduction_tables(comparison: pd.DataFrame) -> list[Table]:
-    """Tables of the page: the average of each row, and all tasks.
+    """The average of each row, or its only task; and all tasks, where a row has several.
 
     Args:
         comparison: What :func:`flowbert.reproduce` returned.
     """
     run = _run(comparison)
-    summary = _summarize(run)
-    text = summary.map(_cell)
-    if "low" in summary:
-        ends = summary[["low", "high"]].map("{:.1f}".format)
-        interval = "\n[" + ends["low"] + ", " + ends["high"] + "]"
-        text["ours"] += interval.where(summary["low"].notna(), "")
-        text = text.drop(columns=["low", "high"])
-    scores = run.set_index(["row", "task"])[["ours", "published"]].map(_cell)
-    by_task = in_order(scores["ours"] + "\n" + scores["published"], ["task"])
-    by_task = by_task.rename_axis(index=None, columns=None).fillna("")
-    tables = [Table("Spearman x 100, with our 95% interval", text)]
-    if len(by_task.columns) > 1:
-        title = "Spearman x 100 by task: ours, then the published score"
-        tables.append(Table(title, by_task))
+    cells = [
+        score_cell(score)
+        for score in run.rename(columns={"ours": "value"}).itertuples()
+    ]
+    ours = pd.Series(cells, run.index).where(run["ours"].notna(), "")
+    scores = run.assign(ours=ours, published=run["published"].map("{:.2f}".format))
+    last = scores.drop_duplicates("row", keep="last").set_index("row").rename_axis(None)
+    kind = np.where(last["difference"].notna(), "target", "context")
+    last["difference"] = last["difference"].map("{:z.2f}".format, na_action="ignore")
+    columns = ["task", "aggregation", "published", "ours", "difference"]
+    summary = last[columns].dropna(axis=1, how="all").fillna("").assign(score=kind)
+    tables = [Table("Spearman x 100, with our 95% interval", summary)]
+    if run["task"].nunique() > 1:
+        blocks = [
+            pd.DataFrame({row: same["ours"], "published": same["published"]}).T
+            for row, same in scores.set_index("task").groupby("row", sort=False)
+        ]
+        by_task = pd.concat(blocks).fillna("").rename_axis(columns=None)
+        tables.append(Table("Spearman x 100 by task: ours, then published", by_task))
     return tables
 
 
@@ -66,32 +66,3 @@ def notes_on(comparison: pd.DataFrame) -> list[str]:
 def _run(comparison: pd.DataFrame) -> pd.DataFrame:
     """The rows that have a score of ours."""
     return comparison[comparison.groupby("row")["ours"].transform("count") > 0]
-
-
-def _summarize(run: pd.DataFrame) -> pd.DataFrame:
-    """The average of each row, or its only task."""
-    last = run.drop_duplicates("row", keep="last").set_index("row").rename_axis(None)
-    columns = ["task", "aggregation", "published", "ours", "low", "high", "difference"]
-    kind = np.where(last["difference"].notna(), "target", "context")
-    return last[columns].dropna(axis=1, how="all").assign(score=kind)
-
-
-def _lines(run: pd.DataFrame, rows: list[str]) -> Iterator[pd.DataFrame]:
-    """The published scores of rows with equal settings, then ours, with tasks as columns."""
-    for row in rows:
-        own = run[run["row"] == row].set_index("task")
-        inside = own["inside"].map({True: "yes", False: "no"})
-        lines = {row: own["published"], "difference": own["difference"]}
-        yield pd.DataFrame(lines | {"inside": inside}).T
-    yield own[["ours", "low", "high", "std"]].T
-
-
-def _text_of(table: pd.DataFrame) -> str:
-    text: str = table.to_string(float_format="{:z.2f}".format, na_rep="-")
-    return text
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, float):
-        return "" if np.isnan(value) else f"{value:z.2f}"
-    return str(value)

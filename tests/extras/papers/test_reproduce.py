@@ -216,8 +216,10 @@ def test_another_encoder_makes_scores_context(run, minilm):
     assert own["difference"].to_list() == pytest.approx(difference.to_list())
     inside = own["published"].between(own["low"], own["high"])
     assert own["inside"].to_list() == inside.to_list()
-    _, *tables = reproduction_text(lines).split("\n\n")
-    assert sum(table.count("difference") for table in tables) == 1
+    _, summary, _, by_task, *_ = reproduction_text(lines).split("\n\n")
+    kinds = [line.split()[-1] for line in summary.splitlines() if "average" in line]
+    assert kinds == ["context", "target"]
+    assert by_task.split().count("published") == 2
 
 
 def write_config(folder, **changed):
@@ -327,7 +329,7 @@ def test_files_hold_what_is_returned(run, output):
         "aggregation in ['all', 'wmean'] and metric == 'spearman'"
     )
     assert rows[["low", "high"]].notna().all(axis=None)
-    assert len(results.record["published"]) == len(lines)
+    assert len(results.about["published"]) == len(lines)
     page = report(output).read_text(encoding="utf-8")
     assert page.count(f'<th scope="row">{MTEB}</th>') == 1
     # Finished cells are read again: the encoder is not used.

@@ -170,7 +170,7 @@ def test_a_warning_stands_beside_the_figures(tmp_path):
     options: dict[str, Any] = {"max_sentences": 300, "bootstrap": 0}
     with pytest.warns(FlowbertWarning, match="sentences for 127 directions are few"):
         results = compare(methods=["whitening"], **options)
-    (warning,) = results.record["warnings"]
+    (warning,) = results.about["warnings"]
     rows = sts_rows("whitening", "STSB")
     names = [save(tmp_path, rows, f"{n}.json", warnings=[warning]) for n in "ab"]
     assert warning in Page(report(names[0])).texts
