@@ -455,7 +455,7 @@ def test_ctrl_c_promises_what_the_same_command_does(words, capsys, monkeypatch):
 
 
 def test_the_device_of_a_comparison_is_recorded(monkeypatch):
-    given = flowbert.compare(methods="raw", bootstrap=0).record["config"]
+    given = flowbert.compare(methods="raw", bootstrap=0).about["config"]
     assert given["device"] == choose_device("auto").type
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     assert choose_device("auto") == torch.device("cuda")

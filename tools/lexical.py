@@ -20,7 +20,7 @@ from flowbert import compare
 from flowbert.arrays import Floats
 from flowbert.data.text_files import as_list
 from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoder
-from flowbert.experiments.estimates import Estimates
+from flowbert.experiments.estimates import find_intervals
 from flowbert.experiments.plan import UNMAPPED
 from flowbert.tasks import AGGREGATIONS, Task, load_tasks
 from flowbert.vectors import EmbeddingCache
@@ -126,14 +126,13 @@ def means(tasks: Sequence[Task], items: Items, resamples: int) -> pd.DataFrame:
         values = [
             [task.score(items[task][row])[metric] for row in rows] for task in tasks
         ]
-        estimates = Estimates(
-            np.mean(values, axis=0), np.mean([each[metric] for each in drawn], axis=0)
-        )
-        gains = estimates - estimates[base]
+        resampled = np.mean([each[metric] for each in drawn], axis=0)
+        draws = np.column_stack([np.mean(values, axis=0), resampled])
+        gains = draws - draws[base]
         frame = pd.DataFrame(rows).assign(aggregation=name)
-        frame["value"], frame["gain"] = 100 * estimates.values, 100 * gains.values
-        frame[["low", "high"]] = 100 * estimates.intervals
-        frame[["gain_low", "gain_high"]] = 100 * gains.intervals
+        frame["value"], frame["gain"] = 100 * draws[:, 0], 100 * gains[:, 0]
+        frame[["low", "high"]] = 100 * find_intervals(draws)
+        frame[["gain_low", "gain_high"]] = 100 * find_intervals(gains)
         frames.append(frame)
     return pd.concat(frames, ignore_index=True)
 

@@ -1,8 +1,11 @@
-"""Bootstrap estimates as arrays: 95% intervals, differences, and which method to use."""
+"""Bootstrap estimates: 95% intervals, differences, and which method to use.
+
+Draws ``(n, 1 + R)`` are n scores, each followed by the same on R resamples, NaN where one is
+undefined. Rows share the resamples, so that differences and means of rows are those of draws.
+"""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,91 +18,59 @@ _TAIL = (1 - 0.95) / 2
 _TIED = 4  # named rows that do not differ from the one to use
 
 
-@dataclass(frozen=True, eq=False)
-class Estimates:
-    """Scores and their bootstrap replicates, row by row.
+def has_interval(draws: Floats) -> Any:
+    """Whether there are a score and a resample of it, ``(n,)``."""
+    is_finite = np.isfinite(draws)
+    return is_finite[:, 0] & is_finite[:, 1:].any(axis=1)
 
-    Attributes:
-        values: The scores, ``(n,)``.
-        replicates: The same on each resample, ``(n, R)``; NaN where one is undefined.
+
+def find_intervals(draws: Floats) -> Floats:
+    r"""Ends of the 95% intervals, ``(n, 2)``; NaN without a score or resamples.
+
+    Percentiles of the resamples, less twice their bias: Spearman's correlation of few pairs is
+    too small on average, so that a score has the bias b, and its resamples the bias 2 b. An
+    interval contains its score. ``tests/experiments/test_coverage.py`` simulates the coverage.
+
+    Args:
+        draws: Draws ``(n, 1 + R)``.
+
+    References:
+        An Introduction to the Bootstrap (Efron and Tibshirani, 1993), chapters 10 and 13.
+
+    Example:
+        >>> find_intervals(np.array([[0.5, *np.linspace(0.4, 0.6, 201)]])).round(3).tolist()
+        [[0.405, 0.595]]
     """
-
-    values: Floats
-    replicates: Floats
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def __getitem__(self, rows: Any) -> "Estimates":
-        """The estimates of a slice, a mask or an array of indices."""
-        return Estimates(self.values[rows], self.replicates[rows])
-
-    def __sub__(self, others: "Estimates") -> "Estimates":
-        """Differences on the same resamples; of equal lengths, or one of a single row."""
-        return Estimates(
-            self.values - others.values, self.replicates - others.replicates
-        )
-
-    def mean(self) -> "Estimates":
-        """The plain mean as one row: resample r of each enters resample r of the mean."""
-        return Estimates(
-            self.values.mean(keepdims=True),
-            self.replicates.mean(axis=0, keepdims=True),
-        )
-
-    @property
-    def intervals(self) -> Floats:
-        r"""Ends of the 95% intervals, ``(n, 2)``; NaN without a score or replicates.
-
-        Percentiles of the replicates, less twice their bias: Spearman's correlation of few pairs is
-        too small on average, so that a score has the bias b, and the replicates the bias 2 b. An
-        interval contains its score. ``tests/experiments/test_coverage.py`` simulates the coverage.
-
-        References:
-            An Introduction to the Bootstrap (Efron and Tibshirani, 1993), chapters 10 and 13.
-        """
-        ends: Floats = np.full((len(self), 2), np.nan)
-        finite = np.isfinite(self.replicates)
-        for row in np.flatnonzero(self.exist):
-            value, drawn = self.values[row], self.replicates[row, finite[row]]
-            bias = drawn.mean() - value
-            low, high = np.quantile(drawn, [_TAIL, 1 - _TAIL]) - 2 * bias
-            ends[row] = min(low, value), max(high, value)
-            if max(abs(value), np.abs(drawn).max()) <= 1:  # as correlations and shares
-                ends[row] = ends[row].clip(-1, 1)
-        return ends
-
-    @property
-    def exist(self) -> Any:
-        """Whether there are a score and an interval, ``(n,)``."""
-        return np.isfinite(self.values) & np.isfinite(self.replicates).any(axis=1)
-
-    def over_seeds(self, seed: int) -> "Estimates":
-        """The mean over seeds, a row each, as one row, which resamples seeds as well as pairs.
-
-        Deviations of the drawn seeds are larger by the root of n / (n - 1), so that their variance
-        is that of the mean of n seeds without bias.
-
-        Args:
-            seed: Seed; draws from as many seeds are equal, so that averages and differences are of
-                the same seeds.
-        """
-        count, resamples = self.replicates.shape
-        rng = Stream(seed, "seeds", batch=count).rng()
-        drawn = rng.multinomial(count, [1 / count] * count, size=resamples)
-        deviation = (drawn / count - 1 / count) * math.sqrt(count / (count - 1))
-        replicates = ((1 / count + deviation.T) * self.replicates).sum(axis=0)
-        return Estimates(self.values.mean(keepdims=True), replicates[None])
-
-    def texts(self) -> list[str]:
-        """Scores and intervals x 100, such as ``"12.4 [10.1, 14.6]"``."""
-        return list(map(_text, self.values, self.intervals))
+    ends: Floats = np.full((len(draws), 2), np.nan)
+    for row in np.flatnonzero(has_interval(draws)):
+        finite = draws[row][np.isfinite(draws[row])]
+        value, drawn = finite[0], finite[1:]
+        bias = drawn.mean() - value
+        low, high = np.quantile(drawn, [_TAIL, 1 - _TAIL]) - 2 * bias
+        ends[row] = min(low, value), max(high, value)
+        if np.abs(finite).max() <= 1:  # as correlations and shares
+            ends[row] = ends[row].clip(-1, 1)
+    return ends
 
 
-def concatenate(*parts: Estimates) -> Estimates:
-    """The rows of all parts, of as many resamples each."""
-    replicates = np.concatenate([part.replicates for part in parts])
-    return Estimates(np.concatenate([part.values for part in parts]), replicates)
+def average_seeds(draws: Floats, seed: int) -> Floats:
+    """The mean over seeds, a row each, as one row, which resamples seeds as well as pairs.
+
+    Deviations of the drawn seeds are larger by the root of n / (n - 1), so that their variance
+    is that of the mean of n seeds without bias.
+
+    Args:
+        draws: Draws ``(n, 1 + R)``.
+        seed: Seed; draws from as many seeds are equal, so that averages and differences are of
+            the same seeds.
+    """
+    count, resamples = draws[:, 1:].shape
+    rng = Stream(seed, "seeds", batch=count).rng()
+    drawn = rng.multinomial(count, [1 / count] * count, size=resamples)
+    deviation = (drawn / count - 1 / count) * math.sqrt(count / (count - 1))
+    mean = draws.mean(axis=0, keepdims=True)
+    mean[:, 1:] = ((1 / count + deviation.T) * draws[:, 1:]).sum(axis=0)
+    return mean
 
 
 class Verdict:
@@ -109,7 +80,7 @@ class Verdict:
 
     Args:
         names: Names of the rows, n of them, in the order of preference at equal merit.
-        estimates: Their estimates, all of which exist.
+        draws: Their draws ``(n, 1 + R)``, each with an interval.
         base: Index of the row that others have to beat.
 
     Attributes:
@@ -121,20 +92,18 @@ class Verdict:
     Example:
         >>> rng = np.random.default_rng(0)
         >>> values = np.array([0.5, 0.7])
-        >>> drawn = Estimates(values, values[:, None] + rng.normal(0, 0.01, (2, 99)))
-        >>> Verdict(["raw", "whitening"], drawn).text.split(" [")[0]
+        >>> noise = np.column_stack([np.zeros(2), rng.normal(0, 0.01, (2, 99))])
+        >>> Verdict(["raw", "whitening"], values[:, None] + noise).text.split(" [")[0]
         'use whitening, 70.0, +20.0'
     """
 
-    def __init__(
-        self, names: Sequence[str], estimates: Estimates, base: int = 0
-    ) -> None:
+    def __init__(self, names: Sequence[str], draws: Floats, base: int = 0) -> None:
         self.names = list(names)
         self.base = base
-        self.values = estimates.values
+        self.values = draws[:, 0]
         self.ends: Floats = np.zeros((len(names), len(names), 2))
         for row in range(len(names) - 1):
-            ends = (estimates[[row]] - estimates[row + 1 :]).intervals
+            ends = find_intervals(draws[row] - draws[row + 1 :])
             self.ends[row, row + 1 :] = ends
             self.ends[row + 1 :, row] = -ends[:, ::-1]
 

@@ -7,7 +7,12 @@ import numpy as np
 import pandas as pd
 
 from flowbert.arrays import Floats
-from flowbert.experiments.estimates import Estimates, Verdict, concatenate
+from flowbert.experiments.estimates import (
+    Verdict,
+    average_seeds,
+    find_intervals,
+    has_interval,
+)
 from flowbert.experiments.plan import UNMAPPED
 from flowbert.tasks import AGGREGATIONS, AVERAGE, Task
 from flowbert.text_tables import short_names
@@ -66,10 +71,8 @@ _SETTINGS = ["run", "encoder", *_READING, "corpus"]
 _UNSET = ("", "none", "given")  # raw is fitted on nothing: that is no other corpus
 
 
-def estimate_rows(
-    frame: pd.DataFrame, items: Items, resamples: int, seed: int
-) -> Estimates:
-    """The bootstrap estimate of each row.
+def draw_rows(frame: pd.DataFrame, items: Items, resamples: int, seed: int) -> Floats:
+    """Scores of rows and of their resamples, ``(n, 1 + R)``.
 
     What is measured on one task shares its resamples, so that any two can be compared.
 
@@ -86,54 +89,52 @@ def estimate_rows(
             for metric, scores in task.resample(finite, resamples, seed).items():
                 for key, row in zip(finite, scores, strict=True):
                     drawn[key, *metric] = row
-    replicates: Floats = np.full((len(frame), max(resamples, 1)), np.nan)
+    draws: Floats = np.full((len(frame), 1 + max(resamples, 1)), np.nan)
+    draws[:, 0] = frame["value"]
     keys = frame[["experiment", "metric", "aggregation"]].itertuples(index=False)
-    for row, key in zip(replicates, keys, strict=True):
-        row[:] = drawn.get(tuple(key), np.nan)
-    return Estimates(frame["value"].to_numpy(np.float64), replicates)
+    for row, key in zip(draws, keys, strict=True):
+        row[1:] = drawn.get(tuple(key), np.nan)
+    return draws
 
 
 def with_averages(
-    frame: pd.DataFrame, estimates: Estimates, tasks: Sequence[Task], seed: int = 0
-) -> tuple[pd.DataFrame, Estimates]:
+    frame: pd.DataFrame, draws: Floats, tasks: Sequence[Task], seed: int = 0
+) -> tuple[pd.DataFrame, Floats]:
     """Rows with their intervals, followed by averages over tasks and means over several seeds.
 
     Args:
         frame: Rows of results, of one seed each, without averages.
-        estimates: Theirs.
+        draws: Theirs, ``(n, 1 + R)``.
         tasks: The tasks.
         seed: Seed of the draws of seeds.
 
     Returns:
         All rows, of which those of several seeds have no seed but a standard deviation; and their
-        estimates.
+        draws.
     """
     averaged = [task.name for task in tasks if task.averaged]
-    averages = _averages(frame, estimates, averaged)
-    frame, estimates = _concatenate((frame, estimates), *averages)
+    frame, draws = _concatenate((frame, draws), *_averages(frame, draws, averaged))
     groups = frame.groupby(_SCORE, sort=False).indices.values()
     pooled = []
     for rows in sorted((x for x in groups if len(x) > 1), key=lambda rows: rows[0]):
-        mean = estimates[rows].over_seeds(seed)
-        std = np.std(estimates.values[rows], ddof=1)
-        row = frame.iloc[rows[:1]].assign(value=mean.values, std=std, **_NO_EXPERIMENT)
+        mean, std = average_seeds(draws[rows], seed), np.std(draws[rows, 0], ddof=1)
+        row = frame.iloc[rows[:1]].assign(value=mean[:, 0], std=std, **_NO_EXPERIMENT)
         pooled.append((row, mean))
-    frame, estimates = _concatenate((frame, estimates), *pooled)
-    frame[["low", "high"]] = estimates.intervals
-    return frame[list(RESULT_COLUMNS)], estimates
+    frame, draws = _concatenate((frame, draws), *pooled)
+    frame[["low", "high"]] = find_intervals(draws)
+    return frame[list(RESULT_COLUMNS)], draws
 
 
-def _concatenate(
-    *parts: tuple[pd.DataFrame, Estimates],
-) -> tuple[pd.DataFrame, Estimates]:
-    """The rows of all parts, with their estimates."""
+def _concatenate(*parts: tuple[pd.DataFrame, Floats]) -> tuple[pd.DataFrame, Floats]:
+    """The rows of all parts, with their draws."""
     frames = [frame.astype(RESULT_COLUMNS) for frame, _ in parts]
-    return pd.concat(frames, ignore_index=True), concatenate(*(x for _, x in parts))
+    draws = np.concatenate([draws for _, draws in parts])
+    return pd.concat(frames, ignore_index=True), draws
 
 
 def _averages(
-    frame: pd.DataFrame, estimates: Estimates, tasks: Sequence[str]
-) -> Iterator[tuple[pd.DataFrame, Estimates]]:
+    frame: pd.DataFrame, draws: Floats, tasks: Sequence[str]
+) -> Iterator[tuple[pd.DataFrame, Floats]]:
     """The average over the tasks of a split by seed, for methods with a score on each of them."""
     is_averaged = (frame["metric"] == "spearman") & frame["task"].isin(tasks)
     chosen = frame[is_averaged & frame["aggregation"].isin(AGGREGATIONS)]
@@ -143,9 +144,9 @@ def _averages(
             # What draws nothing on a task is the same for all seeds.
             own = same[same["seed"].isna() | (same["seed"] == seed)]
             if len(own) == counts[own.index[0]]:
-                mean = estimates[own.index.to_numpy()].mean()
+                mean = draws[own.index].mean(axis=0, keepdims=True)
                 changed = _NO_EXPERIMENT | {"task": AVERAGE, "seed": seed}
-                changed |= {"value": mean.values, "pairs": own["pairs"].sum()}
+                changed |= {"value": mean[:, 0], "pairs": own["pairs"].sum()}
                 yield own.iloc[:1].assign(**changed), mean
 
 
@@ -153,7 +154,7 @@ _NO_EXPERIMENT: dict[str, Any] = {"experiment": "", "reason": "", "seed": None}
 
 
 def find_verdicts(
-    frame: pd.DataFrame, estimates: Estimates, tasks: Sequence[Task]
+    frame: pd.DataFrame, draws: Floats, tasks: Sequence[Task]
 ) -> dict[str, Any]:
     """Which row to use, over all rows of a table, whatever differs in them.
 
@@ -163,7 +164,7 @@ def find_verdicts(
 
     Args:
         frame: Rows of :func:`with_averages`.
-        estimates: Theirs.
+        draws: Theirs, ``(n, 1 + R)``.
         tasks: The tasks.
 
     Returns:
@@ -182,7 +183,7 @@ def find_verdicts(
         for task in sorted(tasks, key=lambda task: not task.averaged)
         if task.headline
     }
-    kept = estimates.exist & ~frame.duplicated(_SCORE, keep="last")
+    kept = has_interval(draws) & ~frame.duplicated(_SCORE, keep="last")
     kept &= frame["encoder"] != "none"  # references are no methods
     first = frame.groupby(_SCORE, sort=False).ngroup()[kept].sort_values(kind="stable")
     rows = frame.loc[first.index]
@@ -205,7 +206,7 @@ def find_verdicts(
         "differences": {},
     }
     for title, table, note in tables:
-        whole = _verdict(table, estimates)
+        whole = _verdict(table, draws)
         used = table.iloc[whole.used]
         is_reading = used["method"] == "raw" and UNMAPPED in set(table["method"])
         found["use"][title] = {
@@ -221,7 +222,7 @@ def find_verdicts(
         for network, name in names.items():
             mine = table[networks == network]
             if len(mine) > 1:
-                part = _verdict(mine, estimates)
+                part = _verdict(mine, draws)
                 lines.append(f"{name}{where}: {part.text}{note}")
                 rows_with_gains = (
                     mine[GAIN_KEYS].reset_index(drop=True).join(part.gains)
@@ -254,10 +255,10 @@ def _tables(rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, str]]:
 _READ = [name for name in _ROW if name != "split"]
 
 
-def _verdict(rows: pd.DataFrame, estimates: Estimates) -> Verdict:
+def _verdict(rows: pd.DataFrame, draws: Floats) -> Verdict:
     """The verdict over some rows, of which the others have to beat the first raw one."""
     base = int((rows["method"] == "raw").to_numpy().argmax())
-    return Verdict(labels(rows).tolist(), estimates[rows.index.to_numpy()], base)
+    return Verdict(labels(rows).tolist(), draws[rows.index], base)
 
 
 def labels(frame: pd.DataFrame) -> pd.Series:

@@ -12,10 +12,9 @@ import torch
 from flowbert.arrays import Floats
 from flowbert.data.text_files import user_path
 from flowbert.errors import UserError, check_choice
-from flowbert.experiments.estimates import Estimates
 from flowbert.experiments.intervals import (
     RESULT_COLUMNS,
-    estimate_rows,
+    draw_rows,
     find_verdicts,
     main_aggregation,
     with_averages,
@@ -129,8 +128,8 @@ class Results:
         """By title: ``methods``, and ``cells``, a text for row minus column of any two."""
         return dict(self.about.get("differences", {}))
 
-    def estimates(self, resamples: int = 1000, seed: int = 0) -> Estimates:
-        """Scores and their bootstrap replicates, row by row of the frame.
+    def draws(self, resamples: int = 1000, seed: int = 0) -> Floats:
+        """Scores and the same on each resample, ``(n, 1 + R)``, row by row of the frame.
 
         Args:
             resamples: Number of resamples.
@@ -146,7 +145,7 @@ class Results:
                 "name next to it",
                 argument="results",
             )
-        return estimate_rows(self.frame, self.items, resamples, seed)
+        return draw_rows(self.frame, self.items, resamples, seed)
 
     def add_intervals(self, resamples: int = 1000, seed: int = 0) -> None:
         """Add intervals, averages over tasks and seeds, differences and verdicts, or replace them.
@@ -160,9 +159,9 @@ class Results:
         """
         own = (self.frame["experiment"] != "").to_numpy()
         self.frame = self.frame[own].reset_index(drop=True)
-        estimates = self.estimates(resamples, seed)
-        self.frame, estimates = with_averages(self.frame, estimates, self.tasks, seed)
-        found = find_verdicts(self.frame, estimates, self.tasks)
+        draws = self.draws(resamples, seed)
+        self.frame, draws = with_averages(self.frame, draws, self.tasks, seed)
+        found = find_verdicts(self.frame, draws, self.tasks)
         found["bootstrap"] = {"resamples": resamples, "seed": seed}
         self.about = self.about | found
 

@@ -5,14 +5,12 @@ from collections.abc import Mapping, Sequence
 from shutil import rmtree
 from typing import Any
 
-import numpy as np
 import torch
 
 from flowbert.data.corpus import OWN_NAMES
 from flowbert.encoders import Encoder, SentenceEncoder, digests_reused
 from flowbert.errors import UserError, warn
 from flowbert.experiments import Results
-from flowbert.experiments.intervals import main_aggregation
 from flowbert.experiments.plan import Method, plan_experiments
 from flowbert.experiments.run import fit_map, run_experiments
 from flowbert.fitting.prepare import TRAINER_DEFAULTS, Run
@@ -213,27 +211,19 @@ def warn_of_transfer(
         fitted: Fitted maps.
         cache: The embedding cache, or its folder.
     """
-    measured = [
-        STS(task.data, "dev", uniformity_limit=_UNIFORMITY_SENTENCES)
-        for task in tasks
-        if isinstance(task, STS) and "dev" in task.data.splits
-    ]
-    if not measured or not fitted:
-        return
-    raw = Method("raw", Raw(), encoder=encoder)
-    corpora: dict[Task, Any] = dict.fromkeys(measured, ())
-    experiments = plan_experiments([encoder], [raw, *fitted], corpora, {})
-    results = run_experiments(experiments, cache, sample=False)
-    frame, estimates = results.frame, results.estimates(_TRANSFER_RESAMPLES)
-    chosen = frame["metric"] == STS.headline
-    chosen &= frame["aggregation"] == main_aggregation(frame)
-    for task in measured:
-        rows = np.flatnonzero(chosen & (frame["task"] == task.name))
-        lead = estimates[rows[:1]] - estimates[rows[1:]]
-        costs = lead.exist & (lead.intervals[:, 0] > 0)
-        for each in np.flatnonzero(costs).tolist():
-            warn(
-                f"corpus: on the development pairs of {task.name} raw vectors are better than "
-                f"{fitted[each].name} fitted on {corpus}, by {lead.texts()[each]}; a map helps "
-                "on text like the text it was fitted on"
-            )
+    methods = [Method("raw", Raw(), encoder=encoder), *fitted]
+    for task in tasks if fitted else ():
+        if not isinstance(task, STS) or "dev" not in task.data.splits:
+            continue
+        dev = STS(task.data, "dev", uniformity_limit=_UNIFORMITY_SENTENCES)
+        experiments = plan_experiments([encoder], methods, {dev: ()}, {})
+        results = run_experiments(experiments, cache, sample=False)
+        results.add_intervals(_TRANSFER_RESAMPLES)
+        for row in results.about["gains"]:
+            if row["high"] < 0:
+                lead, low, high = -row["gain"], -row["high"], -row["low"]
+                warn(
+                    f"corpus: on the development pairs of {task.name} raw vectors are better than "
+                    f"{row['method']} fitted on {corpus}, by {lead:.1f} [{low:.1f}, {high:.1f}]; a "
+                    "map helps on text like the text it was fitted on"
+                )

@@ -1,4 +1,4 @@
-"""Estimates, intervals, averages and verdicts."""
+"""Draws, intervals, averages and verdicts."""
 
 import itertools
 import re
@@ -16,7 +16,12 @@ from experiments.small import WordSums, write_pairs
 from flowbert.data.scored_pairs import STSData, Subset
 from flowbert.encoders import EncoderOptions
 from flowbert.experiments import compare
-from flowbert.experiments.estimates import Estimates, Verdict
+from flowbert.experiments.estimates import (
+    Verdict,
+    average_seeds,
+    find_intervals,
+    has_interval,
+)
 from flowbert.experiments.plan import UNMAPPED, parse_methods, plan_experiments
 from flowbert.experiments.result_tables import result_tables
 from flowbert.experiments.run import run_experiments
@@ -27,48 +32,49 @@ from flowbert.vectors import EmbeddingCache
 SPREAD = np.linspace(-1, 1, 201)
 
 
-def estimates(values, spreads):
+def draws(values, spreads):
     drawn = [
-        value + spread * SPREAD for value, spread in zip(values, spreads, strict=True)
+        [value, *(value + spread * SPREAD)]
+        for value, spread in zip(values, spreads, strict=True)
     ]
-    return Estimates(np.array(values), np.array(drawn))
+    return np.array(drawn)
 
 
 def test_ends_of_an_interval_leave_out_a_twentieth():
-    some = estimates([0.5, 0.5, np.nan], [0.1, 0.1, 0.1])
-    some.replicates[1, [3, 7, -4, -8]] = np.nan  # as many below as above
-    assert_allclose(some.intervals[0], (0.405, 0.595))
-    drawn = some.replicates[1]
+    some = draws([0.5, 0.5, np.nan], [0.1, 0.1, 0.1])
+    some[1, [4, 8, -4, -8]] = np.nan  # as many below as above
+    some[2, 1:] = 0.5  # without a score
+    ends = find_intervals(some)
+    assert_allclose(ends[0], (0.405, 0.595))
+    drawn = some[1, 1:]
     expected = np.quantile(drawn[np.isfinite(drawn)], [0.025, 0.975])
-    assert_allclose(some.intervals[1], expected)
-    assert np.isnan(some.intervals[2]).all()
-    assert some.texts()[0] == "50.0 [40.5, 59.5]"
-    assert some.exist.tolist() == [True, True, False]
-    missing = Estimates(np.array([0.5]), np.full((1, 3), np.nan))
-    assert np.isnan(missing.intervals).all()
-    assert not missing.exist.any()
+    assert_allclose(ends[1], expected)
+    assert np.isnan(ends[2]).all()
+    assert has_interval(some).tolist() == [True, True, False]
+    missing = np.array([[0.5, np.nan, np.nan]])
+    assert np.isnan(find_intervals(missing)).all()
+    assert not has_interval(missing).any()
 
 
 def test_intervals_are_corrected_by_twice_the_bias():
     # Replicates are too small by 0.02: so is the score, which they are drawn from.
-    some = Estimates(np.array([0.5]), 0.48 + 0.1 * SPREAD[None])
-    assert_allclose(some.intervals, [(0.425, 0.615)])
+    def interval(value, center, spread):
+        return find_intervals(np.array([[value, *(center + spread * SPREAD)]]))
+
+    assert_allclose(interval(0.5, 0.48, 0.1), [(0.425, 0.615)])
     # An interval contains its score, and no correlation is above 1.
-    some = Estimates(np.array([0.98]), 0.9 + 0.1 * SPREAD[None])
-    assert_allclose(some.intervals, [(0.965, 1.0)])
-    some = Estimates(np.array([5.0]), 4 + 0.1 * SPREAD[None])
-    assert_allclose(some.intervals, [(5.0, 6.095)])
+    assert_allclose(interval(0.98, 0.9, 0.1), [(0.965, 1.0)])
+    assert_allclose(interval(5.0, 4.0, 0.1), [(5.0, 6.095)])
 
 
 def test_differences_and_averages_are_taken_resample_by_resample():
-    both = estimates([0.5, 0.4, 0.4], [0.1, 0.1, -0.1])
+    both = draws([0.5, 0.4, 0.4], [0.1, 0.1, -0.1])
     first, others = both[[0]], both[1:]
     # The first two move together: their difference does not move at all.
-    assert_allclose((first - others).intervals[0], (0.1, 0.1))
-    assert_allclose((others - first).intervals[1], (-0.29, 0.09))
-    mean = both[[0, 2]].mean()
-    assert_allclose(mean.values, [0.45])
-    assert_allclose(mean.intervals, [(0.45, 0.45)])
+    assert_allclose(find_intervals(first - others)[0], (0.1, 0.1))
+    assert_allclose(find_intervals(others - first)[1], (-0.29, 0.09))
+    mean = both[[0, 2]].mean(axis=0, keepdims=True)
+    assert_allclose(find_intervals(mean), [(0.45, 0.45)])
 
 
 @pytest.mark.parametrize(
@@ -86,7 +92,7 @@ def test_differences_and_averages_are_taken_resample_by_resample():
 )
 def test_verdicts(values, spreads, expected):
     names = ["raw", "b", "c"][: len(values)]
-    assert Verdict(names, estimates(values, spreads)).text == expected
+    assert Verdict(names, draws(values, spreads)).text == expected
 
 
 @settings(max_examples=100, deadline=None)
@@ -96,11 +102,12 @@ def test_the_verdict_agrees_with_all_differences(count, bias, seed):
     values = rng.uniform(0.5, 0.6, count).round(2)
     noise = rng.normal(0, rng.uniform(0, 0.05, (count, 1)), (count, 60))
     shared = rng.normal(0, 0.05, 60)
-    drawn = Estimates(values, values[:, None] + shared + noise - bias * rng.random())
+    resampled = values[:, None] + shared + noise - bias * rng.random()
+    drawn = np.column_stack([values, resampled])
     names = [f"m{number}" for number in range(count)]
     base = int(rng.integers(count))
     verdict = Verdict(names, drawn, base)
-    ends = np.array([(drawn[[row]] - drawn).intervals for row in range(count)])
+    ends = np.array([find_intervals(drawn[row] - drawn) for row in range(count)])
     assert_allclose(verdict.ends, ends, atol=1e-15)
     used = verdict.used
     assert not (ends[:, used, 0] > 1e-15).any()
@@ -116,16 +123,16 @@ def test_seeds_are_resampled_with_the_pairs():
     rng = np.random.default_rng(0)
     resamples, seeds = 4000, rng.normal(0.5, 0.05, 5)
     pairs = rng.normal(0, 0.02, resamples)
-    drawn = Estimates(seeds, seeds[:, None] + pairs)
-    mean = drawn.over_seeds(0)
-    assert mean.values == pytest.approx(seeds.mean())
+    drawn = np.column_stack([seeds, seeds[:, None] + pairs])
+    mean = average_seeds(drawn, 0)
+    assert mean[:, 0] == pytest.approx(seeds.mean())
     # Variances of independent parts add up; the relative error of a variance of 4000 draws is
     # sqrt(2 / 4000), 2%; five of them are 11%.
     expected = pairs.var() + seeds.var(ddof=1) / len(seeds)
-    assert mean.replicates.var() == pytest.approx(expected, rel=0.11)
+    assert mean[:, 1:].var() == pytest.approx(expected, rel=0.11)
     # The draws are the same for all: a difference of equal deviations has none.
-    other = Estimates(seeds - 0.1, seeds[:, None] - 0.1 + pairs).over_seeds(0)
-    assert_allclose((mean - other).replicates, 0.1)
+    other = average_seeds(drawn - 0.1, 0)
+    assert_allclose(mean - other, 0.1)
 
 
 def subset(name, count, seed):

@@ -15,6 +15,7 @@ from flowbert.data.text_files import as_list, user_path
 from flowbert.encoders import Encoder, SentenceEncoder, choose_device, load_encoder
 from flowbert.errors import UserError, check_choice, choices
 from flowbert.experiments.compare import check_options
+from flowbert.experiments.estimates import find_intervals
 from flowbert.experiments.intervals import with_averages
 from flowbert.experiments.plan import (
     Drawn,
@@ -143,16 +144,14 @@ def reproduce(
     results = run_experiments(
         list(distinct.values()), cache, output, device, sample=False
     )
-    estimates = results.estimates(bootstrap, bootstrap_seed)
-    results.frame[["low", "high"]] = estimates.intervals
+    draws = results.draws(bootstrap, bootstrap_seed)
+    results.frame[["low", "high"]] = find_intervals(draws)
     lines = []
     for row in chosen.itertuples():
         keys = [experiment.key for experiment in plans.get(row.id, [])]
         own = results.frame["experiment"].isin(keys).to_numpy()
         frame, given = results.frame[own].reset_index(drop=True), tasks_of(row)
-        ours, _ = with_averages(
-            frame, estimates[own], list(given.values()), bootstrap_seed
-        )
+        ours, _ = with_averages(frame, draws[own], list(given.values()), bootstrap_seed)
         lines.append(_merge(row, given, ours))
     comparison = pd.concat(lines, ignore_index=True)
     if output is not None:
