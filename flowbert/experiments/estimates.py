@@ -68,7 +68,7 @@ def average_seeds(draws: Floats, seed: int) -> Floats:
     rng = Stream(seed, "seeds", batch=count).rng()
     drawn = rng.multinomial(count, [1 / count] * count, size=resamples)
     deviation = (drawn / count - 1 / count) * math.sqrt(count / (count - 1))
-    mean = draws.mean(axis=0, keepdims=True)
+    mean: Floats = draws.mean(axis=0, keepdims=True)
     mean[:, 1:] = ((1 / count + deviation.T) * draws[:, 1:]).sum(axis=0)
     return mean
 

@@ -1,7 +1,7 @@
 """Outcome of a run: candidates of a comparison, the saved model, results and page."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from shutil import rmtree
 from typing import Any
 
@@ -13,8 +13,7 @@ from flowbert.errors import UserError, warn
 from flowbert.experiments import Results
 from flowbert.experiments.plan import Method, plan_experiments
 from flowbert.experiments.run import fit_map, run_experiments
-from flowbert.fitting.prepare import TRAINER_DEFAULTS, Run
-from flowbert.fitting.run_options import plain
+from flowbert.fitting.prepare import Run
 from flowbert.loggers import log_results, make_named_loggers
 from flowbert.maps import Flow, Map, Raw, make_map
 from flowbert.methods import FlowModule
@@ -123,26 +122,10 @@ def measure(run: Run, methods: Sequence[Method], warned: Sequence[str]) -> Resul
     results.about["warnings"] = list(warned)
     fitted_on = run.data.describe() | {"total": len(run.fitted_on)}
     results.about["fitted_on"] = fitted_on
-    if not isinstance(run.fitted, Map):
-        results.about["training"] = _training(run)
     results.save(run.folder / "results.json")
     write_page(run, results)
     log_results(run.trainer.loggers, run.folder, results)
     return results
-
-
-def _training(run: Run) -> dict[str, Any]:
-    """Options of module, data and Trainer that the training has used."""
-    groups: dict[str, Mapping[str, Any]] = {
-        "model": run.fitted.hparams,
-        "data": {**run.data.hparams, **(run.options.data or {})},
-        "trainer": {**TRAINER_DEFAULTS, **(run.options.trainer or {})},
-    }
-    return {
-        f"{group}.{name}": plain(value)
-        for group, options in groups.items()
-        for name, value in options.items()
-    }
 
 
 def write_page(run: Run, results: Results | None = None) -> None:
@@ -151,7 +134,6 @@ def write_page(run: Run, results: Results | None = None) -> None:
         return
     tell("writing the page")
     try:
-        analysis = None
         if results is not None and results.vectors:
             parts = _densities(run)
             if isinstance(run.encoder, SentenceEncoder):
@@ -160,9 +142,7 @@ def write_page(run: Run, results: Results | None = None) -> None:
             analyze = import_object("flowbert.extras.analysis.analyze.analyze_results")
             analysis = analyze(results, seed=run.options.seed, **parts)
             analysis.to_json(run.folder / "analysis.json")
-        import_object("flowbert.extras.report.save_report")(
-            run.folder, results, analysis
-        )
+        import_object("flowbert.extras.report.report")(run.folder)
     except Exception as error:
         message = (
             f"{run.folder}: the page was not written ({error}); the results are saved"

@@ -114,7 +114,7 @@ def prepare_run(command: str, options: FitOptions, folder: Path) -> Iterator[Run
     if kind is FlowModule and options.baseline not in (None, "none"):
         baseline = WhiteningBaseline(_closed_form_baseline(str(options.baseline)))
     tasks = _load_tasks(options, "dev" if command == "validate" else "test")
-    labels = _load_labels(options, map, baseline, tasks)
+    labels = _load_labels(map if baseline is None else baseline.map, tasks)
     cache = EmbeddingCache(options.cache)
     encoder: Any = None
 
@@ -282,24 +282,15 @@ def _closed_form_baseline(text: str) -> Map:
     return made
 
 
-def _load_labels(
-    options: FitOptions,
-    map: Map | None,
-    baseline: WhiteningBaseline | None,
-    tasks: Sequence[Task],
-) -> tuple[Subset, ...]:
+def _load_labels(learner: Map | None, tasks: Sequence[Task]) -> tuple[Subset, ...]:
     """Labelled pairs of the first task, where a map learns from them."""
-    argument, text, learner = "method", options.method, map
-    if baseline is not None:
-        argument, text, learner = "baseline", str(options.baseline), baseline.map
     if learner is None or not learner.supervised:
         return ()
     if not tasks:
-        expected = "tasks" if options.vectors is None else "another map with vectors"
         raise UserError(
-            f"received {text!r}, which learns from the labelled pairs of a task; "
-            f"expected {expected}",
-            argument=argument,
+            f"received none, or vectors; expected sentences with a task, of whose labelled pairs "
+            f"{learner.text} learns",
+            argument="tasks",
         )
     instead = "another task; compare --drop_overlap true leaves them out"
     return training_labels(tasks[0], tasks, expected=instead, argument="tasks")

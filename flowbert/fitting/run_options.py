@@ -11,7 +11,7 @@ from flowbert.data.nli import BUILTIN
 from flowbert.data.text_files import read_yaml
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError, check_choice, first_line
-from flowbert.io import folders_with
+from flowbert.io import as_json, folders_with
 from flowbert.methods import METHODS
 from flowbert.numbers import Count, CountOrZero, Seed, Share, TwoOrMore
 from flowbert.tasks import POSITIVE_ABOVE
@@ -154,7 +154,10 @@ class FitOptions(RunOptions):
         if isinstance(encoder, EncoderOptions):
             options["encoder"] = asdict(encoder)
         kept = {name: options[name] for name in options if name not in _OF_A_CALL}
-        text: str = yaml.safe_dump(plain(kept), sort_keys=False, allow_unicode=True)
+        plain = as_json(
+            kept, lambda x: str(x) if isinstance(x, Path) else type(x).__name__
+        )
+        text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
         return text
 
 
@@ -198,14 +201,3 @@ def read_run(run: str | Path, given: PredictOptions) -> FitOptions:
         return FitOptions(encoder=encoder, **content)
     except TypeError as error:
         raise UserError(f"{path}: {first_line(error)}") from error
-
-
-def plain(value: Any) -> Any:
-    """A value as YAML and JSON have it; of an object, its type."""
-    if value is None or type(value) in (bool, int, float, str):
-        return value
-    if isinstance(value, Mapping):
-        return {str(name): plain(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
-    return str(value) if isinstance(value, Path) else type(value).__name__

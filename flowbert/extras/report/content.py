@@ -19,8 +19,13 @@ from flowbert.tasks.space import SPACE_METRICS
 
 ANALYSIS_SUFFIX = ".analysis.json"
 _NOT_SHOWN = (
-    *("verdicts", "use", "differences", "published", "time", "warnings", "gains"),
-    "training",  # all hyper-parameters; those of the configuration are shown
+    "verdicts",
+    "use",
+    "differences",
+    "published",
+    "time",
+    "warnings",
+    "gains",
 )
 _UNFINISHED = "There are no results yet: the run is unfinished or was interrupted."
 _T = TypeVar("_T")
