@@ -38,7 +38,7 @@ from flowbert.numbers import CountOrZero, Seed, check_limits
 from flowbert.tasks import AVERAGE, Task, load_tasks
 from flowbert.vectors import EmbeddingCache
 
-T = TypeVar("T")
+Loaded = TypeVar("Loaded")
 
 _FAILED = "cannot be run: "
 _UNIFORMITY_LIMIT = 1000  # no row has a published uniformity
@@ -162,7 +162,7 @@ def reproduce(
     return comparison
 
 
-def _once(load: Callable[..., T]) -> Callable[..., T]:
+def _once(load: Callable[..., Loaded]) -> Callable[..., Loaded]:
     """A function that is called once with the same arguments; its errors are raised again."""
 
     @cached
@@ -172,11 +172,11 @@ def _once(load: Callable[..., T]) -> Callable[..., T]:
         except UserError as error:
             return error
 
-    def call(*arguments: Any) -> T:
+    def call(*arguments: Any) -> Loaded:
         outcome = attempt(*arguments)
         if isinstance(outcome, UserError):
             raise outcome
-        return cast(T, outcome)
+        return cast(Loaded, outcome)
 
     return call
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from flowbert.experiments.result_tables import score_cell, table_text
-from flowbert.text_tables import Table
+from flowbert.experiments.result_tables import score_cell
+from flowbert.text_tables import Table, table_text
 
 
 def reproduction_text(comparison: pd.DataFrame) -> str:
