@@ -84,7 +84,7 @@ def test_a_fit_with_a_pooling():
 
 
 def test_a_saved_part_is_imported_only_where_the_command_says_so(capsys):
-    assert run("coupling") in Path("run/results.json").read_text(encoding="utf-8")
+    assert run("coupling") in Path("run/config.yaml").read_text(encoding="utf-8")
     model = Model.load("run")
     assert model.map is not None
     assert "examples.extend.coupling.Bounded:limit=2" in model.map.text
