@@ -38,7 +38,7 @@ class Registry(dict[str, Registered]):
         kind: What is registered, in words, such as ``coupling``.
         base: Base class of the registered classes; None if functions may be registered.
         given: Parameters that the caller of :meth:`make` sets and texts cannot.
-        extras: Import paths of those in :mod:`flowbert.extras`, by name; :meth:`find` imports them.
+        extras: Import paths of those in ``flowbert.extras``, by name; :meth:`find` imports them.
 
     Example:
         >>> POWERS = Registry("power", given=("x",))

@@ -208,9 +208,10 @@ def _layer_specs(value: str | int | list[Any] | None) -> list[LayerSpec]:
 def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encoder:
     """Load an encoder.
 
-    A text file is opened as :class:`~flowbert.WordVectors`; a folder of sentence-transformers with
-    modules such as Dense or settings such as ``truncate_dim``, unless layers or pooling are given,
-    as :class:`SentenceTransformerEncoder`; everything else as :class:`SentenceEncoder`.
+    A text file is opened as :class:`~flowbert.extras.word_vectors.WordVectors`; a folder of
+    sentence-transformers with modules such as Dense or settings such as ``truncate_dim``, unless
+    layers or pooling are given, as :class:`SentenceTransformerEncoder`; everything else as
+    :class:`SentenceEncoder`.
 
     Args:
         path: File, folder, run folder, hub name, or ``builtin-sample``.
