@@ -139,6 +139,10 @@ def encode(
     else:
         given = sentences is not None
         rows = texts = as_sentences(sentences) if given else _read(str(input), column)
+        if not texts:
+            raise UserError(
+                "received none; expected at least one", argument="sentences"
+            )
         fitted = _open_model(model, method, encoder, device)
         if devices > 1 or num_nodes > 1:
             from flowbert.training.prediction import predict_vectors  # slow to import
@@ -167,9 +171,11 @@ def encode(
     def blocks(start: int = 0) -> Iterator[Any]:
         if isinstance(rows, Vectors):
             return _quantized(_mapped(fitted, rows), precision, scale)
-        options = {"total": len(rows), "initial": start, "unit": "sentences"}
+        options: dict[str, Any] = {"total": len(rows), "initial": start}
         embedded = fitted.embed_blocks(
-            rows[start:], BLOCK_SENTENCES, bar(desc="Encoding", **options)
+            rows[start:],
+            BLOCK_SENTENCES,
+            bar(desc="Encoding", unit="sentences", **options),
         )
         return _quantized(embedded, precision, scale)
 
@@ -242,9 +248,7 @@ def _open_model(
     options = EncoderOptions(encoder) if isinstance(encoder, str) else encoder
     moved = None if options == EncoderOptions() else str(options.path)
     fitted = Model.load(model, method, encoder=moved)
-    if isinstance(fitted.encoder, torch.nn.Module):
-        fitted.encoder.to(device)
-    return fitted
+    return fitted.to(device)
 
 
 def _mapped(model: Model, vectors: Vectors) -> Iterator[Any]:

@@ -1,17 +1,16 @@
 """A model: an encoder and a fitted map behind one call, in one folder."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import torch
-from tqdm.auto import tqdm
 
 from flowbert.data.text_files import user_path
 from flowbert.encoders import (
-    as_sentences,
+    Embedder,
     check_same_encoder,
     encode_counted,
     load_encoder,
@@ -29,15 +28,13 @@ from flowbert.errors import UserError, choices
 from flowbert.io import digest, folders_with, read_json, write_json
 from flowbert.maps import Map, as_map, load_map, read_map_file, save_map
 from flowbert.maps.state import digest_state
-from flowbert.numbers import is_count
 from flowbert.registry import imports_refused
 
 # The encoder's path relative to the model folder, and absolute.
 _ENCODER_PATHS = "places"
-_SENTENCES_IN_MEMORY = 16384  # sentences whose tokens are in memory at once
 
 
-class Model:
+class Model(Embedder):
     """Sentence embeddings of a frozen encoder after a fitted map.
 
     A model pickles with the weights of its encoder, so that Ray, joblib and multiprocessing
@@ -66,60 +63,8 @@ class Model:
         """Name of the map in files: ``flow``, ``whitening``, or ``raw``."""
         return "raw" if self.map is None else self.map.name
 
-    def encode(
-        self,
-        sentences: str | Sequence[str],
-        *,
-        batch_size: int | None = None,
-        show_progress_bar: bool = False,
-        convert_to_tensor: bool = False,
-        normalize_embeddings: bool = False,
-        truncate_dim: int | None = None,
-    ) -> Any:
-        """Embed sentences; the arguments are those of sentence-transformers.
-
-        Which cosine of two vectors means "similar" depends on encoder, map and text, see
-        :func:`flowbert.maps.cosine_percentiles`.
-
-        Args:
-            sentences: One sentence or several.
-            batch_size: Sentences that are encoded at once; None for 16384.
-            show_progress_bar: Show a bar.
-            convert_to_tensor: Return a tensor on the encoder's device.
-            normalize_embeddings: Scale vectors to length 1.
-            truncate_dim: Keep the first dimensions, before they are normalized.
-
-        Returns:
-            Vectors ``(N, k)``, or ``(k,)`` for a single sentence.
-
-        Raises:
-            UserError: If there is no sentence, or an option does not fit the vectors.
-        """
-        texts = as_sentences(sentences)
-        size = _SENTENCES_IN_MEMORY if batch_size is None else batch_size
-        if size < 1:
-            raise UserError(argument="batch_size", received=size, expected="1 or more")
-        dim = self.dim
-        if truncate_dim is not None and not is_count(truncate_dim, 1, dim):
-            raise UserError(
-                argument="truncate_dim",
-                received=truncate_dim,
-                expected=f"a whole number from 1 to {dim}, or none",
-            )
-        progress = tqdm(
-            total=len(texts), unit="sentences", disable=not show_progress_bar
-        )
-        blocks = self.embed_blocks(texts, size, progress)
-        result: Any = np.concatenate([block[:, :truncate_dim] for block in blocks])
-        if normalize_embeddings:
-            lengths = np.linalg.norm(result, axis=1, keepdims=True)
-            result /= np.maximum(lengths, np.float32(1e-12))
-        if convert_to_tensor:
-            result = torch.from_numpy(result).to(getattr(self.encoder, "device", "cpu"))
-        return result[0] if isinstance(sentences, str) else result
-
     @property
-    def dim(self) -> int:
+    def dim(self) -> int:  # type: ignore[override]
         """Size k of a vector."""
         size: int = self._with_encoder().dim
         return int(self.transform(np.zeros((1, size))).shape[1])
@@ -130,23 +75,22 @@ class Model:
         state = None if self.map is None else digest_state(self.map.get_state())
         return digest(self.encoder.identity, state)
 
-    def embed(self, sentences: Sequence[str]) -> Any:
-        """Vectors of sentences, ``(N, k)``, float32."""
-        return self.transform(self._encode(sentences))
-
-    def embed_blocks(
-        self, sentences: Sequence[str], size: int, progress: Any
-    ) -> Iterator[Any]:
-        """:meth:`embed` of blocks of ``size`` sentences; a tqdm bar counts every batch."""
-        with progress:
-            for start in range(0, len(sentences), size):
-                block = sentences[start : start + size]
-                yield self.transform(self._encode(block, progress.update))
-
-    def _encode(
+    def embed(
         self, sentences: Sequence[str], on_batch: Callable[[int], Any] | None = None
     ) -> Any:
-        return encode_counted([self._with_encoder()], sentences, on_batch)[0]
+        """Vectors of a list of N sentences: ``(N, k)``, float32."""
+        rows = encode_counted([self._with_encoder()], sentences, on_batch)[0]
+        return self.transform(rows)
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the encoder."""
+        return torch.device(getattr(self.encoder, "device", "cpu"))
+
+    def to(self, *args: Any, **options: Any) -> Self:
+        """Move the encoder to a device; a map computes where its rows are."""
+        self._with_encoder().to(*args, **options)
+        return self
 
     def _with_encoder(self) -> Any:
         """The encoder.

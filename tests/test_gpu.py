@@ -66,7 +66,7 @@ def test_sentences_are_encoded_as_on_a_cpu(dtype, bound, device):
     sentences = [" ".join(["a dog runs"] * (1 + n % 4)) + f" {n}" for n in range(30)]
     expected = SentenceEncoder().encode(sentences)
     encoder = SentenceEncoder(dtype=dtype).to(device)
-    vectors = encoder.encode(sentences, batch_tokens=64)
+    vectors = encoder.embed(sentences, batch_tokens=64)
     lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(expected, axis=1)
     assert (1 - (vectors * expected).sum(axis=1) / lengths).max() < bound
 

@@ -81,7 +81,7 @@ def test_options_of_encode(model):
 
 NO_SENTENCES = [
     *(5, b"dog", {"a": "dog"}, {"dog"}, [None], ["dog", float("nan")], [b"dog"]),
-    *([["dog"]], [], np.array([]), np.array([["dog"]])),
+    *([["dog"]], np.array([["dog"]])),
     *(pd.Series(["dog", np.nan]), pd.DataFrame({"a": ["dog"]})),
 ]
 

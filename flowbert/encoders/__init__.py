@@ -1,6 +1,7 @@
 """Sentence encoders."""
 
 from flowbert.encoders.base import (
+    Embedder,
     Encoder,
     as_sentences,
     check_same_encoder,
@@ -23,6 +24,7 @@ from flowbert.encoders.sentence_transformer import (
 
 __all__ = [
     "POOLINGS",
+    "Embedder",
     "Encoder",
     "EncoderOptions",
     "Pooling",

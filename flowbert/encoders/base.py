@@ -1,12 +1,20 @@
 """What every encoder offers, and the comparison of two identities."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
 
 from flowbert.arrays import Floats
 from flowbert.errors import UserError
+from flowbert.numbers import is_count
+from flowbert.progress import bar
 
 T = TypeVar("T")
 
@@ -15,6 +23,9 @@ BLOCK_SENTENCES = 4096
 
 More pad less, as batches are of similar length; an interruption loses at most so many.
 """
+
+SENTENCES_AT_ONCE = 16384
+"""Sentences whose tokens are in memory at once."""
 
 _reused: ContextVar[dict[int, tuple[object, Any]] | None] = ContextVar(
     "reused", default=None
@@ -55,6 +66,116 @@ class Encoder(Protocol):
         """Columns of results: encoder, layers, pooling."""
 
 
+class Embedder:
+    """Sentences to vectors, with the arguments of sentence-transformers.
+
+    A subclass sets :attr:`dim` and defines :meth:`embed`.
+
+    Attributes:
+        dim: Size D of a vector.
+    """
+
+    dim: int
+
+    def embed(
+        self, sentences: Sequence[str], on_batch: Callable[[int], Any] | None = None
+    ) -> Floats:
+        """Vectors of a list of N sentences: ``(N, D)``, float32.
+
+        Args:
+            sentences: The sentences.
+            on_batch: Called with the number of sentences after each batch.
+        """
+        raise NotImplementedError
+
+    def embed_blocks(
+        self, sentences: Sequence[str], size: int, progress: Any
+    ) -> Iterator[Floats]:
+        """:meth:`embed` of blocks of ``size`` sentences; a tqdm bar counts every batch."""
+        with progress:
+            for start in range(0, len(sentences), size):
+                yield self.embed(sentences[start : start + size], progress.update)
+
+    def encode(
+        self,
+        sentences: str | Sequence[str],
+        *,
+        batch_size: int | None = None,
+        show_progress_bar: bool | None = None,
+        convert_to_numpy: bool = True,
+        convert_to_tensor: bool = False,
+        normalize_embeddings: bool = False,
+        truncate_dim: int | None = None,
+    ) -> Any:
+        """Embed sentences; the arguments are those of sentence-transformers.
+
+        Args:
+            sentences: N sentences, or a single one.
+            batch_size: Sentences that are encoded at once, in batches of similar length; None for
+                16384.
+            show_progress_bar: Show a bar; None for in terminals and notebooks.
+            convert_to_numpy: Return an array; otherwise a list of tensors.
+            convert_to_tensor: Return a tensor on :attr:`device`.
+            normalize_embeddings: Scale vectors to length 1.
+            truncate_dim: Keep the first k dimensions, before they are normalized; None for all.
+
+        Returns:
+            Vectors ``(N, k)``, float32, or ``(k,)`` for a single sentence. A warning tells that
+            sentences were cut.
+
+        Raises:
+            UserError: If the sentences are not texts, one has no token, a vector is not finite
+                (float16 overflows) or depends on more than its sentence, or an option does not fit
+                the vectors.
+        """
+        texts = as_sentences(sentences)
+        size = SENTENCES_AT_ONCE if batch_size is None else batch_size
+        if not is_count(size, 1, math.inf):
+            raise UserError(argument="batch_size", received=size, expected="1 or more")
+        dim = self.dim
+        if truncate_dim is not None and not is_count(truncate_dim, 1, dim):
+            raise UserError(
+                argument="truncate_dim",
+                received=truncate_dim,
+                expected=f"a whole number from 1 to {dim}, or none",
+            )
+        total = len(texts)
+        progress = bar(
+            desc="Encoding", total=total, unit="sentences", shown=show_progress_bar
+        )
+        blocks = self.embed_blocks(texts, size, progress)
+        vectors: Floats = np.empty((0, truncate_dim or dim), dtype=np.float32)
+        vectors = np.concatenate([vectors, *(x[:, :truncate_dim] for x in blocks)])
+        if normalize_embeddings:
+            lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+            vectors /= np.maximum(lengths, np.float32(1e-12))
+        result: Any = vectors
+        if convert_to_tensor or not convert_to_numpy:
+            result = torch.from_numpy(vectors).to(self.device)
+        if isinstance(sentences, str):
+            return result[0]
+        return result if convert_to_tensor or convert_to_numpy else list(result)
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the weights."""
+        return torch.device("cpu")
+
+    def to(self, *args: Any, **options: Any) -> Self:
+        """Move the network to a device, where there is one."""
+        return self
+
+    def similarity(self, first: Any, second: Any) -> Tensor:
+        """Cosines of vectors ``(N, D)`` and ``(M, D)``, arrays or tensors: ``(N, M)``."""
+        rows: list[Tensor] = list(map(torch.as_tensor, (first, second)))
+        units = [normalize(x.reshape(-1, x.shape[-1]), dim=1) for x in rows]
+        return units[0] @ units[1].T
+
+    def get_sentence_embedding_dimension(self) -> int:
+        """:attr:`dim`, as sentence-transformers calls it."""
+        return self.dim
+
+
 @contextmanager
 def digests_reused() -> Iterator[None]:
     """Compute the digests of an encoder once inside the block, in which it must not change."""
@@ -86,7 +207,7 @@ def as_sentences(value: Any) -> list[str]:
         value: A string, or a list, tuple, array or Series of strings.
 
     Raises:
-        UserError: If it is anything else, holds anything but text, or nothing.
+        UserError: If it is anything else, or holds anything but text.
     """
     if isinstance(value, str):
         value = [value]
@@ -106,8 +227,6 @@ def as_sentences(value: Any) -> list[str]:
                 argument="sentences",
             )
         sentences.append(text.encode(errors="replace").decode())
-    if not sentences:
-        raise UserError("received none; expected at least one", argument="sentences")
     return sentences
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from flowbert.arrays import Floats
 from flowbert.encoders.backbone import Backbone, warn_of_bfloat16
-from flowbert.encoders.base import BLOCK_SENTENCES, check_list
+from flowbert.encoders.base import BLOCK_SENTENCES, Embedder
 from flowbert.encoders.batches import (
     Prefix,
     begin_copy,
@@ -90,7 +90,7 @@ class _Batch(NamedTuple):
     rows: list[dict[str, list[int]]]
 
 
-class SentenceEncoder(nn.Module):
+class SentenceEncoder(nn.Module, Embedder):
     r"""One vector per sentence: :math:`u = \mathrm{pool}(\frac{1}{|S|} \sum_{k \in S} h_k)`.
 
     A frozen encoder stays in evaluation mode without gradients whatever its owner does, and
@@ -550,26 +550,22 @@ class SentenceEncoder(nn.Module):
             mask = mask & (features["special_tokens_mask"] == 0)
         return self.pooling(tokens, mask, features["input_ids"])
 
-    def encode(
-        self, sentences: Sequence[str], *, batch_tokens: int | None = None
+    def embed(
+        self,
+        sentences: Sequence[str],
+        on_batch: Callable[[int], Any] | None = None,
+        batch_tokens: int | None = None,
     ) -> Floats:
-        """Embed sentences in evaluation mode, in batches of similar length.
+        """Vectors of a list of N sentences: ``(N, D)``, float32.
 
         Args:
-            sentences: N sentences in any order.
+            sentences: The sentences.
+            on_batch: Called with the number of sentences after each batch.
             batch_tokens: Tokens of a batch, padding included; None for 512 on a CPU, in half
                 precision 1024, and 16384 elsewhere.
-
-        Returns:
-            Shape ``(N, D)``, float32, in the order of the sentences. A warning tells that some were
-            cut.
-
-        Raises:
-            UserError: If a vector is not finite (float16 overflows), a sentence has no tokens, or
-                its vector depends on more than the sentence.
-            TypeError: If ``sentences`` is a string.
         """
-        return self.encode_variants([self], sentences, batch_tokens=batch_tokens)[0]
+        options: dict[str, Any] = {"on_batch": on_batch, "batch_tokens": batch_tokens}
+        return self.encode_variants([self], sentences, **options)[0]
 
     def encode_variants(
         self,
@@ -584,13 +580,12 @@ class SentenceEncoder(nn.Module):
         Args:
             variants: This encoder and variants of the same length and template.
             sentences: N sentences.
-            batch_tokens: As in :meth:`encode`.
+            batch_tokens: As in :meth:`embed`.
             on_batch: Called with the number of sentences after each batch.
 
         Returns:
             For each variant shape ``(N, D)``, float32.
         """
-        check_list(sentences)
         sentences = list(sentences)  # a Series is indexed by its labels
         backbone, device = self.backbone, self.device
         if device.type == "cpu" and backbone.dtype == torch.bfloat16:
@@ -784,7 +779,9 @@ def encode_counted(
     first = encoders[0]
     if isinstance(first, SentenceEncoder):
         return first.encode_variants(encoders, sentences, on_batch=on_batch)
-    vectors = first.encode(sentences)  # no other encoder shares a pass
+    # No other encoder shares a pass.
+    own = first.embed if isinstance(first, Embedder) else first.encode
+    vectors = own(sentences)
     if on_batch is not None:
         on_batch(len(sentences))
     return [vectors]

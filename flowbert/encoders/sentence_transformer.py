@@ -19,7 +19,7 @@ from flowbert.encoders.backbone import (
     remove_captures,
     tokenizer_digest,
 )
-from flowbert.encoders.base import check_list
+from flowbert.encoders.base import Embedder
 from flowbert.encoders.folders import (
     EncoderFiles,
     FolderSettings,
@@ -80,7 +80,7 @@ class LibraryNeededError(UserError):
         self.library = library
 
 
-class SentenceTransformerEncoder(nn.Module):
+class SentenceTransformerEncoder(nn.Module, Embedder):
     """A SentenceTransformer, which encodes with its own code.
 
     The vectors of an object in memory are cached in memory only, for one comparison: a change of
@@ -115,7 +115,7 @@ class SentenceTransformerEncoder(nn.Module):
             self.path = getattr(network, "name_or_path", "") or "SentenceTransformer"
             self._source = secrets.token_hex(16)
         self.model = model
-        self.dim = int(model.get_embedding_dimension() or self.encode(["a"]).shape[1])
+        self.dim = int(model.get_embedding_dimension() or self.embed(["a"]).shape[1])
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything, the weights too: the folder may be on another machine."""
@@ -133,9 +133,8 @@ class SentenceTransformerEncoder(nn.Module):
         """Device of the weights."""
         return torch.device(self.model.device)
 
-    def encode(self, sentences: Sequence[str]) -> Floats:
-        """Embed N sentences: shape ``(N, D)``, float32."""
-        check_list(sentences)
+    def embed(self, sentences: Sequence[str], on_batch: Any = None) -> Floats:
+        """Vectors of a list of N sentences: ``(N, D)``, float32."""
         vectors = self.model.encode(list(sentences), show_progress_bar=False)
         return np.asarray(vectors, dtype=np.float32).reshape(len(sentences), -1)
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from flowbert.arrays import Floats
 from flowbert.data.text_files import split_words, stream_lines, user_path
-from flowbert.encoders.base import check_list
+from flowbert.encoders.base import Embedder
 from flowbert.encoders.pooling import make_pooling
 from flowbert.errors import UserError, warn
 from flowbert.io import digest, digest_tensors
@@ -26,7 +26,7 @@ from flowbert.numbers import (
 )
 
 
-class WordVectors:
+class WordVectors(Embedder):
     r"""Mean of word vectors, :math:`\frac{1}{n} \sum_w \frac{a}{a + p(w)} v_w`, or the plain mean.
 
     Words of file and text are compared in Unicode's composed form (NFC). A word is looked up as it
@@ -106,9 +106,8 @@ class WordVectors:
         weights = [a / (a + counts[word] / total) for word in self.words]
         return torch.tensor(weights, dtype=torch.float64)
 
-    def encode(self, sentences: Sequence[str]) -> Floats:
-        """Embed N sentences: shape ``(N, D)``, float32."""
-        check_list(sentences)
+    def embed(self, sentences: Sequence[str], on_batch: Any = None) -> Floats:
+        """Vectors of a list of N sentences: ``(N, D)``, float32."""
         weights = np.ones(len(self.words))
         if self.token_weights is not None:
             weights = self.token_weights.numpy()

@@ -94,11 +94,11 @@ def set_threads():
 def test_threads_that_share_a_network_do_not_change_a_bit(kind, tiny, set_threads):
     encoder = SentenceEncoder(tiny(kind), layers="first_last")
     set_threads(1)
-    expected = encoder.encode(SENTENCES * 4, batch_tokens=20)
+    expected = encoder.embed(SENTENCES * 4, batch_tokens=20)
     for threads in (2, 4, 2):
         set_threads(threads)
         # One thread for each batch, as above.
-        found = encoder.encode(SENTENCES * 4, batch_tokens=20)
+        found = encoder.embed(SENTENCES * 4, batch_tokens=20)
         assert np.array_equal(found, expected)
 
 

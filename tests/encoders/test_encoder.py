@@ -90,11 +90,11 @@ def test_neither_order_nor_batches_change_a_vector(pooling, tiny):
     )
     alone = np.concatenate([encoder.encode([text]) for text in texts])
     for tokens in (60, 400, 10**6):
-        together = encoder.encode(texts, batch_tokens=tokens)
+        together = encoder.embed(texts, batch_tokens=tokens)
         assert_allclose(together, alone, atol=TOLERANCE)
     order = random.Random(1).sample(range(12), 12)
-    shuffled = encoder.encode([texts[i] for i in order], batch_tokens=100)
-    assert np.array_equal(shuffled, encoder.encode(texts, batch_tokens=100)[order])
+    shuffled = encoder.embed([texts[i] for i in order], batch_tokens=100)
+    assert np.array_equal(shuffled, encoder.embed(texts, batch_tokens=100)[order])
     distances = np.abs(alone[:, None] - alone).max(axis=2)
     assert np.median(distances) > 100 * TOLERANCE, "the network tells sentences apart"
 
@@ -107,7 +107,7 @@ def test_padding_changes_no_vector_of_a_decoder(kind, tiny):
     for pooling in ("mean", "last_token", "position_mean"):
         encoder = opened.variant(pooling=pooling)
         alone = np.concatenate([encoder.encode([text]) for text in texts])
-        together = encoder.encode(texts, batch_tokens=10**6)
+        together = encoder.embed(texts, batch_tokens=10**6)
         assert_allclose(together, alone, atol=TOLERANCE)
 
 

@@ -9,13 +9,14 @@ import torch
 from torch import nn
 
 from flowbert.arrays import Floats
+from flowbert.encoders.base import Embedder
 from flowbert.encoders.encoder import SentenceEncoder
 from flowbert.errors import UserError, choices
 
 _VIEW_OPTIONS = ("layers", "pooling", "template", "sink_token")
 
 
-class ViewsEncoder(nn.Module):
+class ViewsEncoder(nn.Module, Embedder):
     """Vectors of V views of a network, side by side, such as two layers of a decoder.
 
     The map ``views`` fits a map for each view. Views with the same template are computed in one
@@ -69,8 +70,8 @@ class ViewsEncoder(nn.Module):
         device: torch.device = self.views[0].device
         return device
 
-    def encode(self, sentences: Sequence[str]) -> Floats:
-        """Embed N sentences: shape ``(N, V D)``, float32."""
+    def embed(self, sentences: Sequence[str], on_batch: Any = None) -> Floats:
+        """Vectors of a list of N sentences: ``(N, V D)``, float32."""
         passes: dict[str, list[int]] = {}
         for number, view in enumerate(self.views):
             passes.setdefault(view.pass_key, []).append(number)
