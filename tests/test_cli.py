@@ -291,7 +291,7 @@ def test_configurations_run(config, folder, capsys):
     tasks = ["--tasks=pairs.tsv,lexical:pairs.tsv"]
     if "learned-removal" in str(content.get("methods")):  # from labels of a task
         write_task(Path("data"), {"train": 100, "dev": 20, "test": 40})
-        tasks = ["--tasks=STS-B,lexical:STS-B", "--senteval=data"]
+        tasks = ["--tasks=Chinese-STS-B,lexical:Chinese-STS-B", "--senteval=data"]
     options = ["--quiet", "--bootstrap=20", *SMALL[kind], *tasks]
     main([command, f"--config={config}", *options])
     assert "Spearman x 100" in capsys.readouterr().out

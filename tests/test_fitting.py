@@ -68,7 +68,7 @@ def splits(tmp_path_factory):
     """Options of a small task with three splits."""
     sizes = {"train": 40, "dev": 20, "test": 30}
     folder = write_task(tmp_path_factory.mktemp("splits"), sizes)
-    return {"tasks": "STS-B", "senteval": str(folder)}
+    return {"tasks": "Chinese-STS-B", "senteval": str(folder)}
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +130,7 @@ def test_an_encoder_trained_through_a_map_is_compared_with_it(splits, tmp_path):
     assert set(results.frame["method"]) == {"raw", "simcse", head, through}
     best = read_checkpoint(tmp_path / "checkpoints" / "best.ckpt")
     assert best["hyper_parameters"]["head"] == head
-    assert any("simcse+head/STS-B/dev/" in name for name in best["callbacks"])
+    assert any("simcse+head/Chinese-STS-B/dev/" in name for name in best["callbacks"])
     given = FitOptions(method="simcse", **options)
     with prepare_run("test", given, tmp_path / "test") as run:
         sentences = run.data.sample(1000)
@@ -145,7 +145,7 @@ def test_an_encoder_trained_through_a_map_is_compared_with_it(splits, tmp_path):
         )
         expected = record.scores["spearman", "all"]
         # Two neighbours of 30 pairs that change ranks move it by 12 / (30 * 899).
-        assert results.score(name, "STS-B") == pytest.approx(expected, abs=1e-3)
+        assert results.score(name, "Chinese-STS-B") == pytest.approx(expected, abs=1e-3)
 
 
 def test_the_best_weights_are_compared(splits, tmp_path):
@@ -157,9 +157,11 @@ def test_the_best_weights_are_compared(splits, tmp_path):
     best = read_checkpoint(tmp_path / "checkpoints" / "best.ckpt")
     assert best["global_step"] == 6
     assert read_checkpoint(last(tmp_path))["global_step"] == 12
-    score = results.score("simcse", "STS-B")
+    score = results.score("simcse", "Chinese-STS-B")
     assert score > 0.2
-    assert run_test(tmp_path).score("simcse", "STS-B") == pytest.approx(score, abs=1e-6)
+    assert run_test(tmp_path).score("simcse", "Chinese-STS-B") == pytest.approx(
+        score, abs=1e-6
+    )
 
 
 class Spoil(Callback):

@@ -63,10 +63,11 @@ VALUES: dict[str, Any] = {
     "nli": ("../given/nli.jsonl", "--corpus nli --nli ../given/few.jsonl"),
     "column": ("b", "--corpus ../given/two.csv"),
     "max_sentences": "23",
-    "tasks": "STS-B,../given/pairs.csv",
+    "tasks": "Chinese-STS-B,../given/pairs.csv",
     "senteval": "../given/other",
-    "columns": ("a,b,c", "--tasks STS-B,../given/columns.csv"),
-    "score_range": ("[0,10]", "--tasks STS-B,../given/pairs.csv"),
+    "columns": ("a,b,c", "--tasks Chinese-STS-B,../given/columns.csv"),
+    "score_range": ("[0,10]", "--tasks Chinese-STS-B,../given/pairs.csv"),
+    "skip_invalid": ("true", "--tasks ../given/invalid.csv"),
     "positive_above": "0.3",
     "uniformity_limit": "20",
     "bootstrap": "20",
@@ -185,6 +186,7 @@ OTHERS: dict[str, dict[str, Any]] = {
         "tasks": "!../given/pairs.csv",
         "columns": None,
         "score_range": None,
+        "skip_invalid": None,
     },
     "test": AFTER,
     "predict": PREDICT,
@@ -241,7 +243,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "report": {"output": "other.html"},
 }
 
-TASK = "--tasks STS-B --senteval ../given --max_sentences 24"
+TASK = "--tasks Chinese-STS-B --senteval ../given --max_sentences 24"
 DATA = f"{TASK} --corpus ../given/corpus.txt"
 EPOCH = "--run_dir run --data.batch_size 8 --trainer.max_epochs 1"
 ROWS = "li2020-2-bert-base-uncased-first-last,li2020-2-bert-base-uncased-flow-target"
@@ -252,8 +254,8 @@ LINES = {
     "compare": f"compare --methods whitening:shrinkage=0.1 {DATA} --bootstrap 0 --output r.json",
     "encode": "encode --input ../given/short.txt --output v.npy",
     "advise": "advise --corpus ../given/corpus.txt",
-    "analyze": "analyze --methods raw --corpus ../given/corpus.txt --limit 60 --tasks STS-B "
-    "--senteval ../given --output a.analysis.json",
+    "analyze": "analyze --methods raw --corpus ../given/corpus.txt --limit 60 "
+    "--tasks Chinese-STS-B --senteval ../given --output a.analysis.json",
     "export": "export ../given/flow --to out",
     "reproduce": f"reproduce --rows {ROWS} --encoder builtin-sample --senteval ../given "
     "--tasks STSB --bootstrap 0 --output r.json",
@@ -308,6 +310,8 @@ def given(tmp_path_factory):
             if split == "test":
                 write_table(place / "pairs.csv", "sentence1,sentence2,score", rows)
                 write_table(place / "columns.csv", "a,b,c", rows)
+                invalid = [*rows, ["a", "b", "c"]]
+                write_table(place / "invalid.csv", "sentence1,sentence2,score", invalid)
     with pytest.MonkeyPatch.context() as patch:
         (root / "lines").mkdir()
         patch.chdir(root / "lines")

@@ -8,7 +8,7 @@ import pandas as pd
 
 from flowbert.data.hub import hub_name, read_hub
 from flowbert.data.sample import sample_nli
-from flowbert.data.tables import read_frame, read_labels, read_sentences
+from flowbert.data.tables import as_label, read_columns, read_frame, read_sentences
 from flowbert.data.text_files import expand_files
 from flowbert.errors import UserError
 
@@ -109,7 +109,7 @@ def labelled_pairs(tables: list[pd.DataFrame]) -> NLIData:
                 hypotheses = read_sentences(rows, column)
                 pairs += zip(premises, hypotheses, repeat(label), strict=False)
             continue
-        labels = read_labels(rows, third, _MEANING)
+        (labels,) = read_columns(rows, {third: as_label(_MEANING)})
         labelled = rows[[label is not None for label in labels]]
         columns = (read_sentences(labelled, column) for column in (first, second))
         pairs += zip(*columns, filter(None, labels), strict=True)

@@ -4,6 +4,7 @@ To add a task, write a function that reads its rows and add it to ``DATA_SETS``.
 """
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,12 +18,13 @@ from numpy.typing import NDArray
 from flowbert.data.hub import hub_name, read_hub
 from flowbert.data.sample import SPLITS, sample_pairs
 from flowbert.data.tables import (
+    as_number,
+    as_sentence,
     frame_of_lines,
     is_table,
     make_frame,
+    read_columns,
     read_frame,
-    read_numbers,
-    read_sentences,
     read_texts,
 )
 from flowbert.data.text_files import read_lines, user_path
@@ -52,10 +54,10 @@ _YEARS = {
 _STSB_FIELDS = ("genre", "file", "year", "id", "score", "sentence1", "sentence2")
 _SICK_FILES = {"train": "train", "dev": "trial", "test": "test_annotated"}
 _CHINESE_BINARY = ("ATEC", "BQ", "LCQMC", "PAWSX")  # labels 0 and 1
-_CHINESE = (*_CHINESE_BINARY, "STS-B")
 _CHINESE_SPLITS = {"train": "train", "valid": "dev", "dev": "dev", "test": "test"}
 _CHINESE_HEADERS = ("sentence1\tsentence2", "text_a\ttext_b")
 _HUB_SPLITS = {"STSB": {"train": "train", "dev": "validation", "test": "test"}}
+_ALIASES = {"stsbenchmark": "STSB"}
 _ZERO_TO_ONE = (0.0, 1.0)
 _ZERO_TO_FIVE = (0.0, 5.0)
 _RANGES = {"SICKR": (1.0, 5.0), **dict.fromkeys(_CHINESE_BINARY, _ZERO_TO_ONE)}
@@ -156,12 +158,33 @@ class STSData:
         return [text for s in subsets for text in (*s.sentences1, *s.sentences2)]
 
 
+def find_names(name: str) -> list[str]:
+    """Names of data sets as people write them: all seven of STS, or one.
+
+    Example:
+        >>> find_names("all")
+        ['STS12', 'STS13', 'STS14', 'STS15', 'STS16', 'STSB', 'SICKR']
+        >>> find_names("sts-b"), find_names("STSBenchmark"), find_names("pairs.csv")
+        (['STSB'], ['STSB'], ['pairs.csv'])
+    """
+    if name == "all":
+        return [*_YEARS, "STSB", "SICKR"]
+    known = {plain(each): each for each in DATA_SETS} | _ALIASES
+    return [known.get(plain(name), name)]
+
+
+def plain(name: str) -> str:
+    """A name in lower case without signs."""
+    return re.sub("[-_ ]", "", name.lower())
+
+
 def load_sts(
     name: str,
     senteval: str | Path | None = None,
     *,
     columns: Sequence[str] | None = None,
     score_range: Sequence[float] | None = None,
+    skip_invalid: bool = False,
 ) -> STSData:
     r"""Load a task from a SentEval folder, the hub, the built-in sample or a file of pairs.
 
@@ -171,7 +194,8 @@ def load_sts(
     Args:
         name: ``STS12`` to ``STS16``, ``STSB``, ``SICKR``, or ``SAMPLE``; a table of pairs
             (:func:`flowbert.data.tables.read_frame`), which is the split ``test``; or ``ATEC``,
-            ``BQ``, ``LCQMC``, ``PAWSX``, ``STS-B`` where ``senteval`` has a folder of that name.
+            ``BQ``, ``LCQMC``, ``PAWSX``, ``Chinese-STS-B`` where ``senteval`` has a folder of that
+            name, of the last ``STS-B``.
         senteval: Folder in the layout of SentEval's ``data/downstream``; ``"hub"`` for the mteb
             data sets (years with merged subsets; SICKR with its 9,927 pairs as test split); or
             ``"hub:FOLDER"`` for local copies of these in a folder.
@@ -179,6 +203,7 @@ def load_sts(
         score_range: Lowest and highest score of a file of pairs; without it any finite number is
             allowed, and the scale is that of :attr:`STSData.score_range`. The scale of SICKR is 1
             to 5, of ATEC, BQ, LCQMC and PAWSX 0 to 1, and of all others 0 to 5.
+        skip_invalid: Leave out invalid rows of a file of pairs, with a warning.
 
     Raises:
         UserError: If the task is unknown, or a file is missing or damaged.
@@ -199,9 +224,10 @@ def load_sts(
             first, second, scores = zip(*sample_pairs(split), strict=True)
             data.splits[split] = [Subset(name, first, second, np.array(scores))]
         return data
-    merged = False
+    merged, skip = False, None
     if is_table(name):
-        limits = None if score_range is None else _limits(score_range)
+        skip = skip_invalid
+        limits = None if score_range is None else check_range(score_range)
         columns = columns or PAIR_COLUMNS
         if len(set(columns)) != 3:
             raise UserError(
@@ -230,12 +256,13 @@ def load_sts(
     data = STSData(name, {}, limits, merged)
     low, high = limits or (-math.inf, math.inf)
     for split, subset, rows in parts:
-        data.splits.setdefault(split, []).append(make_subset(subset, rows, low, high))
+        made = make_subset(subset, rows, low, high, skip)
+        data.splits.setdefault(split, []).append(made)
     return data
 
 
-def _limits(score_range: Sequence[float]) -> tuple[float, float]:
-    """The score range of a file of pairs.
+def check_range(score_range: Sequence[float]) -> tuple[float, float]:
+    """The lowest and highest score of pairs.
 
     Raises:
         UserError: If it is not two numbers in increasing order.
@@ -250,7 +277,9 @@ def _limits(score_range: Sequence[float]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def make_subset(name: str, rows: pd.DataFrame, low: float, high: float) -> Subset:
+def make_subset(
+    name: str, rows: pd.DataFrame, low: float, high: float, skip: bool | None = None
+) -> Subset:
     """Make a subset of a frame of sentence, sentence, score.
 
     Args:
@@ -258,20 +287,19 @@ def make_subset(name: str, rows: pd.DataFrame, low: float, high: float) -> Subse
         rows: At least one row, as of :func:`flowbert.data.tables.read_frame`.
         low: Lowest allowed score.
         high: Highest allowed score.
+        skip: As in :func:`flowbert.data.tables.read_columns`.
 
     Raises:
         UserError: If a sentence is empty, a score is not allowed, or all scores are equal.
     """
-    first, second, score = rows
-    scores = read_numbers(rows, score, low, high)
-    sentences1 = tuple(read_sentences(rows, first))
-    sentences2 = tuple(read_sentences(rows, second))
+    parsers = zip(rows, (as_sentence, as_sentence, as_number(low, high)), strict=True)
+    first, second, scores = read_columns(rows, dict(parsers), skip)
     if len(set(scores)) < 2:
         raise UserError(
-            f"{rows.attrs['source']}: {len(rows)} pairs; expected two or more different "
+            f"{rows.attrs['source']}: {len(scores)} pairs; expected two or more different "
             "scores"
         )
-    return Subset(name, sentences1, sentences2, np.array(scores))
+    return Subset(name, tuple(first), tuple(second), np.array(scores))
 
 
 def _read_year(root: Path, name: str) -> Iterator[Part]:
@@ -334,12 +362,13 @@ def _read_chinese(root: Path, name: str) -> Iterator[Part]:
         BERT-whitening on Chinese tasks (Su, 2021). https://github.com/bojone/BERT-whitening
     """
     paths: dict[str, Path] = {}
+    folder = name.removeprefix("Chinese-")
     for word, split in _CHINESE_SPLITS.items():
         for extension in (".data", ".tsv", ".txt"):
-            path = root / name / f"{name}.{word}{extension}"
+            path = root / folder / f"{folder}.{word}{extension}"
             if path.is_file():
                 paths.setdefault(split, path)
-    paths = paths or {"test": root / name / f"{name}.test.data"}
+    paths = paths or {"test": root / folder / f"{folder}.test.data"}
     for split, path in paths.items():
         lines = read_lines(path)
         if lines and lines[0].lower().startswith(_CHINESE_HEADERS):
@@ -379,6 +408,6 @@ DATA_SETS: dict[str, Callable[[Path, str], Iterable[Part]]] = {
     **dict.fromkeys(_YEARS, _read_year),
     "STSB": _read_stsb,
     "SICKR": read_sick,
-    **dict.fromkeys(_CHINESE, _read_chinese),
+    **dict.fromkeys((*_CHINESE_BINARY, "Chinese-STS-B"), _read_chinese),
 }
 """Function that reads each task from its data folder."""

@@ -11,26 +11,28 @@ import math
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 import pandas as pd
 
 from flowbert.data.text_files import check_file, extension, open_file
-from flowbert.errors import UserError, choices, first_line, nearest
+from flowbert.errors import UserError, choices, first_line, nearest, warn
 from flowbert.numbers import parse_number
 
 Value = TypeVar("Value")
-_FIELD_SEPARATORS = ";|\t,"
+_FIELD_SEPARATORS = ",;|\t"
+_LONGEST_FIELD = 1 << 30  # characters; of Python's reader 131,072
 
 
 def read_frame(path: str | Path, *layouts: Sequence[str]) -> pd.DataFrame:
     r"""Read columns of a table; its name may end in ``.gz`` or ``.zst``.
 
     A csv file has a header and RFC 4180 quoting; quotes in a tsv file are plain characters (the
-    IANA definition, and what NLP data sets do). A header without the usual separator may have
-    another one (``;``, ``|``, tab or comma), or Excel's line ``sep=;`` above it. A jsonl file has
-    one object per line. Blank lines are dropped.
+    IANA definition, and what NLP data sets do). The separator is the sign of comma, ``;``, ``|``
+    and tab that the header has most often, or that of Excel's line ``sep=;`` above it. A jsonl file
+    has one object per line. Blank lines are dropped.
 
     Args:
         path: The file.
@@ -38,7 +40,8 @@ def read_frame(path: str | Path, *layouts: Sequence[str]) -> pd.DataFrame:
             column.
 
     Returns:
-        A frame of the columns in the order of the layout, the number of each row from 1 as index.
+        A frame of the columns in the order of the layout. Its index is called ``line``, or ``row``
+        where a file has no lines, and counts from 1.
 
     Raises:
         UserError: If the file is missing, damaged, of another format, or lacks the columns.
@@ -138,7 +141,9 @@ def make_frame(
                 f"{path}: has {names.count(name)} columns {name!r}; expected one"
             )
     columns = list(choose_columns(names, layouts, path))
-    chosen = frame[columns].set_axis(range(1, len(frame) + 1))
+    chosen = frame[columns]
+    if frame.index.name is None:
+        chosen = chosen.set_axis(pd.RangeIndex(1, len(frame) + 1, name="row"))
     chosen.attrs["source"] = str(path)
     return chosen
 
@@ -160,12 +165,90 @@ def frame_of_lines(
     return pd.DataFrame([row[: len(names)] for row in rows], columns=list(names))
 
 
-def _error(frame: pd.DataFrame, row: Any, column: str, expected: str) -> UserError:
-    """An error that names the row and the value."""
-    received = reprlib.repr(frame.at[row, column])
-    return UserError(
-        f"{frame.attrs['source']}: row {row}: {column} is {received}; {expected}"
+def read_columns(
+    frame: pd.DataFrame,
+    parsers: Mapping[str, Callable[[Any], Any]],
+    skip: bool | None = None,
+) -> list[list[Any]]:
+    """Values of columns, a list for each.
+
+    Args:
+        frame: Rows as of :func:`read_frame`.
+        parsers: For each column a function from a cell to its value; it raises a ValueError that
+            says what is expected.
+        skip: Leave out invalid rows with a warning; None where this is not offered.
+
+    Raises:
+        UserError: If rows are invalid: their number, and cells of the first three.
+    """
+    columns: list[list[Any]] = []
+    wrong: dict[Any, str] = {}
+    for name, parse in parsers.items():
+        columns.append([])
+        for row, cell in frame[name].items():
+            try:
+                columns[-1].append(parse(cell))
+            except ValueError as error:
+                columns[-1].append(None)
+                text = f"{name} is {reprlib.repr(cell)}; expected {error}"
+                wrong.setdefault(row, f"{frame.index.name} {row}: {text}")
+    if not wrong:
+        return columns
+    shown = ", ".join(wrong[row] for row in sorted(wrong)[:3])
+    source = frame.attrs["source"]
+    if not skip:
+        count = "" if len(wrong) == 1 else f"{len(wrong)} of {len(frame)} are invalid: "
+        hint = "" if skip is None else " (skip_invalid leaves such rows out)"
+        raise UserError(f"{source}: {count}{shown}{hint}")
+    warn(
+        f"{source}: {len(wrong)} of {len(frame)} rows are invalid and left out: {shown}"
     )
+    valid = [row not in wrong for row in frame.index]
+    return [list(compress(column, valid)) for column in columns]
+
+
+def as_text(cell: Any) -> str:
+    """A text without outer white space."""
+    if not isinstance(cell, str):
+        raise ValueError("text")
+    # JSON can hold half a character, such as "\ud800"; it becomes a question mark.
+    return cell.encode(errors="replace").decode().strip()
+
+
+def as_sentence(cell: Any) -> str:
+    """A text that is not empty, with single spaces inside, as SentEval has them."""
+    text = " ".join(as_text(cell).split())
+    if not text:
+        raise ValueError("a sentence")
+    return text
+
+
+def as_number(low: float, high: float) -> Callable[[Any], float]:
+    """Parser of finite numbers from ``low`` to ``high``."""
+
+    def parse(cell: Any) -> float:
+        try:
+            number = parse_number(str(cell))
+        except ValueError:
+            number = math.nan
+        if not low <= number <= high:
+            limits = "" if math.isinf(high - low) else f" from {low:g} to {high:g}"
+            raise ValueError(f"a finite number{limits}")
+        return number
+
+    return parse
+
+
+def as_label(meaning: Mapping[str, Value]) -> Callable[[Any], Value]:
+    """Parser of labels."""
+
+    def parse(cell: Any) -> Value:
+        label = str(cell).strip().lower()
+        if label not in meaning:
+            raise ValueError(choices(meaning, label))
+        return meaning[label]
+
+    return parse
 
 
 def read_texts(frame: pd.DataFrame, column: str) -> list[str]:
@@ -174,13 +257,7 @@ def read_texts(frame: pd.DataFrame, column: str) -> list[str]:
     Raises:
         UserError: If a value is not text.
     """
-    texts = []
-    for row, value in frame[column].items():
-        if not isinstance(value, str):
-            raise _error(frame, row, column, "expected text")
-        # JSON can hold half a character, such as "\ud800"; it becomes a question mark.
-        texts.append(value.encode(errors="replace").decode().strip())
-    return texts
+    return read_columns(frame, {column: as_text})[0]
 
 
 def read_sentences(frame: pd.DataFrame, column: str) -> list[str]:
@@ -189,49 +266,7 @@ def read_sentences(frame: pd.DataFrame, column: str) -> list[str]:
     Raises:
         UserError: If a value is not text, or empty.
     """
-    texts = [" ".join(text.split()) for text in read_texts(frame, column)]
-    if "" in texts:
-        row = frame.index[texts.index("")]
-        raise _error(frame, row, column, "expected a sentence")
-    return texts
-
-
-def read_numbers(
-    frame: pd.DataFrame, column: str, low: float, high: float
-) -> list[float]:
-    """Finite numbers from ``low`` to ``high``.
-
-    Raises:
-        UserError: If a value is not such a number.
-    """
-    numbers = []
-    for row, value in frame[column].items():
-        try:
-            number = parse_number(str(value))
-        except ValueError:
-            number = math.nan
-        if not low <= number <= high:
-            limits = "" if math.isinf(high - low) else f" from {low:g} to {high:g}"
-            raise _error(frame, row, column, f"expected a finite number{limits}")
-        numbers.append(number)
-    return numbers
-
-
-def read_labels(
-    frame: pd.DataFrame, column: str, meaning: Mapping[str, Value]
-) -> list[Value]:
-    """The meaning of each label.
-
-    Raises:
-        UserError: If a label is unknown.
-    """
-    labels = []
-    for row, value in frame[column].items():
-        label = str(value).strip().lower()
-        if label not in meaning:
-            raise _error(frame, row, column, f"expected {choices(meaning, label)}")
-        labels.append(meaning[label])
-    return labels
+    return read_columns(frame, {column: as_sentence})[0]
 
 
 def name_labels(values: Sequence[Any], names: Sequence[str]) -> list[Any]:
@@ -245,44 +280,52 @@ def name_labels(values: Sequence[Any], names: Sequence[str]) -> list[Any]:
 def _read_fields(
     file: BinaryIO, separator: str, quoting: Any = csv.QUOTE_MINIMAL
 ) -> pd.DataFrame:
-    content = io.BytesIO(file.read())
-    header = content.readline().decode("utf-8-sig").rstrip("\r\n")
+    lines = io.TextIOWrapper(file, "utf-8-sig", newline="")
+    header = lines.readline()
     is_excel = header.startswith("sep=")
+    separator = max((separator, *_FIELD_SEPARATORS), key=header.count)
     if is_excel:
         separator = header[4:5]
-    elif separator not in header:
-        separator = next(
-            (sign for sign in _FIELD_SEPARATORS if sign in header), separator
-        )
-    content.seek(0)
-    frame = pd.read_csv(
-        content,
-        sep=separator,
-        header=None,  # or names that occur twice would get numbers
-        skiprows=int(is_excel),
-        dtype=str,
-        na_filter=False,
-        quoting=quoting,
+    csv.field_size_limit(_LONGEST_FIELD)
+    reader = csv.reader(
+        chain([header], lines), delimiter=separator, quoting=quoting, strict=True
     )
-    names, rows = frame.iloc[0].tolist(), frame.iloc[1:]
-    if len(names) > 1:  # an empty cell of the only column is a blank line
-        rows = rows[rows.ne("").any(axis=1)]
-    return rows.set_axis(names, axis=1)
+    rows: dict[int, list[str]] = {}
+    line = 1
+    try:
+        for row in reader:
+            if any(map(str.strip, row)) or len(row) == 1:  # or a blank sentence
+                rows[line] = row
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise ValueError(f"line {line}: {error}") from error
+    if is_excel:
+        del rows[1]
+    if not rows:
+        raise ValueError("it is empty")
+    names = rows.pop(min(rows))
+    size = len(names)
+    # All fields of a row that has too many are shown where one is read.
+    cells = [
+        row + [""] * (size - len(row)) if len(row) <= size else [row] * size
+        for row in rows.values()
+    ]
+    return pd.DataFrame(cells, pd.Index(rows, name="line"), names, dtype=object)
 
 
 def _read_jsonl(file: BinaryIO) -> pd.DataFrame:
-    records = []
+    records = {}
     for number, line in enumerate(file, start=1):
         if line.strip():
             try:
-                record = json.loads(line)
+                records[number] = json.loads(line)
             except (ValueError, RecursionError) as error:
                 raise ValueError(f"line {number}: {error}") from error
-            if not isinstance(record, dict):
-                received = reprlib.repr(record)
+            if not isinstance(records[number], dict):
+                received = reprlib.repr(records[number])
                 raise ValueError(f"line {number}: {received}; expected an object")
-            records.append(record)
-    return pd.DataFrame(records, dtype=object)
+    index = pd.Index(records, name="line")
+    return pd.DataFrame(list(records.values()), index, dtype=object)
 
 
 def _read_parquet(file: BinaryIO) -> pd.DataFrame:

@@ -52,6 +52,7 @@ def compare(
     split: str | Sequence[str] = "test",
     columns: str | Sequence[str] | None = None,
     score_range: Sequence[float] | None = None,
+    skip_invalid: bool = False,
     positive_above: Share = POSITIVE_ABOVE,
     uniformity_limit: TwoOrMore | None = None,
     labels: str | None = None,
@@ -79,14 +80,17 @@ def compare(
         nli: NLI pairs of the corpus ``nli``: ``hub``, ``builtin-sample``, or files.
         column: Column of the sentences in table files.
         max_sentences: Fit on a random subset of this many sentences, one for each seed.
-        tasks: Tasks, separated by commas: STS12 to STS16, STSB, SICKR, SAMPLE, files of scored
-            pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``, import
-            paths; in Python also a list, with pairs in memory as :class:`flowbert.tasks.Pairs` or a
-            data frame with the columns sentence1, sentence2 and score.
+        tasks: Tasks, separated by commas: STS12 to STS16, STSB, SICKR (``all`` for these seven),
+            SAMPLE, files of scored pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``,
+            import paths; in Python also a list, with pairs in memory as
+            :class:`flowbert.tasks.Pairs` or a data frame.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         split: Splits to evaluate on.
-        columns: Columns of your pair files, for tasks and ``labels``: two sentences and the score.
+        columns: Columns of your pair files, for tasks and ``labels``: two sentences and the score,
+            such as ``left,right,rating``.
         score_range: Lowest and highest score of your pair files.
+        skip_invalid: Leave out rows with an empty sentence or without a score of the range, with a
+            warning.
         positive_above: Share of the score range above which a pair counts as positive for the
             alignment: 0.8 is a score of 4 if scores go from 0 to 5.
         uniformity_limit: Largest number of sentences for the uniformity.
@@ -125,6 +129,7 @@ def compare(
             split=split,
             columns=columns,
             score_range=score_range,
+            skip_invalid=skip_invalid,
             positive_above=positive_above,
             uniformity_limit=uniformity_limit,
         )
@@ -143,7 +148,7 @@ def compare(
         count_over = [text for each in distinct for text in each.sentences]
         learned = {}
         if any(method.map.supervised and method.needs_fit for method in parsed):
-            given = load_labels(labels, senteval, columns)
+            given = load_labels(labels, senteval, columns, skip_invalid)
             learned = {
                 task: training_labels(task, [task], given, drop_overlap)
                 for task in measured

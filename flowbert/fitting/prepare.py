@@ -261,6 +261,7 @@ def _load_tasks(options: FitOptions, split: str) -> list[Task]:
         split=split,
         columns=options.columns,
         score_range=options.score_range,
+        skip_invalid=bool(options.skip_invalid),
         positive_above=options.positive_above,
         uniformity_limit=options.uniformity_limit,
     )

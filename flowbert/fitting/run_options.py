@@ -62,6 +62,8 @@ class RunOptions(PredictOptions):
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         columns: Columns of your pair files: two sentences and the score.
         score_range: Lowest and highest score of your pair files.
+        skip_invalid: Leave out rows with an empty sentence or without a score of the range, with a
+            warning.
         positive_above: Share of the score range above which pairs are positive (alignment).
         uniformity_limit: Largest number of sentences for the uniformity.
         bootstrap: Resamples of the confidence intervals; 0 for none.
@@ -73,6 +75,7 @@ class RunOptions(PredictOptions):
     senteval: str | None = None
     columns: str | Sequence[str] | None = None
     score_range: Sequence[float] | None = None
+    skip_invalid: bool | None = None
     positive_above: Share | None = None
     uniformity_limit: TwoOrMore | None = None
     bootstrap: CountOrZero | None = None

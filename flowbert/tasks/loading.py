@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from flowbert.data.sample import SPLITS
+from flowbert.data.scored_pairs import find_names
 from flowbert.data.text_files import as_list
 from flowbert.errors import UserError, check_choice
 from flowbert.registry import imports_refused, is_import_path
@@ -29,13 +30,14 @@ def load_tasks(
     split: str | Sequence[str] = "test",
     columns: str | Sequence[str] | None = None,
     score_range: Sequence[float] | None = None,
+    skip_invalid: bool = False,
     positive_above: float = POSITIVE_ABOVE,
     uniformity_limit: int | None = None,
 ) -> list[Task]:
     """Load tasks by name.
 
     Args:
-        tasks: Names or files, comma-separated or as a list: ``STSB``, ``pairs.tsv``,
+        tasks: Names or files, comma-separated or as a list: ``STSB``, ``all`` seven, ``pairs.tsv``,
             ``lexical:STSB``, ``lexical-characters:STSB``, ``answers:FILE``, ``probe:SICKR``,
             ``mypackage.tasks.MyTask:SOURCE``; in a list also :class:`Pairs` and data frames of
             them, or tasks.
@@ -43,6 +45,7 @@ def load_tasks(
         split: Split, or several, of the tasks that have them.
         columns: Columns of files of pairs: two sentences and the score.
         score_range: Lowest and highest score of files of pairs.
+        skip_invalid: Leave out invalid rows of files of pairs, with a warning.
         positive_above: Share of the score range above which a pair is a positive of the alignment.
         uniformity_limit: Largest number of sentences for the uniformity; None for all.
 
@@ -54,6 +57,7 @@ def load_tasks(
         "split": split,
         "columns": columns,
         "score_range": score_range,
+        "skip_invalid": skip_invalid,
         "positive_above": positive_above,
         "uniformity_limit": uniformity_limit,
     }
@@ -62,9 +66,10 @@ def load_tasks(
     for kind, source in sources:
         if isinstance(source, Task):
             loaded.append(source)
-        else:
-            used_options = {name: options[name] for name in kind.options}
-            loaded += kind.load(source, **used_options)
+            continue
+        used_options = {name: options[name] for name in kind.options}
+        for each in find_names(source) if isinstance(source, str) else [source]:
+            loaded += kind.load(each, **used_options)
     for name in as_list(split, "split"):
         check_choice("split", name, [*SPLITS, *(task.split for task in loaded)])
     _check_names(loaded)
@@ -113,11 +118,9 @@ def _as_items(tasks: Any) -> list[Any]:
 
 def _parse(item: Any) -> tuple[type[Task], Any]:
     """Kind of a task, and its source: a name, a file, pairs or the task itself."""
-    if isinstance(item, pd.DataFrame):
-        item = Pairs.of(item)
     if isinstance(item, Task):
         return type(item), item
-    if isinstance(item, Pairs):
+    if isinstance(item, Pairs | pd.DataFrame):
         return STS, item
     if not isinstance(item, str):
         raise UserError(

@@ -18,6 +18,7 @@ from flowbert.data.scored_pairs import (
     PAIR_COLUMNS,
     STSData,
     Subset,
+    check_range,
     load_sts,
     make_subset,
 )
@@ -60,28 +61,25 @@ class Pairs:
     sentences2: Sequence[str]
     scores: Any
     name: str = "pairs"
-    score_range: tuple[float, float] | None = None
+    score_range: Sequence[float] | None = None
 
     @classmethod
-    def of(cls, frame: pd.DataFrame) -> "Pairs":
-        """The pairs of a data frame with columns sentence1, sentence2 and score.
+    def of(cls, frame: pd.DataFrame, columns: Sequence[str] = PAIR_COLUMNS) -> "Pairs":
+        """The pairs of a data frame, by default of its columns sentence1, sentence2 and score.
 
         Raises:
             UserError: If a column is missing or occurs twice.
         """
-        names = list(frame.columns)
-        if any(names.count(name) != 1 for name in PAIR_COLUMNS):
-            raise UserError(
-                f"received a data frame with the columns {', '.join(map(str, names))}; "
-                f"expected {', '.join(PAIR_COLUMNS)} once each",
-                argument="tasks",
-            )
-        return cls(*(frame[name].tolist() for name in PAIR_COLUMNS))
+        rows = make_frame(Path("tasks: data frame"), frame, [columns])
+        return cls(*(rows[name].tolist() for name in columns))
 
-    def data(self) -> STSData:
+    def data(self, skip_invalid: bool = False) -> STSData:
         """The pairs as a data set with the split ``test``.
 
         White space inside a sentence becomes single spaces, as in files.
+
+        Args:
+            skip_invalid: Leave out invalid pairs, with a warning.
 
         Raises:
             UserError: If lengths differ, a sentence is blank or not text, a score is not a finite
@@ -99,9 +97,10 @@ class Pairs:
         values = dict(zip(PAIR_COLUMNS, map(list, columns), strict=True))
         frame = pd.DataFrame(values, dtype=object)
         rows = make_frame(Path(self.name), frame, [PAIR_COLUMNS])
-        low, high = self.score_range or (-math.inf, math.inf)
-        subset = make_subset(self.name, rows, low, high)
-        return STSData(self.name, {"test": [subset]}, self.score_range)
+        limits = None if self.score_range is None else check_range(self.score_range)
+        low, high = limits or (-math.inf, math.inf)
+        subset = make_subset(self.name, rows, low, high, skip_invalid)
+        return STSData(self.name, {"test": [subset]}, limits)
 
 
 POSITIVE_ABOVE = 0.8
@@ -124,6 +123,7 @@ class ScoredPairTask(PairTask):
         "split",
         "columns",
         "score_range",
+        "skip_invalid",
     )
 
     def __init__(self, data: STSData, split: str = "test") -> None:
@@ -143,12 +143,13 @@ class ScoredPairTask(PairTask):
     @classmethod
     def load(
         cls,
-        source: str | Pairs,
+        source: str | Pairs | pd.DataFrame,
         *,
         senteval: str | Path | None = None,
         split: str | Sequence[str] = "test",
         columns: str | Sequence[str] | None = None,
         score_range: Sequence[float] | None = None,
+        skip_invalid: bool = False,
         **options: Any,
     ) -> list[Self]:
         """A task for each of the splits that the data set has, see :func:`load_tasks`.
@@ -156,11 +157,19 @@ class ScoredPairTask(PairTask):
         Raises:
             UserError: If the source is unknown or damaged, or has none of the splits.
         """
+        named = as_list(columns, "columns") or PAIR_COLUMNS
+        if isinstance(source, pd.DataFrame):
+            source = replace(Pairs.of(source, named), score_range=score_range)
         if isinstance(source, Pairs):
-            data = source.data()
+            data = source.data(skip_invalid)
         else:
-            named = as_list(columns, "columns") or None
-            data = load_sts(source, senteval, columns=named, score_range=score_range)
+            data = load_sts(
+                source,
+                senteval,
+                columns=named,
+                score_range=score_range,
+                skip_invalid=skip_invalid,
+            )
         splits = as_list(split, "split")
         present = [name for name in splits if name in data.splits]
         if not present:
@@ -432,11 +441,13 @@ def load_labels(
     source: str | None,
     senteval: str | None = None,
     columns: str | Sequence[str] | None = None,
+    skip_invalid: bool = False,
 ) -> Sequence[Subset] | None:
     """Labelled pairs of a task or file: its train split, or else all; None without a source."""
     if source is None:
         return None
-    data = load_sts(source, senteval, columns=as_list(columns, "columns") or None)
+    named = as_list(columns, "columns") or None
+    data = load_sts(source, senteval, columns=named, skip_invalid=skip_invalid)
     return data.splits.get("train") or data.split("test")
 
 

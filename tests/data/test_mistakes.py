@@ -2,6 +2,7 @@
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,9 +10,10 @@ from flowbert.data.corpus import load_corpus
 from flowbert.data.nli import load_nli
 from flowbert.data.scored_pairs import load_sts
 from flowbert.data.text_files import as_list
-from flowbert.errors import UserError
+from flowbert.errors import FlowbertWarning, UserError
 from flowbert.extras.tasks.answers import load_answers
 from flowbert.extras.tasks.probe import load_entailment
+from flowbert.tasks import load_tasks
 from helpers import refused
 
 from .conftest import write
@@ -36,7 +38,7 @@ FILES = [
     ("corpus", "a.txt", "one\n".encode("utf-16"), "line 1 has a NUL character"),
     ("corpus", "a.csv", "A first sentence\nA second\n", "'A first sentence'; expected"),
     ("corpus", "a.txt.gz", gzip.compress(b"a line\n" * 100, mtime=0)[:-12], "damaged"),
-    ("corpus", "a.csv", 'text\na\n"open\nb\n', "EOF inside string"),
+    ("corpus", "a.csv", 'text\na\n"open\nb\n', "line 3: unexpected end of data"),
     ("corpus", "a.jsonl", '{"text": "a"}\n\n{"text": \n', "line 3: "),
     (
         "corpus",
@@ -44,11 +46,16 @@ FILES = [
         '{"text": "a"}\n["b"]\n',
         "line 2: ['b']; expected an object",
     ),
-    ("corpus", "a.jsonl", '{"text": "a"}\n{"text": 3}\n', "row 2: text is 3"),
+    ("corpus", "a.jsonl", '{"text": "a"}\n{"text": 3}\n', "line 2: text is 3"),
     ("corpus", "a.parquet", "PAR1 but not really", "not parquet"),
-    ("pairs", "a.csv", PAIRS + "c,d,2,3\n", "Expected 3 fields in line 3, saw 4"),
-    ("pairs", "a.csv", PAIRS + "c, ,2\n", "row 2: sentence2 is ' '"),
-    ("pairs", "a.csv", PAIRS + "c,d,nan\n", "row 2: score is 'nan'"),
+    (
+        "pairs",
+        "a.csv",
+        PAIRS + "c,d,2,3\n",
+        "3: sentence1 is ['c', 'd', '2', '3']; expected",
+    ),
+    ("pairs", "a.csv", PAIRS + "c, ,2\n", "line 3: sentence2 is ' '"),
+    ("pairs", "a.csv", PAIRS + "c,d,nan\n", "line 3: score is 'nan'"),
     ("pairs", "a.jsonl", '{"sentence1": "a", "sentence2": "b", "score": true}', "True"),
     ("pairs", "a.csv", PAIRS + "c,d,1.0\n", "expected two or more different scores"),
     ("pairs", "a.csv", PAIRS.replace("1,s", "2,s"), "2 columns 'sentence2'"),
@@ -56,7 +63,7 @@ FILES = [
         "nli",
         "a.jsonl",
         NLI + NLI.replace("neutral", "neutrl"),
-        "row 2: label is 'neutrl'",
+        "line 2: label is 'neutrl'",
     ),
     ("nli", "a.jsonl", NLI.replace("neutral", "-"), "no pair has a gold label"),
     (
@@ -67,7 +74,7 @@ FILES = [
     ),
     ("entailment", "a.jsonl", NLI * 20, "1 premises; expected 10"),
     ("entailment", "a.csv", NEUTRAL, "every label to train on is neutral"),
-    ("answers", "a.csv", ANSWERS + "Who ?,2,A hat .\n", "row 2: label is '2'"),
+    ("answers", "a.csv", ANSWERS + "Who ?,2,A hat .\n", "line 3: label is '2'"),
     ("answers", "a.csv", ANSWERS, "every label is True"),
     ("answers", "a.csv", PAIRS, "expected question, label, answer or qtext"),
 ]
@@ -84,6 +91,25 @@ def test_files(reader, name, content, message, tmp_path):
         READERS[reader](path)
     assert str(error.value).startswith(f"{path}: ")
     assert message in str(error.value)
+
+
+INVALID = 'sentence1;sentence2;score\r\n"a\nb";;3\r\n\r\nc;d;11\r\ne;f;1\r\ng;h;2;x\r\n;i;\r\n'
+
+
+def test_invalid_rows_are_reported_together_or_left_out(tmp_path):
+    """Line numbers count those in quotes and blank ones."""
+    path = tmp_path / "pairs.csv"
+    path.write_bytes(f"{INVALID}j;k;10\r\n".encode())
+    options: dict[str, Any] = {"tasks": str(path), "score_range": (1, 10)}
+    message = (
+        "4 of 6 are invalid: line 2: sentence2 is ''; expected a sentence, "
+        r"line 5: score is '11'; expected a finite number from 1 to 10, line 7: .*'x'\].*text \("
+    )
+    refused(message, load_tasks, **options)
+    with pytest.warns(FlowbertWarning, match="4 of 6 rows are invalid and left out"):
+        task: Any = load_tasks(**options, skip_invalid=True)[0]
+    assert task.pairs() == (["e", "j"], ["f", "k"])
+    assert task.data.score_range == (1, 10)
 
 
 def test_no_home_folder(monkeypatch):
@@ -179,7 +205,7 @@ def test_a_year_without_any_score(senteval):
         (lambda: as_list(" , ", "methods"), "methods: received ' , '"),
         (lambda: load_corpus("tagret"), "corpus: received 'tagret'; .* 'target'"),
         (lambda: load_corpus("target"), "corpus: received 'target' without a task"),
-        (lambda: load_sts("stsb"), "tasks: received 'stsb'; .* 'STSB'"),
+        (lambda: load_sts("STB"), "tasks: received 'STB'; .* 'STSB'"),
         (lambda: load_sts("STSB"), "senteval: received nothing"),
         (lambda: load_sts("SAMPLE").split("trial"), "split: received 'trial'"),
         (lambda: load_sts("STS12", "nowhere"), "nowhere/.*MSRpar.txt: no such file"),

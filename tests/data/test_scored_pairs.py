@@ -56,7 +56,7 @@ def test_chinese_lines_without_three_fields_are_left_out(tmp_path):
     assert (subset.sentences1, subset.sentences2) == (("a", "c"), ("b", "d"))
     for line in ("1\tmain\t2012\t1\t2.5\ta\tb", "train||1||a||b||3"):
         write(tmp_path / "STS-B" / "STS-B.test.data", line)
-        refused("expected BERT-whitening's layout", load_sts, "STS-B", tmp_path)
+        refused("expected BERT-whitening's layout", load_sts, "Chinese-STS-B", tmp_path)
 
 
 @pytest.mark.usefixtures("hub_cache")

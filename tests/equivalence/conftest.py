@@ -12,4 +12,4 @@ def lab(tmp_path_factory):
     sizes = {"train": 80, "dev": 30, "test": 60}
     senteval = write_task(tmp_path_factory.mktemp("data"), sizes)
     options = EncoderOptions(layers="first_last")
-    return Lab(tmp_path_factory.mktemp("lab"), options, "STS-B", senteval)
+    return Lab(tmp_path_factory.mktemp("lab"), options, "Chinese-STS-B", senteval)

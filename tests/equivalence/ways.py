@@ -43,7 +43,7 @@ SAYS = ["method", "corpus", "seed", "supervised", "pairs", "reason"]
 
 
 def write_task(folder, sizes):
-    """A data folder with the task ``STS-B`` of the first pairs of each split of the sample."""
+    """A data folder with the task ``Chinese-STS-B`` of the first pairs of the sample's splits."""
     task = folder / "STS-B"
     task.mkdir(parents=True)
     for split in SPLITS:

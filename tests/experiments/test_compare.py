@@ -251,15 +251,15 @@ def test_corpora_and_subsets(encoder, tmp_path):
     file = write_corpus(tmp_path / "own.txt", 300)
     names = ["target", "train_only", "builtin-sample", "nli", file]
     data = write_task(tmp_path / "data", {"train": 90, "dev": 9, "test": 60})
-    options: dict[str, Any] = {"tasks": "STS-B", "senteval": str(data)}
+    options: dict[str, Any] = {"tasks": "Chinese-STS-B", "senteval": str(data)}
     results = run(encoder, "whitening", corpus=names, nli="builtin-sample", **options)
     spearman = results.frame.query("aggregation == 'wmean'")
     assert spearman["corpus"].tolist() == names
     assert spearman["value"].nunique() == len(names)
     small = run(encoder, "whitening", corpus=file, max_sentences=300, **options)
-    assert small.score("whitening", "STS-B") == spearman["value"].iloc[-1]
+    assert small.score("whitening", "Chinese-STS-B") == spearman["value"].iloc[-1]
     smaller = run(encoder, "whitening", corpus=file, max_sentences=100, **options)
-    assert smaller.score("whitening", "STS-B") != spearman["value"].iloc[-1]
+    assert smaller.score("whitening", "Chinese-STS-B") != spearman["value"].iloc[-1]
 
 
 def test_tokens_that_are_counted_over_several_corpora_give_a_warning(output, tmp_path):

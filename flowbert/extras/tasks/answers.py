@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from flowbert.arrays import Floats
 from flowbert.data.hub import hub_name, read_hub
-from flowbert.data.tables import read_frame, read_labels, read_sentences
+from flowbert.data.tables import as_label, as_sentence, read_columns, read_frame
 from flowbert.data.text_files import user_path
 from flowbert.errors import UserError, warn
 from flowbert.tasks.base import TASKS, Metric, PairTask, Scorer
@@ -81,12 +81,10 @@ def _data(name: str, rows: pd.DataFrame) -> AnswerData:
     question, label, answer = rows
     meaning = _QNLI_LABELS if answer == "sentence" else _LABELS
     questions: dict[str, int] = {}
-    question_of = [
-        questions.setdefault(text, len(questions))
-        for text in read_sentences(rows, question)
-    ]
-    answers = tuple(read_sentences(rows, answer))
-    labels = np.array(read_labels(rows, label, meaning))
+    parsers = {question: as_sentence, answer: as_sentence, label: as_label(meaning)}
+    texts, answers, marks = read_columns(rows, parsers)
+    question_of = [questions.setdefault(text, len(questions)) for text in texts]
+    labels = np.array(marks)
     source = rows.attrs["source"]
     if labels.all() or not labels.any():
         raise UserError(f"{source}: every {label} is {labels[0]}; expected both")
@@ -97,7 +95,9 @@ def _data(name: str, rows: pd.DataFrame) -> AnswerData:
             "are left out of MAP and MRR",
             3,
         )
-    return AnswerData(name, tuple(questions), answers, np.array(question_of), labels)
+    return AnswerData(
+        name, tuple(questions), tuple(answers), np.array(question_of), labels
+    )
 
 
 @TASKS.register("answers")
