@@ -1,6 +1,7 @@
 """The shapes that public objects and functions take and give, each by a table."""
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from flowbert.encoders import (
     ViewsEncoder,
     WordVectors,
 )
+from helpers import refused
 
 LISTS = (list, tuple, np.array, pd.Series, iter)
 
@@ -80,3 +82,48 @@ def test_encode(kind, embedders):
     assert_allclose(cosines, util.cos_sim(vectors, tensor[:2]), atol=1e-6)
     assert embedder.similarity(one, one).shape == (1, 1)
     assert embedder.to("cpu") is embedder
+
+
+TEXTS = [
+    f"the {word} {' '.join(SENTENCES[number % 3].split()[:number])}"
+    for word in ("dog", "cat", "mat")
+    for number in range(1, 5)
+]
+CORPORA = {
+    "path": str,
+    "Path": Path,
+    "list": lambda file: file.read_text().splitlines(),
+    "Series": lambda file: pd.Series(file.read_text().splitlines(), index=range(9, 21)),
+    "Corpus": lambda file: flowbert.load_corpus(file),
+}
+
+
+@pytest.mark.parametrize("kind", CORPORA)
+def test_corpora(kind, embedders, tmp_path):
+    file = tmp_path / "own.txt"
+    file.write_text("\n".join(TEXTS))
+    corpus = CORPORA[kind](file)
+    assert list(flowbert.load_corpus(corpus).sentences) == TEXTS
+    words: Any = embedders["words"]
+    frame = pd.DataFrame({"a": TEXTS[:4], "b": TEXTS[4:8], "c": range(4)})
+    options: dict[str, Any] = {"tasks": frame, "columns": "a,b,c", "bootstrap": 0}
+    options |= {"cache": flowbert.EmbeddingCache(False), "methods": "centering"}
+    (score,) = flowbert.compare(words, corpus=corpus, **options).table().values
+    several = {"one": corpus, "two": TEXTS[:5]}
+    table = flowbert.compare(words, corpus=several, **options).table()
+    assert table.index.get_level_values("corpus").tolist() == ["one", "two"]
+    assert [*table.values[0]] == [*score] != [*table.values[1]]
+    run = {"encoder": words.path, "run_dir": tmp_path / "run"}
+    flowbert.fit("centering", corpus=corpus, **run)
+    fitted = flowbert.Model.load(tmp_path / "run").map
+    assert_allclose(fitted.center_, words.encode(TEXTS).mean(axis=0), rtol=1e-6)
+    advice = flowbert.advise(embedders["encoder"], corpus)
+    shown = file if kind.lower() == "path" else "SENTENCES.txt"
+    assert f"--corpus={shown}" in str(advice)
+
+
+def test_the_old_order_of_advise(tmp_path):
+    (tmp_path / "own.txt").write_text("a dog")
+    refused(
+        r"as in advise\(encoder, corpus\)", flowbert.advise, str(tmp_path / "own.txt")
+    )

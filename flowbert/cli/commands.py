@@ -59,6 +59,8 @@ def _call(command: str, function: Any, options: dict[str, Any]) -> None:
         raise UserError("received nothing; expected a file to write", argument="output")
     if isinstance(options.get("encoder"), dict):
         options["encoder"] = EncoderOptions(**options["encoder"])
+    if isinstance(options.get("corpus"), list):  # of YAML: names, not sentences
+        options["corpus"] = {name: name for name in options["corpus"]}
     returned = function(**options)
     if command == "encode":
         rows, dim = returned

@@ -72,16 +72,16 @@ def _columns(source: Any) -> list[str] | None:
 def _check_texts(values: Iterable[Any]) -> list[str]:
     texts = []
     for number, value in enumerate(values, start=1):
-        if not isinstance(value, str):
+        if not isinstance(value, str) or value in NAMED:
             raise UserError(
-                f"sentence {number} is {reprlib.repr(value)}; expected text",
+                f"sentence {number} is {reprlib.repr(value)}; expected text, or a dict of several "
+                "corpora",
                 argument="corpus",
             )
         texts.append(value.encode(errors="replace").decode().strip())
     return texts
 
 
-# Sentences in memory that are checked for names of corpora and files.
 NAMED = ("target", "train_only", "nli", BUILTIN)
 
 OWN_NAMES = {"target": "{} sentences", "train_only": "{} train sentences"}

@@ -1,8 +1,8 @@
 """Methods on the same embeddings and tasks: one frozen pass of each encoder feeds them all."""
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import cache as cached
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ def compare(
     encoder: Any = "builtin-sample",
     methods: Any = "raw,whitening",
     *,
-    corpus: str | Sequence[str] | Any = "target",
+    corpus: Any = "target",
     nli: str = "hub",
     column: str | None = None,
     max_sentences: Count | None = None,
@@ -75,8 +75,8 @@ def compare(
             list, or a dict from the names in tables, with estimators (a fitted one is used as it
             is), transformers of scikit-learn, models and SentenceTransformer objects.
         corpus: Sentences to fit maps on: ``target`` (all sentences of the task, without labels),
-            ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``; in Python also
-            a ``Corpus``, or sentences in a list of their own, ``[sentences]``.
+            ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``, separated by commas;
+            in Python also what :func:`flowbert.load_corpus` takes, or a dict of several by name.
         nli: NLI pairs of the corpus ``nli``: ``hub``, ``builtin-sample``, or files.
         column: Column of the sentences in table files.
         max_sentences: Fit on a random subset of this many sentences, one for each seed.
@@ -139,7 +139,11 @@ def compare(
             task: [
                 drawn
                 for name, each in shared.items()
-                for drawn in draw(task.corpus(name) if each is None else each)
+                for drawn in draw(
+                    replace(task.corpus(each), name=name)
+                    if isinstance(each, str)
+                    else each
+                )
             ]
             for task in measured
         }
@@ -164,6 +168,7 @@ def compare(
         results = run_experiments(experiments, cache, output, device)
     results.about["warnings"] = warned
     options = {name: options[name] for name in options if name not in _PLACES}
+    options["corpus"] = corpus if isinstance(corpus, str) else list(shared)
     results.about["config"] = as_json(options, _describe_argument)
     results.add_intervals(bootstrap, bootstrap_seed)
     if output is not None:
@@ -206,28 +211,19 @@ def _warn_of_counts(encoders: Sequence[Encoder], corpora: int) -> None:
 
 def _load_corpora(
     corpus: Any, nli: str, column: str | None
-) -> dict[str, Corpus | None]:
-    """The corpora by name; None for those that each task has its own of.
-
-    Raises:
-        UserError: If a corpus cannot be loaded, or two have the same name.
-    """
-    items = list(corpus) if isinstance(corpus, list | tuple) else [corpus]
-    if all(isinstance(item, str) for item in items):
-        items = as_list(corpus, "corpus")
-    corpora: dict[str, Corpus | None] = {}
-    for item in items:
-        is_own = isinstance(item, str) and item in OWN_NAMES
-        loaded = None if is_own else load_corpus(item, nli=nli, column=column)
-        name = item if loaded is None else loaded.name
-        if name in corpora:
-            raise UserError(
-                f"received two called {name!r}; expected names of their own, as in "
-                "Corpus.of(name, sentences)",
-                argument="corpus",
-            )
-        corpora[name] = loaded
-    return corpora
+) -> dict[str, Corpus | str]:
+    """The corpora by name; a text stands for what each task has of its own."""
+    if isinstance(corpus, str):
+        corpus = {name: name for name in as_list(corpus, "corpus")}
+    elif not isinstance(corpus, Mapping):
+        loaded = load_corpus(corpus, nli=nli, column=column)
+        corpus = {loaded.name: loaded}
+    return {
+        name: source
+        if isinstance(source, str) and source in OWN_NAMES
+        else replace(load_corpus(source, nli=nli, column=column), name=name)
+        for name, source in corpus.items()
+    }
 
 
 def _draw(corpus: Corpus, size: int | None, seeds: Sequence[int]) -> list[Drawn]:

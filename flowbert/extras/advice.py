@@ -3,12 +3,14 @@
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from flowbert.data.corpus import NAMED
 from flowbert.data.hub import hub_name
+from flowbert.data.text_files import user_path
 from flowbert.encoders import Encoder, EncoderOptions, SentenceEncoder, open_encoder
 from flowbert.encoders.layers import name_layers, resolve_layers
 from flowbert.encoders.pooling import POOLINGS, LearnedWeightsPooling
@@ -89,8 +91,8 @@ class Advice:
 
 
 def advise(
-    corpus: str = "builtin-sample",
     encoder: str | EncoderOptions | SentenceEncoder = "builtin-sample",
+    corpus: Any = "builtin-sample",
     *,
     nli: str = "hub",
     column: str | None = None,
@@ -104,9 +106,8 @@ def advise(
     docs/choosing-a-method.md shows how good the advice is, and where it fails.
 
     Args:
-        corpus: The corpus of the next commands: files, ``hub:NAME``, ``nli``, or
-            ``builtin-sample``; it is not read.
         encoder: The encoder, its path, or its options; its layers and pooling are ignored.
+        corpus: The corpus of the next commands, as of :func:`flowbert.load_corpus`; it is not read.
         nli: NLI pairs of the corpus ``nli``: ``hub``, ``builtin-sample``, or files.
         column: Column of the sentences in table files.
         device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
@@ -120,6 +121,11 @@ def advise(
         ('embedding_last', 'zipf', 'whitening:shrinkage=0.3')
     """
     if isinstance(encoder, str):
+        if user_path(encoder).is_file() or encoder in NAMED[:3]:
+            raise UserError(
+                f"received {encoder}; expected a transformer, as in advise(encoder, corpus)",
+                argument="encoder",
+            )
         encoder = EncoderOptions(encoder)
     opened = open_encoder(encoder, device=device)
     advice = advise_encoder(opened)
@@ -135,7 +141,7 @@ def advise(
         recipe=RECIPE_METHOD,
         encoder=_flags(chosen, "encoder."),
         plain=_flags(plain, "encoder."),
-        **_corpus_flags(corpus, nli, column),
+        **_corpus_flags(_name(corpus), nli, column),
     )
     return replace(advice, text=advice.text + commands)
 
@@ -231,6 +237,11 @@ def _changed(encoder: EncoderOptions | SentenceEncoder) -> dict[str, Any]:
         for name, value in options.items()
         if name in plain and name not in ("layers", "pooling") and value != plain[name]
     }
+
+
+def _name(corpus: Any) -> str:
+    """A corpus as text of a command."""
+    return str(corpus) if isinstance(corpus, str | Path) else "SENTENCES.txt"
 
 
 def _corpus_flags(corpus: str, nli: str, column: str | None) -> dict[str, str]:

@@ -48,20 +48,20 @@ def test_a_folder_with_further_modules_is_used_as_it_is(tmp_path):
 
 def test_any_other_encoder_gets_the_recipe(corpus, tmp_path):
     SentenceEncoder(pooling="cls").save(tmp_path / "cls")
-    trained = advise(corpus, str(tmp_path / "cls"))
-    for advice in (trained, advise(corpus)):
+    trained = advise(str(tmp_path / "cls"), corpus)
+    for advice in (trained, advise(corpus=corpus)):
         assert (advice.layers, advice.pooling, advice.method) == RECIPE
 
 
 def test_a_decoder_gets_a_template(corpus, tmp_path):
     encoder = str(write_tiny(tmp_path / "llama", "llama"))
     for given in (encoder, SentenceEncoder(encoder)):
-        advice = advise(corpus, given)
+        advice = advise(given, corpus)
         used = (advice.template, advice.layers, advice.pooling, advice.method)
         assert used == ("prompteol", "last", "last_token", "whitening:shrinkage=0.8")
         assert "--encoder.template=prompteol" in advice.text
     own = EncoderOptions(encoder, template="the {} in")
-    assert advise(corpus, own).template == "the {} in"
+    assert advise(own, corpus).template == "the {} in"
 
 
 def test_learned_token_weights_are_kept(corpus, tmp_path):
@@ -70,7 +70,7 @@ def test_learned_token_weights_are_kept(corpus, tmp_path):
     assert factors is not None
     factors.weight.data = torch.linspace(-1, 1, factors.num_embeddings).unsqueeze(1)
     encoder.save(tmp_path / "words")
-    advice = advise(corpus, str(tmp_path / "words"))
+    advice = advise(str(tmp_path / "words"), corpus)
     used = (advice.layers, advice.pooling, advice.method)
     assert used == ("0", "learned_weights", RECIPE[-1])
 
@@ -91,7 +91,7 @@ def test_its_commands_run(raw, corpus, tmp_path, monkeypatch):
     )
     own: dict[str, Any] = {"max_length": 40, "template": "it says: {}"}
     path = write_sentence_transformer(tmp_path / "st") if raw else "builtin-sample"
-    advice = advise(corpus, EncoderOptions(path, **own))
+    advice = advise(EncoderOptions(path, **own), corpus)
     commands = run_commands(advice.text)
     assert commands == ["encode" if raw else "fit", "compare"]
     if raw:
@@ -108,7 +108,7 @@ def test_compare_follows_the_advice_of_each_encoder(corpus, pairs, tmp_path):
     given: dict[str, Any] = {"corpus": corpus, "tasks": pairs[0], "bootstrap": 0}
     results = compare(EncoderOptions(["builtin-sample", folder]), "advised", **given)
     for encoder in ("builtin-sample", folder):
-        advice = advise(corpus, encoder)
+        advice = advise(encoder, corpus)
         name = f"advised: {advice.method}"
         (rows,) = results.frame.query("encoder == @encoder").groupby("method")
         assert rows[0] == name

@@ -5,12 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression
 
 from experiments.small import WordSums, compare_small, write_corpus, write_pairs
-from flowbert.data.corpus import Corpus
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import FlowbertWarning
 from flowbert.experiments.plan import parse_methods, plan_experiments
@@ -31,7 +29,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"seeds": []}, r"seeds: received \[\]; expected one or more"),
     ({"seeds": [0, 0], "methods": FLOW}, r"seeds: received \[0, 0\]"),
     ({"corpus": "train_only", "tasks": "pairs"}, "corpus: received 'train_only'"),
-    ({"corpus": [pd.Series(["a"])] * 2}, "corpus: received two called 'memory'"),
+    ({"corpus": ["a", "nli"]}, "corpus: sentence 2 is 'nli'; expected text, or a dict"),
     ({"output": "results.csv"}, r"output: received results\.csv"),
     ({"methods": "learned-removal", "tasks": "pairs"}, "labels: .* one test"),
     ({"labels": "pairs", "tasks": "pairs", "methods": "learned-removal"}, "labels: 60"),
@@ -68,7 +66,7 @@ def test_each_seed_draws_its_own_sample(pairs, tmp_path):
     options: dict[str, Any] = {"tasks": pairs[0], "corpus": corpus}
     whole = run("raw,whitening", **options, max_sentences=300)
     assert whole.frame["seed"].isna().all()  # nothing was drawn
-    equal = [Corpus.of(name, map(str, range(300))) for name in ("a", "b")]
+    equal = {key: list(map(str, range(300))) for key in ["a", "b"]}
     of_both = run("whitening", tasks=pairs[0], corpus=equal, max_sentences=100)
     assert set(of_both.frame["corpus"]) == {"a", "b"}
     both = run("raw,whitening", **options, max_sentences=100, seeds=[0, 1])
@@ -122,7 +120,7 @@ def test_a_folder_does_not_shadow_a_method(tmp_path, monkeypatch, pairs):
 
 def test_a_figure_is_of_one_setting(pairs, tmp_path):
     corpora = ["target", write_corpus(tmp_path / "own.txt", 300)]
-    results = run("raw,whitening", tasks=pairs[0], corpus=corpora)
+    results = run("raw,whitening", tasks=pairs[0], corpus=",".join(corpora))
     refused(
         r"score: .* one corpus \(target, .*own\.txt\)",
         results.score,

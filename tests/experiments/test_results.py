@@ -86,7 +86,7 @@ def everything(pairs, tmp_path_factory):
             f"answers:{answers}",
             f"probe:{nli}",
         ],
-        corpus=["target", write_corpus(folder / "own.txt", 200)],
+        corpus=f"target,{write_corpus(folder / 'own.txt', 200)}",
         seeds=[0, 1],
         bootstrap=30,
         output=output,

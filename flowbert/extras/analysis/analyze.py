@@ -47,7 +47,7 @@ def analyze(
     encoder: str | EncoderOptions | Encoder = "builtin-sample",
     methods: Any = "raw,whitening,flow",
     *,
-    corpus: str = "builtin-sample",
+    corpus: Any = "builtin-sample",
     nli: str = "hub",
     column: str | None = None,
     limit: Count = 3000,
