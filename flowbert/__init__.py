@@ -87,6 +87,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     """Import a name when it is first used: ``import flowbert`` does not wait for torch."""
     if name not in _HOMES:

@@ -58,6 +58,9 @@ class Model(Embedder):
         self.encoder = encoder
         self.map = None if map is None else as_map(map)
 
+    def __repr__(self) -> str:
+        return f"Model({self.encoder}, {self.map})"
+
     @property
     def map_name(self) -> str:
         """Name of the map in files: ``flow``, ``whitening``, or ``raw``."""

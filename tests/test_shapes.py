@@ -82,6 +82,8 @@ def test_encode(kind, embedders):
     assert_allclose(cosines, util.cos_sim(vectors, tensor[:2]), atol=1e-6)
     assert embedder.similarity(one, one).shape == (1, 1)
     assert embedder.to("cpu") is embedder
+    assert len(repr(embedder)) < 250
+    assert f"dim {embedder.dim})" in repr(embedder) or "Model(" in repr(embedder)
 
 
 TEXTS = [
@@ -89,7 +91,7 @@ TEXTS = [
     for word in ("dog", "cat", "mat")
     for number in range(1, 5)
 ]
-CORPORA = {
+CORPORA: dict[str, Any] = {
     "path": str,
     "Path": Path,
     "list": lambda file: file.read_text().splitlines(),
@@ -115,7 +117,7 @@ def test_corpora(kind, embedders, tmp_path):
     assert [*table.values[0]] == [*score] != [*table.values[1]]
     run = {"encoder": words.path, "run_dir": tmp_path / "run"}
     flowbert.fit("centering", corpus=corpus, **run)
-    fitted = flowbert.Model.load(tmp_path / "run").map
+    fitted: Any = flowbert.Model.load(tmp_path / "run").map
     assert_allclose(fitted.center_, words.encode(TEXTS).mean(axis=0), rtol=1e-6)
     advice = flowbert.advise(embedders["encoder"], corpus)
     shown = file if kind.lower() == "path" else "SENTENCES.txt"
@@ -127,3 +129,15 @@ def test_the_old_order_of_advise(tmp_path):
     refused(
         r"as in advise\(encoder, corpus\)", flowbert.advise, str(tmp_path / "own.txt")
     )
+
+
+def test_objects_show_what_they_are(embedders):
+    corpus = flowbert.load_corpus(TEXTS)
+    assert repr(corpus) == f"Corpus(memory, 12 sentences, {TEXTS[0]!r}, ...)"
+    assert repr(flowbert.load_task("SAMPLE")) == "STS(SAMPLE, test split, 1000 items)"
+    model = repr(embedders["whitened"])
+    assert model.startswith("Model(SentenceEncoder(")
+    assert model.endswith(
+        "bert, last, mean, dim 16), Whitening(n_components=3, shrinkage=0.5))"
+    )
+    assert dir(flowbert) == sorted(flowbert.__all__)

@@ -106,6 +106,10 @@ class Corpus:
     blank: int = 0
     starts: tuple[int, ...] | None = None
 
+    def __repr__(self) -> str:
+        first = reprlib.repr("".join(self.sentences[:1]))
+        return f"Corpus({self.name}, {len(self)} sentences, {first}, ...)"
+
     @classmethod
     def of(cls, name: str, sentences: Iterable[str]) -> "Corpus":
         """A corpus of the sentences that are not blank."""

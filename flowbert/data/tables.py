@@ -280,7 +280,7 @@ def name_labels(values: Sequence[Any], names: Sequence[str]) -> list[Any]:
 def _read_fields(
     file: BinaryIO, separator: str, quoting: Any = csv.QUOTE_MINIMAL
 ) -> pd.DataFrame:
-    lines = io.TextIOWrapper(file, "utf-8-sig", newline="")
+    lines = io.StringIO(file.read().decode("utf-8-sig"), newline="")
     header = lines.readline()
     is_excel = header.startswith("sep=")
     separator = max((separator, *_FIELD_SEPARATORS), key=header.count)

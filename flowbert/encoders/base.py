@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -76,6 +76,13 @@ class Embedder:
     """
 
     dim: int
+
+    def columns(self) -> dict[str, str]:
+        """Columns of results: encoder, layers, pooling."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self.columns().values())}, dim {self.dim})"
 
     def embed(
         self, sentences: Sequence[str], on_batch: Callable[[int], Any] | None = None
@@ -160,10 +167,6 @@ class Embedder:
     def device(self) -> torch.device:
         """Device of the weights."""
         return torch.device("cpu")
-
-    def to(self, *args: Any, **options: Any) -> Self:
-        """Move the network to a device, where there is one."""
-        return self
 
     def similarity(self, first: Any, second: Any) -> Tensor:
         """Cosines of vectors ``(N, D)`` and ``(M, D)``, arrays or tensors: ``(N, M)``."""

@@ -90,7 +90,7 @@ class _Batch(NamedTuple):
     rows: list[dict[str, list[int]]]
 
 
-class SentenceEncoder(nn.Module, Embedder):
+class SentenceEncoder(Embedder, nn.Module):
     r"""One vector per sentence: :math:`u = \mathrm{pool}(\frac{1}{|S|} \sum_{k \in S} h_k)`.
 
     A frozen encoder stays in evaluation mode without gradients whatever its owner does, and

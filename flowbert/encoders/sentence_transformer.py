@@ -80,7 +80,7 @@ class LibraryNeededError(UserError):
         self.library = library
 
 
-class SentenceTransformerEncoder(nn.Module, Embedder):
+class SentenceTransformerEncoder(Embedder, nn.Module):
     """A SentenceTransformer, which encodes with its own code.
 
     The vectors of an object in memory are cached in memory only, for one comparison: a change of

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from unicodedata import normalize
 
 import numpy as np
@@ -129,6 +129,10 @@ class WordVectors(Embedder):
                 "vector; they get the mean of all vectors"
             )
         return embeddings
+
+    def to(self, *_: Any) -> Self:
+        """Word vectors stay where they are."""
+        return self
 
     def describe(self) -> dict[str, Any]:
         """Arguments that load this encoder again, but for its token weights."""

@@ -99,6 +99,9 @@ class Task(ABC):
     strata: tuple[int, ...]
     count: int
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name}, {self.split} split, {self.count} items)"
+
     @classmethod
     def load(cls, source: Any, **options: Any) -> Sequence["Task"]:
         """The tasks of a source, such as one for each split.

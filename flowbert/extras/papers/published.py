@@ -49,6 +49,8 @@ def published(name: str = "sts") -> pd.DataFrame:
 def explain(rows: str | Sequence[str]) -> str:
     """Published rows as text: source, setting, scores, and the reading of each open point.
 
+    Of several rows the papers and the ids.
+
     Args:
         rows: As in :func:`flowbert.reproduce`.
 
@@ -56,10 +58,14 @@ def explain(rows: str | Sequence[str]) -> str:
         UserError: If a name selects no row.
     """
     notes = _notes()
+    chosen = select_rows(rows, "explain").to_dict("records")
     lines = []
-    for row in select_rows(rows, "explain").to_dict("records"):
-        lines.append(row["id"])
+    for row in chosen:
         source = notes["sources"][row["source"]]
+        if len(chosen) > 1:
+            lines += [f"{source['title']}, {source['year']}", f"  {row['id']}"]
+            continue
+        lines.append(row["id"])
         for name, value in (source | row).items():
             lines.append(f"  {name}: {value}")
         for name in row["ambiguities"].split():
@@ -70,7 +76,7 @@ def explain(rows: str | Sequence[str]) -> str:
                 f"    readings: {readings}",
                 f"    taken: {point['taken']}. {point['why']}",
             ]
-    return "\n".join(lines)
+    return "\n".join(dict.fromkeys(lines))
 
 
 def _notes() -> dict[str, Any]:

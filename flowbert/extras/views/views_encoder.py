@@ -16,7 +16,7 @@ from flowbert.errors import UserError, choices
 _VIEW_OPTIONS = ("layers", "pooling", "template", "sink_token")
 
 
-class ViewsEncoder(nn.Module, Embedder):
+class ViewsEncoder(Embedder, nn.Module):
     """Vectors of V views of a network, side by side, such as two layers of a decoder.
 
     The map ``views`` fits a map for each view. Views with the same template are computed in one
