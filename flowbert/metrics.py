@@ -137,36 +137,44 @@ class VectorMetric(_Float64Metric):
 
     Args:
         name: Its name, such as ``isoscore``.
-        dim: Vector size D.
+        dim: Vector size D; None for that of the first vectors.
         limit: As of :class:`Uniformity`.
         **kwargs: Further arguments of :class:`torchmetrics.Metric`.
 
     Example:
-        >>> metric = VectorMetric("isoscore", dim=2)
+        >>> metric = VectorMetric("isoscore")
         >>> metric.update(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]))
         >>> round(float(metric.compute()), 6)
         1.0
     """
 
     rows: list[Tensor]
+    size: Tensor
 
     def __init__(
-        self, name: str, dim: int, limit: int | None = None, **kwargs: Any
+        self,
+        name: str,
+        dim: int | None = None,
+        limit: int | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.measured = SPACE_METRICS[name]
-        self.dim = dim
         self.limit = limit
+        # A process without data learns it from the others.
+        self.add_state("size", torch.tensor(float(dim or 0)), dist_reduce_fx="max")
         _add_lists(self, "rows")
 
     def update(self, x: Tensor) -> None:
         """Add vectors ``(N, D)``, which need not be normalized."""
         # One dimension: what a process without data sends has one.
-        self.rows.append(to_rows(_of_size(x, self.dim)).flatten())
+        size = int(self.size) or x.shape[-1]
+        self.rows.append(to_rows(_of_size(x, size)).flatten())
+        self.size = torch.full_like(self.size, size)
 
     def vectors(self) -> Tensor:
         """All vectors, ``(N, D)``."""
-        return _joined(self.rows).view(-1, self.dim)
+        return _joined(self.rows).view(-1, max(int(self.size), 1))
 
     def compute(self) -> Tensor:
         """The metric of all vectors, a scalar."""
@@ -181,7 +189,7 @@ class Uniformity(VectorMetric):
     the state is all vectors, and the time O(N^2 D).
 
     Args:
-        dim: Vector size D.
+        dim: Vector size D; None for that of the first vectors.
         limit: Largest number of vectors; of more, a sample that depends on their order. None for
             all.
         **kwargs: Further arguments of :class:`torchmetrics.Metric`.
@@ -191,7 +199,7 @@ class Uniformity(VectorMetric):
         Hypersphere (Wang and Isola, 2020). https://arxiv.org/abs/2005.10242
 
     Example:
-        >>> metric = Uniformity(dim=2)
+        >>> metric = Uniformity()
         >>> metric.update(torch.tensor([[1.0, 0.0], [-2.0, 0.0]]))
         >>> metric.compute()
         tensor(-8., dtype=torch.float64)
@@ -199,7 +207,9 @@ class Uniformity(VectorMetric):
 
     higher_is_better = False
 
-    def __init__(self, dim: int, limit: int | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, dim: int | None = None, limit: int | None = None, **kwargs: Any
+    ) -> None:
         super().__init__("uniformity", dim, limit, **kwargs)
 
     def compute(self) -> Tensor:

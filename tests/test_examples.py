@@ -6,6 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer import modules as library
+
 from examples import duplicates
 from flowbert import Model, SentenceEncoder, Whitening
 from flowbert.data.sample import sample_corpus, sample_encoder_path
@@ -19,6 +22,13 @@ def file(tmp_path):
     lines = sorted(set(sample_corpus()))[::100]
     path.write_text("\n".join([*lines, *PLANTED]), encoding="utf-8")
     return str(path)
+
+
+def similarity_encoder(path):
+    """The sample's encoder in a folder of sentence-transformers, which the advice leaves alone."""
+    modules = [library.Transformer(sample_encoder_path()), library.Pooling(128, "mean")]
+    SentenceTransformer(modules=modules).save(path + "-st", create_model_card=False)
+    return path + "-st"
 
 
 def run(name, *words):
@@ -44,8 +54,12 @@ def test_import_bert_whitening(tmp_path):
 
 def test_search(file):
     pytest.importorskip("faiss")
-    found = run("search", PLANTED[0], "--input", file, "--count", "2")
-    assert found == [*PLANTED]
+    words = ["search", PLANTED[0], "--input", file, "--count", "2"]
+    assert run(*words) == [*PLANTED]
+    folder = file.replace("sentences.txt", "model")
+    Model(SentenceEncoder()).save(folder)
+    as_it_is = run(*words, "--model", folder)
+    assert as_it_is == run(*words, "--encoder", similarity_encoder(folder))
 
 
 def test_duplicates(file):

@@ -29,8 +29,8 @@ DIM, COUNT = 5, 90
 METRICS: dict[str, Callable[[], Metric]] = {
     "alignment": Alignment,
     "mean_cosine": lambda: MeanCosine(DIM),
-    "isoscore": lambda: VectorMetric("isoscore", DIM),
-    "uniformity": lambda: Uniformity(DIM),
+    "isoscore": lambda: VectorMetric("isoscore"),
+    "uniformity": Uniformity,
     "sample": lambda: Uniformity(DIM, limit=20),
     "all": lambda: STSSpearman("all"),
     "mean": lambda: STSSpearman("mean"),

@@ -169,11 +169,11 @@ def find_names(name: str) -> list[str]:
     """
     if name == "all":
         return [*_YEARS, "STSB", "SICKR"]
-    known = {plain(each): each for each in DATA_SETS} | _ALIASES
-    return [known.get(plain(name), name)]
+    known = {_plain(each): each for each in DATA_SETS} | _ALIASES
+    return [known.get(_plain(name), name)]
 
 
-def plain(name: str) -> str:
+def _plain(name: str) -> str:
     """A name in lower case without signs."""
     return re.sub("[-_ ]", "", name.lower())
 

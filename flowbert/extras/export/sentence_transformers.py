@@ -230,7 +230,8 @@ class SentenceTransformers(Format):
                 write_json(transformer, read_json(transformer) | length)
         else:
             received = f"{model.map_name} after {encoder.path}"
-            raise self.refused(received, "another encoder")
+            views = "format onnx" if hasattr(encoder, "views") else "another encoder"
+            raise self.refused(received, views)
         _spell_for_all(folder)
         for file in folder.glob("*config.json"):
             # Code of the checkpoint, which the flag for MapModule would run.
