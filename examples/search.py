@@ -37,10 +37,11 @@ def main(words: list[str] | None = None) -> list[str]:
     options = parser.parse_args(words)
 
     sentences = sorted(set(load_corpus(options.input).sentences))
-    if options.model:
-        model = Model.load(options.model)
-    else:
-        model = fit_advised(options.encoder, sentences)
+    model = (
+        Model.load(options.model)
+        if options.model
+        else fit_advised(options.encoder, sentences)
+    )
 
     # Inner products of vectors of length 1 are cosines.
     vectors = model.encode(sentences, normalize_embeddings=True)

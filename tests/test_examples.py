@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as library
 
