@@ -14,12 +14,8 @@ from sentence_transformers.sentence_transformer import modules as library
 
 import flowbert
 from encoders.tiny import SENTENCES, write_tiny
-from flowbert.encoders import (
-    Embedder,
-    SentenceTransformerEncoder,
-    ViewsEncoder,
-    WordVectors,
-)
+from flowbert.encoders import Embedder, SentenceTransformerEncoder
+from flowbert.extras.views.views_encoder import ViewsEncoder
 from helpers import refused
 
 LISTS = (list, tuple, np.array, pd.Series, iter)
@@ -40,7 +36,7 @@ def embedders(tmp_path_factory):
     return {
         "encoder": encoder,
         "views": ViewsEncoder(folder / "bert", views=views),
-        "words": WordVectors(words),
+        "words": flowbert.WordVectors(words),
         "library": SentenceTransformerEncoder(SentenceTransformer(modules=parts)),
         "raw model": flowbert.Model(encoder),
         "whitened": flowbert.Model(encoder, whitening),
