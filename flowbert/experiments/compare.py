@@ -209,9 +209,7 @@ def _warn_of_counts(encoders: Sequence[Encoder], corpora: int) -> None:
         )
 
 
-def _load_corpora(
-    corpus: Any, nli: str, column: str | None
-) -> dict[str, Corpus | str]:
+def _load_corpora(corpus: Any, nli: str, column: str | None) -> dict[str, Corpus | str]:
     """The corpora by name; a text stands for what each task has of its own."""
     if isinstance(corpus, str):
         corpus = {name: name for name in as_list(corpus, "corpus")}
