@@ -123,7 +123,7 @@ def definitions():
 HOOKS = re.compile(
     r"__\w+__|on_\w+|configure_\w+|\w+_step|\w+_dataloader|\w+_checkpoint|state_key|backward"
     r"|write_on_batch_end|inverse_transform|_format_action_invocation"
-    r"|_get_help_string|_split_lines|main|merge|setup|get_sentence_embedding_dimension"
+    r"|_get_help_string|_split_lines|main|merge|setup|get_sentence_embedding_dimension|_repr_html_"
 )
 
 

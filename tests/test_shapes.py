@@ -137,3 +137,23 @@ def test_objects_show_what_they_are(embedders):
         "bert, last, mean, dim 16), Whitening(n_components=3, shrinkage=0.5))"
     )
     assert dir(flowbert) == sorted(flowbert.__all__)
+
+
+def test_results_show_themselves_and_go_into_papers(embedders):
+    frame = pd.DataFrame({"sentence1": TEXTS[:6], "sentence2": TEXTS[6:]})
+    options: dict[str, Any] = {"tasks": frame.assign(score=range(6)), "bootstrap": 20}
+    methods = {"raw": "raw", "my_map": "centering"}
+    cache = flowbert.EmbeddingCache(False)
+    results = flowbert.compare(embedders["words"], methods, cache=cache, **options)
+    (verdict,) = results.verdicts
+    assert repr(results).startswith(verdict)
+    assert verdict in results._repr_html_()
+    header, _, *rows = results.to_markdown().splitlines()
+    assert header == "|  | pairs |"
+    latex = results.to_latex()
+    assert r"my\_map &" in latex
+    used = verdict.split()[2].rstrip(",")
+    (bold,) = (row for row in rows if "**" in row)
+    assert bold.startswith(f"| {used} | **")
+    (bold,) = (row for row in latex.splitlines() if r"\bfseries" in row)
+    assert bold.startswith(used.replace("_", r"\_"))

@@ -11,6 +11,7 @@ import pandas as pd
 
 from flowbert.data.scored_pairs import SAMPLE_TASK
 from flowbert.experiments.intervals import (
+    GAIN_KEYS,
     LISTED,
     labels,
     main_aggregation,
@@ -147,6 +148,39 @@ def score_cell(score: Any) -> str:
     if math.isfinite(score.std):
         parts.append(f"±{score.std:.2f}")
     return f"{score.value:z.2f}\n{' '.join(parts)}".rstrip()
+
+
+def paper_table(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Spearman x 100 by label and task with intervals; ``use`` in the cells of the verdicts."""
+    frame, keys = results.frame, ["label", "split", "task"]
+    scores = summarize(frame)
+    main = scores["aggregation"] == main_aggregation(frame)
+    scores = scores[main & scores["metric"].eq("spearman")]
+    gains = pd.DataFrame(results.about.get("gains", []), columns=[*GAIN_KEYS, "choice"])
+    chosen = frame.assign(label=labels(frame)).merge(gains, on=GAIN_KEYS)
+    used = chosen[chosen["choice"] == "use"].set_index(keys).index
+    cells = [score_cell(score).replace("\n", " ") for score in scores.itertuples()]
+    choices = ["use" if key in used else "" for key in scores.set_index(keys).index]
+    text, choice = (
+        make_table("", scores.assign(text=each)).text for each in (cells, choices)
+    )
+    return text, choice
+
+
+def to_markdown(results: Results) -> str:
+    """The table of :func:`paper_table`, in bold what the verdicts use."""
+    text, choices = paper_table(results)
+    text = text.mask(choices == "use", "**" + text + "**")
+    lines = [["", *text], ["---"] * (1 + text.shape[1]), *text.reset_index().values]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def styled(results: Results) -> Any:
+    """The same as a Styler of pandas."""
+    text, choices = paper_table(results)
+    return text.style.apply(
+        lambda _: choices.replace("use", "font-weight: bold"), axis=None
+    )
 
 
 def notes(frame: pd.DataFrame) -> list[str]:

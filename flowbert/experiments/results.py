@@ -1,7 +1,10 @@
 """Records of experiments in files, and results: one long table with intervals and verdicts."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import redirect_stdout
 from functools import cached_property
+from importlib import import_module
+from io import StringIO
 from pathlib import Path
 from typing import Any, Self
 
@@ -71,6 +74,26 @@ class Results:
         self.frame = frame.astype(RESULT_COLUMNS)
         self.about = dict(about)
         self.records = list(records)
+
+    def __repr__(self) -> str:
+        with redirect_stdout(StringIO()) as text:
+            _tables().print_results(self)
+        return text.getvalue().rstrip()
+
+    def _repr_html_(self) -> str:
+        table = _tables().styled(self).to_html()
+        return "<br>".join([*self.verdicts, table, *_tables().notes(self.frame)])
+
+    def to_markdown(self) -> str:
+        """Spearman x 100 by task, with 95% intervals, in bold what the verdicts use."""
+        return str(_tables().to_markdown(self))
+
+    def to_latex(self) -> str:
+        """The table of :meth:`to_markdown` for LaTeX with the package booktabs."""
+        table = _tables().styled(self).format(escape="latex")
+        for axis in (0, 1):
+            table.format_index(escape="latex", axis=axis)
+        return str(table.to_latex(hrules=True, convert_css=True))
 
     @classmethod
     def of(cls, records: Sequence[Record], about: Mapping[str, Any]) -> Self:
@@ -258,6 +281,11 @@ class Results:
         except (AttributeError, TypeError, ValueError) as error:
             columns = ", ".join(RESULT_COLUMNS)
             raise UserError(f"{path}: rows: expected {columns} ({error})") from error
+
+
+def _tables() -> Any:
+    """The module of tables, which imports this one."""
+    return import_module("flowbert.experiments.result_tables")
 
 
 def _rows(record: Record) -> list[dict[str, Any]]:
