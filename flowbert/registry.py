@@ -259,8 +259,8 @@ def import_custom(name: str, where: str) -> Any:
         return sys.modules[name]
     if _REFUSED.get():
         raise UserError(
-            f"received a name in {name}, which is not imported: opening a file imports no code; "
-            f"import {name} first (on the command line by the option import)",
+            f"needs the module {name}, and opening a file imports no code; expected "
+            f"`import {name}` before it, or the option import",
             argument=where,
         )
     try:
@@ -268,7 +268,7 @@ def import_custom(name: str, where: str) -> Any:
     # A custom module can raise anything.
     except Exception as error:
         raise UserError(
-            f"received a name in {name}, which cannot be imported "
+            f"needs the module {name}, which cannot be imported "
             f"({type(error).__name__}: {error})",
             argument=where,
         ) from error

@@ -96,7 +96,7 @@ def test_a_saved_part_is_imported_only_where_the_command_says_so(capsys):
     assert "opening a file imports no code" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main([*encode, "--import", "no_such_module"])
-    assert "--import: received a name in no_such_module" in capsys.readouterr().err
+    assert "--import: needs the module no_such_module" in capsys.readouterr().err
     main([*encode, "--import", "examples.extend.coupling"])
     vectors = np.load("x.npy")
     assert vectors.shape == (2, 128)

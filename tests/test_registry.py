@@ -160,7 +160,7 @@ def test_texts_that_name_nothing(text, parts):
 def test_a_class_of_a_custom_module(own, tmp_path, monkeypatch):
     path = f"{own}.Blob"
     with imports_refused():
-        refused(lambda: SHAPES.make(path), f"a name in {own}", "imports no code")
+        refused(lambda: SHAPES.make(path), f"needs the module {own}", "imports no code")
     assert own not in sys.modules
     made = SHAPES.make(f"{path}-7:r=0.5")
     assert made.options == {"n": 7, "r": 0.5, "kind": "a"}
@@ -170,7 +170,7 @@ def test_a_class_of_a_custom_module(own, tmp_path, monkeypatch):
     refused(lambda: SHAPES.find(f"{own}.number"), "expected a class derived from")
     monkeypatch.delitem(sys.modules, own)
     (tmp_path / f"{own}.py").write_text("1 / 0")
-    refused(lambda: SHAPES.find(path), f"{own}, which cannot be imported (ZeroDivision")
+    refused(lambda: SHAPES.find(path), f"needs the module {own}, which cannot be imported (ZeroDivision")
 
 
 def test_a_function_that_a_file_names_is_a_registered_one():
