@@ -197,7 +197,8 @@ def read_columns(
     shown = ", ".join(wrong[row] for row in sorted(wrong)[:3])
     source = frame.attrs["source"]
     if not skip:
-        count = "" if len(wrong) == 1 else f"{len(wrong)} of {len(frame)} are invalid: "
+        count = f"{len(wrong)} of {len(frame)} rows are invalid: "
+        count = count if len(wrong) > 1 else ""
         hint = "" if skip is None else " (skip_invalid leaves such rows out)"
         raise UserError(f"{source}: {count}{shown}{hint}")
     warn(
