@@ -19,7 +19,8 @@ from flowbert.encoders.base import BLOCK_SENTENCES
 from flowbert.errors import UserError, check_choice, warn
 from flowbert.io import digest, sentences_digest
 from flowbert.model import Model, find_model, load_fitted
-from flowbert.numbers import Count, check_limits
+from flowbert.numbers import Count
+from flowbert.options import takes_options
 from flowbert.progress import bar
 from flowbert.seeding import Stream
 from flowbert.vectors import (
@@ -37,6 +38,7 @@ PRECISIONS = ("float32", "float16", "int8", "uint8", "binary", "ubinary")
 _BYTES = ("int8", "uint8")
 
 
+@takes_options
 def encode(
     sentences: str | Sequence[str] | None = None,
     *,
@@ -113,7 +115,6 @@ def encode(
         raise UserError(
             f"received {method!r} without a model; expected raw", argument="method"
         )
-    check_limits(encode, {"devices": devices, "num_nodes": num_nodes})
     is_plain = Path(output or "").suffix == ".npy" and precision == "float32"
     for name, number in {"devices": devices, "num_nodes": num_nodes}.items():
         expected = ""
@@ -231,7 +232,7 @@ def _read(path: str, column: str | None) -> Sequence[str]:
         message = (
             f"input: {path}: {corpus.blank} blank lines left out: row i is not line i"
         )
-        warn(message, 3)
+        warn(message, 4)
     return corpus.sentences
 
 

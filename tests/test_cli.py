@@ -9,8 +9,11 @@ import shlex
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
+from types import NoneType
+from typing import Any, get_origin
 
 import pytest
 import torch
@@ -20,17 +23,20 @@ import flowbert
 from equivalence.ways import write_task
 from experiments.small import write_pairs
 from flowbert.cli import main
-from flowbert.cli.line import read_line
-from flowbert.cli.options import (
+from flowbert.cli.command_options import (
     COMMANDS,
+    POSITIONAL,
     list_options,
-    list_sources,
-    option_names,
 )
-from flowbert.cli.parser import make_parser
+from flowbert.cli.commands import config_text
+from flowbert.cli.line import read_line
 from flowbert.cli.signatures import read_signature
+from flowbert.cli.values import read_value
+from flowbert.data.text_files import as_list
 from flowbert.encoders import SentenceEncoder, choose_device
+from flowbert.fitting.run_options import PredictOptions, read_run
 from flowbert.methods import METHODS, FlowModule
+from flowbert.options import RENAMED, TRAINED_METHODS
 from flowbert.registry import import_object
 
 ROOT = Path(__file__).parents[1]
@@ -58,7 +64,7 @@ MISTAKES = [
     ("fit --method simcse --data.max_length 0", "--data.max_length: received 0"),
     ("fit --seed 1_0", "--seed: received 1_0; expected a whole number"),
     ("fit --trainer.callbacks+ EarlyStoping", "--trainer.callbacks: received EarlyS"),
-    ("fit --trainer 5", "--trainer: received 5; expected a YAML file"),
+    ("fit --trainer 5", "--trainer: no such option"),
     (
         "fit --run_dir stopped",
         "--run_dir: stopped holds checkpoints, config.yaml .*--resume stopped",
@@ -70,7 +76,7 @@ MISTAKES = [
     ("test done --model.noise 1", "--model.noise: no such option"),
     ("test stopped --trainer.max_epochs 3", "--trainer: received 'max_epochs'"),
     ("fit --ckpt_path best --run_dir stopped", "--ckpt_path: received 'best'; .*last"),
-    ("compare --seeds a", "--seeds: received a.*a whole number or a list"),
+    ("compare --seeds a", "--seeds: received a.*a whole number"),
     ("encode --output v.npy", "--input: received 0"),
     ("encode --input missing.txt", "--output: received nothing"),
     ("export", "required: model, to"),
@@ -127,6 +133,12 @@ TRAININGS = [("fit", method) for method in METHODS]
 OTHERS = [(command, "flow") for command in COMMANDS if command != "fit"]
 
 
+OF_A_CALL = (
+    "run_dir",
+    "ckpt_path",
+    "explain",
+    "import",
+)  # not in the configuration of a run
 GIVEN = {
     "export": ["x", "--to=x"],
     "report": ["x"],
@@ -134,47 +146,59 @@ GIVEN = {
 }
 
 
-def text_options(parser, names):
-    kinds = {
-        action.dest: getattr(action, "_typehint", action.type)
-        for action in parser._actions
-    }
-    return [name for name in names if kinds.get(name) is str]
-
-
 @pytest.mark.parametrize(("command", "method"), [*TRAININGS, *OTHERS])
 def test_texts_are_taken_as_they_are(command, method, tmp_path):
     """On the line, in the configuration of a run, and None where that says null."""
-    parser = make_parser(command, method)
-    names = text_options(parser, option_names(command, method))
-    needed = GIVEN.get(command, [])
+    options = list_options(command, method)
+    names = [name for name, each in options.items() if each.types[0] is str]
+    left = ("config", "resume", "method", POSITIONAL.get(command))
+    names = [name for name in names if name not in left]
+    needed = GIVEN.get(command, [f"--method={method}"] if command == "fit" else [])
     for turn in range(0, len(TEXTS), len(names)):  # each text once
-        texts = dict(
+        texts: dict[str, str | None] = dict(
             zip(names, itertools.cycle(TEXTS[turn:] + TEXTS[:turn]), strict=False)
         )
-        read = parser.read(
-            [*needed, *(f"--{name}={text}" for name, text in texts.items())]
-        )
-        assert {name: read[name] for name in names} == texts
-    for name in names:
-        read[name] = texts[name] if name in parser.never_none else None
-        config = tmp_path / "config.yaml"
-    config.write_text(parser.dump(read, skip_none=False))
-    again = parser.read([*needed, f"--config={config}"])
-    assert {name: again[name] for name in names} == {name: read[name] for name in names}
+        words = [f"--{name}={text}" for name, text in texts.items()]
+        line = read_line(command, [*needed, *words])
+        assert {name: line[name] for name in names} == texts
+    nothing = [name for name in names if NoneType in options[name].types]
+    texts = {**texts, **dict.fromkeys(nothing)}
+    line = replace(line, values=texts)
+    config = tmp_path / "config.yaml"
+    config.write_text(config_text(line))
+    again = read_line(command, [*needed[:1], f"--config={config}"])
+    kept = [name for name in names if name not in OF_A_CALL]
+    assert {name: again[name] for name in kept} == {name: texts[name] for name in kept}
+
+
+LISTS = {
+    (command, name): option
+    for command, method in [*TRAININGS, *OTHERS]
+    for name, option in list_options(command, method).items()
+    if any(get_origin(hint) is list for hint in option.types)
+    # One text is one sentence; views are mappings; runs are several words.
+    and name not in ("sentences", "encoder.views", "runs")
+}
+
+
+@pytest.mark.parametrize("place", LISTS, ids=" ".join)
+def test_lists_are_written_in_one_way(place):
+    """With and without brackets, with spaces and quotes; the help shows an example."""
+    option = LISTS[place]
+    is_text = str in option.types
+    one, two = items = ["a", "b=c"] if is_text else [0, 5]
+    for text in ("{},{}", "[{},{}]", "[ {}, {} ]", "['{}', \"{}\"]"):
+        value = read_value("option", text.format(one, two), option.types)
+        assert (as_list(value, "option") if is_text else value) == items
+    assert re.search(r"[\w\]],[\w\[]", option.description), option.description
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_describes_every_option(command, capsys):
     main([command, "--help"])
     text = capsys.readouterr().out
-    for name in option_names(command, "flow"):
-        if not name.startswith("trainer.") and name not in (
-            "help",
-            "quiet",
-            "print_config",
-        ):
-            assert f"--{name} " in text or f"--{name}\n" in text
+    for name in list_options(command):
+        assert f"--{name} " in text or f"--{name}\n" in text or f"  {name} " in text
     assert "``" not in text
     assert ":func:" not in text
 
@@ -240,13 +264,14 @@ def arguments(source):
     return found
 
 
-@pytest.mark.parametrize(("command", "method"), [*TRAININGS, *OTHERS])
-def test_signatures_read_from_source_are_those_of_python(command, method):
-    for _, source in list_sources(command, method):
-        if source.startswith("flowbert.fitting.") and "Options" not in source:
-            continue  # Python shows the options with the function
+SOURCES = [*COMMANDS.values(), *itertools.chain(*TRAINED_METHODS.values())]
+
+
+@pytest.mark.parametrize("source", dict.fromkeys(filter(None, SOURCES)))
+def test_signatures_read_from_source_are_those_of_python(source):
+    if not source.endswith("FlowModule"):  # its options are a dataclass
         read = {each.name: each.default for each in read_signature(source).parameters}
-        assert read == arguments(import_object(source)), source
+        assert read == arguments(import_object(source))
 
 
 @pytest.mark.parametrize(("command", "method"), [*TRAININGS, *OTHERS])
@@ -261,9 +286,30 @@ def test_the_line_wins_over_configurations(folder):
     (folder / "two.yaml").write_text("seed: 2\n")
     words = ["--seed", "3", "--config", "one.yaml", "--config=two.yaml"]
     line = read_line("fit", words)
-    assert line.words == ["--config=one.yaml", "--config=two.yaml", "--seed=3"]
-    assert line.method == "mlm"
-    assert read_line("fit", [*words, "--method=sbert"]).method == "sbert"
+    assert line["seed"] == 3
+    assert read_line("fit", words[2:])["seed"] == 2
+    assert line["method"] == "mlm"
+    assert read_line("fit", [*words, "--method=sbert"])["method"] == "sbert"
+
+
+def test_old_names_of_options_are_read_with_a_warning(folder, capsys, monkeypatch):
+    """In Python, on the command line, in configurations and run folders."""
+    monkeypatch.setitem(RENAMED, "draws", "bootstrap")
+    monkeypatch.setitem(RENAMED, "breadth", "width")
+    compare: Any = flowbert.compare
+    (folder / "old.yaml").write_text("draws: 7\nmodel: {breadth: 8}\n")
+    with pytest.warns(DeprecationWarning, match="breadth is called width now"):
+        line = read_line("fit", ["--config", "old.yaml"])
+    assert (line["bootstrap"], line["model.width"]) == (7, 8)
+    main(["compare", "--print_config", "--draws", "5"])
+    shown = capsys.readouterr()
+    assert "bootstrap: 5\n" in shown.out
+    assert shown.err == "warning: draws is called bootstrap now\n"
+    with pytest.warns(DeprecationWarning, match="draws is called bootstrap now"):
+        compare(methods="raw", draws=0)
+    (folder / "stopped" / "config.yaml").write_text("draws: 7\n")
+    with pytest.warns(DeprecationWarning, match="draws"):
+        assert read_run("stopped", PredictOptions()).bootstrap == 7
 
 
 SMALL = {

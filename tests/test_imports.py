@@ -13,7 +13,7 @@ PACKAGE = ROOT / "flowbert"
 # A room imports those before it: sentences, encoders, maps, tasks, evaluation, pages, commands.
 ORDER = (
     *("__init__", "errors", "arrays", "numbers", "progress", "quota", "seeding"),
-    *("threads", "io", "registry", "text_tables"),
+    *("threads", "io", "registry", "options", "text_tables"),
     *("data", "encoders", "flows", "vectors", "tasks", "metrics"),
     *("training", "maps", "methods", "model"),
     *("experiments", "loggers", "encoding", "fitting", "cli", "__main__"),
@@ -59,7 +59,7 @@ NUMERIC = ("matplotlib", "pytorch_lightning", "transformers", "torch")
 # What may not be imported by each; one after another in one process.
 LIGHT = {
     "import flowbert": (*LIBRARIES, *NUMERIC, "numpy", "pandas"),
-    "import flowbert.cli.parser": (*LIBRARIES, *NUMERIC, "numpy", "pandas"),
+    "import flowbert.cli.help": (*LIBRARIES, *NUMERIC, "numpy", "pandas"),
     "import flowbert.data.text_files": (*LIBRARIES, *NUMERIC),
     "import flowbert.flows": (*LIBRARIES, *NUMERIC[:3], "sklearn"),
     "import flowbert.experiments": (*LIBRARIES, "matplotlib", "pytorch_lightning"),

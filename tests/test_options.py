@@ -20,7 +20,12 @@ from safetensors.torch import load_file
 from equivalence.ways import write_task
 from experiments.small import write_nli
 from flowbert.cli import main
-from flowbert.cli.options import option_names
+from flowbert.cli.command_options import (
+    POSITIONAL,
+    TRAINER_COMMANDS,
+    list_options,
+    list_trainer_options,
+)
 from flowbert.data.sample import sample_corpus, sample_pairs
 from flowbert.io import digest_tensors
 from helpers import draw_nothing
@@ -407,8 +412,10 @@ def is_refused(case, name):
 
 
 def names_of(case):
-    names = option_names(LINES[case].split()[0], case if case in OTHERS else "flow")
-    return [name for name in names if name not in EXEMPT]
+    command = LINES[case].split()[0]
+    names = list(list_trainer_options()) if command in TRAINER_COMMANDS else []
+    names += list_options(command, case if case in OTHERS else "flow")
+    return [name for name in names if name not in (*EXEMPT, POSITIONAL.get(command))]
 
 
 def tried(case):

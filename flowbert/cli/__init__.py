@@ -11,8 +11,14 @@ from io import TextIOWrapper
 from typing import Any
 
 from flowbert import __version__
+from flowbert.cli.command_options import (
+    COMMANDS,
+    TRAINER_COMMANDS,
+    option_names,
+    summary,
+)
+from flowbert.cli.help import help_text
 from flowbert.cli.line import CommandLine, read_line
-from flowbert.cli.options import COMMANDS, TRAINER_COMMANDS, option_names, summary
 from flowbert.errors import FlowbertWarning, UserError, check_choice
 from flowbert.numbers import is_count
 from flowbert.quota import available_processors
@@ -80,11 +86,13 @@ def main(args: Sequence[str] | None = None) -> None:
         else:
             check_choice("command", command, COMMANDS)
             names = option_names(command)
-            line = read_line(command, words)
-            # Of options that end alike, one of the line is meant.
-            given = [word.removeprefix("--").partition("=")[0] for word in line.words]
-            names = [*given, *names]
-            _run(line)
+            with warnings.catch_warnings():
+                warnings.simplefilter("once", FlowbertWarning)
+                warnings.showwarning = _show_warning  # type: ignore[assignment]
+                line = read_line(command, words)
+                # Of options that end alike, one of the line is meant.
+                names = [*line.values, *names]
+                _run(line)
         sys.stdout.flush()
     except UserError as error:
         _fail(_name_option(error, names))
@@ -131,31 +139,23 @@ def environment_of_threads(threads: int | None) -> Iterator[None]:
 
 
 def _run(line: CommandLine) -> None:
-    """Check the options, then import what computes and call it."""
-    from flowbert.cli.parser import help_text, make_parser
-
-    if line.topic is not None:
-        print(help_text(line).rstrip())
+    """Import what computes and call it."""
+    if line["help"] is not None:
+        print(help_text(line))
         return
-    # Values of the Trainer's options are checked when it is imported.
-    later = ("--trainer", "--print_config") if line.command in TRAINER_COMMANDS else ()
-    words = [word for word in line.words if not word.startswith(later)]
-    config = make_parser(line.command, line.method).read(words)
-    threads, allowed = config.get("threads"), available_processors()
+    threads, allowed = line["threads"], available_processors()
     if threads is not None and not is_count(threads, 1, allowed):
         raise UserError(
             argument="threads",
             received=threads,
             expected=f"a whole number from 1 to {allowed}, the number of processors",
         )
-    with environment_of_threads(threads), warnings.catch_warnings():
-        warnings.simplefilter("once", FlowbertWarning)
-        warnings.showwarning = _show_warning  # type: ignore[assignment]
+    with environment_of_threads(threads):
         # The objects of imported libraries stay: a search among them every 700 takes 0.7 s.
         gc.set_threshold(10_000)
         from flowbert.cli.commands import run
 
-        run(line, config)
+        run(line)
 
 
 def _name_option(error: UserError, names: Sequence[str]) -> str:

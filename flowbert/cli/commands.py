@@ -2,66 +2,58 @@
 
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from jsonargparse import Namespace
+import yaml
 
+from flowbert.cli.command_options import COMMANDS, OF_THE_LINE, TRAINER_COMMANDS
 from flowbert.cli.line import CommandLine, program
-from flowbert.cli.options import COMMANDS, TRAINER_COMMANDS
-from flowbert.cli.parser import Parser, make_parser
 from flowbert.data.text_files import as_list, user_path
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError, warn
 from flowbert.experiments import Results
 from flowbert.experiments.next_commands import next_commands
 from flowbert.experiments.result_tables import print_results
+from flowbert.io import as_json
 from flowbert.progress import show_progress, tell
 from flowbert.registry import import_custom, import_object
 from flowbert.threads import threads_for, use_threads
 
 
-def run(line: CommandLine, config: Namespace) -> None:
+def run(line: CommandLine) -> None:
     """Run a command.
 
     Args:
         line: The command line.
-        config: Its options by name; of a training, those of the Trainer are missing.
 
     Raises:
         UserError: For a mistake in the options or files.
     """
-    options = config.as_dict()
-    options.pop("config")
-    threads = options.pop("threads", None)
-    show_progress(not options.pop("quiet"))
+    threads = line["threads"]
+    show_progress(not line["quiet"])
     with threads_for() if threads is None else use_threads(threads):
-        for module in as_list(options.pop("import") or None, "import"):
+        for module in as_list(line["import"] or None, "import"):
             import_custom(module, "import")
         function = import_object(COMMANDS[line.command])
         if line.command in TRAINER_COMMANDS:
             train(function, line)
-        elif options.pop("explain", None) is not None:
-            print(
-                import_object("flowbert.extras.papers.published.explain")(
-                    config.explain
-                )
-            )
+        elif line["print_config"]:
+            print(config_text(line))
+        elif line["explain"] is not None:
+            explain = import_object("flowbert.extras.papers.published.explain")
+            print(explain(line["explain"]))
         else:
-            _call(line.command, function, options)
+            _call(line, function)
 
 
-def _call(command: str, function: Any, options: dict[str, Any]) -> None:
+def _call(line: CommandLine, function: Callable[..., Any]) -> None:
     """Call a function and print what it returns."""
-    output = options.get("output")
+    command, output = line.command, line["output"]
     if command == "encode" and output is None:
         raise UserError("received nothing; expected a file to write", argument="output")
-    if isinstance(options.get("encoder"), dict):
-        options["encoder"] = EncoderOptions(**options["encoder"])
-    if isinstance(options.get("corpus"), list):  # of YAML: names, not sentences
-        options["corpus"] = {name: name for name in options["corpus"]}
-    returned = function(**options)
+    returned = function(**_arguments(line))
     if command == "encode":
         rows, dim = returned
         print(f"{rows} vectors of size {dim} written to {output}")
@@ -106,7 +98,35 @@ def _page(returned: Any, output: str) -> list[str]:
     return [str(save_report(path, returned if isinstance(returned, Results) else None))]
 
 
-_OF_THE_LINE = ("import", "threads", "quiet", "resume")
+def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by full names as groups, without those that are the command line's alone."""
+    nested: dict[str, Any] = {}
+    for name, value in values.items():
+        group, _, last = name.rpartition(".")
+        if name not in OF_THE_LINE:
+            (nested.setdefault(group, {}) if group else nested)[last] = value
+    return nested
+
+
+def _arguments(line: CommandLine) -> dict[str, Any]:
+    """Arguments of the function of a command."""
+    arguments = _nested(line.values)
+    if "encoder.path" in line.options:
+        arguments["encoder"] = EncoderOptions(**arguments.get("encoder", {}))
+    if isinstance(arguments.get("corpus"), list):  # of YAML: names, not sentences
+        arguments["corpus"] = {name: name for name in arguments["corpus"]}
+    return arguments
+
+
+def config_text(line: CommandLine, trainer: Mapping[str, Any] | None = None) -> str:
+    """The options of a command, with defaults, as the YAML file that repeats it."""
+    options = _nested({name: line[name] for name in line.options})
+    for name in ("run_dir", "ckpt_path"):
+        options.pop(name, None)
+    if trainer is not None:
+        options["trainer"] = trainer
+    text: str = yaml.safe_dump(as_json(options), sort_keys=False, allow_unicode=True)
+    return text
 
 
 def train(function: Callable[..., Any], line: CommandLine) -> None:
@@ -121,35 +141,30 @@ def train(function: Callable[..., Any], line: CommandLine) -> None:
     """
     # What only a training imports.
     from lightning_fabric.utilities.rank_zero import rank_zero_only
-    from pytorch_lightning import Trainer
 
-    from flowbert.methods import METHODS
+    from flowbert.cli.trainer_options import read_trainer
     from flowbert.training.checkpoints import CHECKPOINTS, new_folder
 
-    command = line.command
-    parser = make_parser(command, line.method, Trainer)
-    config = parser.read(line.words)
-    arguments = parser.instantiate_classes(
-        parser.read(line.words, defaults=False)
-    ).as_dict()
-    for name in (*_OF_THE_LINE, "config"):
-        arguments.pop(name, None)
-    if config.quiet and line.method in METHODS:
-        arguments.setdefault("trainer", {})["enable_progress_bar"] = False
+    command, run_dir = line.command, line["run_dir"]
+    options, shown = read_trainer(line.trainer)
+    text = config_text(line, shown)
+    if line["print_config"]:
+        print(text)
+        return
+    if line["quiet"]:
+        options["enable_progress_bar"] = False
+    arguments = _arguments(line) | {"trainer": options}
     if command == "fit":
-        arguments["encoder"] = EncoderOptions(**arguments.get("encoder", {}))
-        arguments["config"] = _config_text(parser, config)
-        folder = user_path(config.run_dir or new_folder(line.method))
-        if config.run_dir is None and config.ckpt_path in CHECKPOINTS and config.config:
-            folder = Path(str(config.config[-1])).parent
-        arguments["run_dir"] = folder
+        folder = user_path(run_dir or new_folder(line["method"]))
+        if run_dir is None and line["ckpt_path"] in CHECKPOINTS and line.configs:
+            folder = line.configs[-1].parent
+        arguments |= {"config": text, "run_dir": folder}
     else:
-        folder = user_path(config.run_dir or Path(config.run) / command)
+        folder = user_path(run_dir or Path(line["run"]) / command)
     try:
         returned = function(**arguments)
     except KeyboardInterrupt as error:
-        is_named = config.run_dir is not None
-        message = _resume_message(command, folder, is_named, config.threads, str(error))
+        message = _resume_message(line, folder, str(error))
         raise KeyboardInterrupt(message) from None
     if rank_zero_only.rank != 0:  # type: ignore[attr-defined]
         return
@@ -166,33 +181,20 @@ def train(function: Callable[..., Any], line: CommandLine) -> None:
         print(f"written: {returned}")
 
 
-def _resume_message(
-    command: str, folder: Path, is_named: bool, threads: int | None, kept: str
-) -> str:
+def _resume_message(line: CommandLine, folder: Path, kept: str) -> str:
     """The message after Ctrl-C: what is kept, and the command that resumes.
 
     Args:
-        command: ``fit``, or one that uses a checkpoint.
+        line: The command line.
         folder: Its run folder, which an interruption before the training leaves empty.
-        is_named: Whether the folder is an option of the command.
-        threads: Value of ``--threads``.
         kept: The message of the interrupted step, such as what is in the cache.
     """
     last = folder / "checkpoints" / "last.ckpt"
-    if command != "fit" or not last.is_file():
-        if is_named and folder.is_dir() and any(folder.iterdir()):
+    if line.command != "fit" or not last.is_file():
+        if line["run_dir"] is not None and folder.is_dir() and any(folder.iterdir()):
             return "no checkpoint was written; the same command with another run_dir starts again"
         return kept or "no checkpoint was written; the same command starts again"
     words = ["fit", "--resume", str(folder)]
-    if threads is not None:
-        words += ["--threads", str(threads)]
+    if line["threads"] is not None:
+        words += ["--threads", str(line["threads"])]
     return f"{last} is kept; resume with: {program()} {shlex.join(words)}"
-
-
-def _config_text(parser: Parser, config: Namespace) -> str:
-    """The options of a fit as the YAML file that repeats it."""
-    options = config.clone()
-    for name in (*_OF_THE_LINE, "config", "run_dir", "ckpt_path"):
-        options.pop(name, None)
-    text: str = parser.dump(options, skip_none=False, skip_validation=True)
-    return text

@@ -1,17 +1,26 @@
 """Words of a command line: options, configurations, and misspelled names."""
 
-import difflib
+import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from flowbert.cli.options import option_names
+from flowbert.cli.command_options import (
+    POSITIONAL,
+    TRAINER_COMMANDS,
+    list_options,
+    list_trainer_options,
+)
+from flowbert.cli.signatures import REQUIRED, Parameter
+from flowbert.cli.values import read_value
 from flowbert.data.text_files import read_yaml, user_path
 from flowbert.errors import REMOVED, UserError, choices, nearest
+from flowbert.options import renamed
 
 _CONFIGS = Path(__file__).parents[1] / "configs"
-_WITHOUT_VALUE = ("help", "print_config", "quiet")
+_FLAGS = ("print_config", "quiet")
 _SHORT = {"-c": "config", "-h": "help"}
 
 
@@ -26,21 +35,35 @@ RESUMED_WITH = (
 )
 """Options that are allowed with ``--resume``: length, devices and logging."""
 
+NOTHING = object()
+"""Value of an option without one."""
 
-class CommandLine(NamedTuple):
-    """A command line whose option names exist.
+Given = list[tuple[str, Any]]
+"""Names of options with their values."""
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """A command line that was read.
 
     Attributes:
         command: Its command.
-        words: Words for the parser, configurations first: options on the line win.
-        method: Method of ``fit`` and so on, which determines the options.
-        topic: Word after ``--help``, empty without one; None without ``--help``.
+        options: The options of the command by their full names.
+        values: Values of the options that are given.
+        trainer: Words with the options of Lightning's Trainer.
+        configs: The configurations.
     """
 
     command: str
-    words: list[str]
-    method: str
-    topic: str | None
+    options: dict[str, Parameter]
+    values: dict[str, Any]
+    trainer: list[str]
+    configs: list[Path]
+
+    def __getitem__(self, name: str) -> Any:
+        """Value of an option, or its default; None if the command has no such option."""
+        option = self.options.get(name)
+        return self.values.get(name, None if option is None else option.default)
 
 
 def program() -> str:
@@ -51,71 +74,88 @@ def program() -> str:
 
 
 def read_line(command: str, words: Sequence[str]) -> CommandLine:
-    """Read the words after a command.
+    """Read the words after a command; options on the line win over configurations.
 
     Raises:
-        UserError: If an option does not exist, or a configuration cannot be read.
+        UserError: If an option does not exist, a value is not allowed, or a configuration cannot be
+            read.
     """
-    options = _resumed(list(_options(words)))
-    files = [_find_config(value) for name, value in options if name == "config"]
-    configs = {path: read_yaml(path) for path in files}
-    methods = [config["method"] for config in configs.values() if "method" in config]
-    methods += [value for name, value in options if name == "method"]
-    method = str(methods[-1]) if command == "fit" and methods else "flow"
-    names = option_names(command, method)
-    for path, config in configs.items():
-        for name in _flatten(config, names, path):
-            _check_name(name, names, f"{path}: {name}")
-    line = [f"--config={path}" for path in files]
-    topics = [value or "" for name, value in options if name == "help"]
-    for option, value in options:
-        if option is None:
-            line.append(str(value))
-        elif option not in ("config", "help"):
-            # The path is the one option of the encoder with a short form.
-            is_path = option == "encoder" and "encoder.path" in names
-            name = "encoder.path" if is_path else option
-            _check_name(name, names, f"--{name}")
-            line.append(f"--{name}" if value is None else f"--{name}={value}")
-    return CommandLine(command, line, method, topics[0] if topics else None)
+    given = _resumed(list(_split(command, words)))
+    configs = [_find_config(value) for name, value in given if name == "config"]
+    contents = [(f"{path}: ", read_yaml(path)) for path in configs]
+    methods = [content["method"] for _, content in contents if "method" in content]
+    methods += [value for name, value in given if name == "method"]
+    options = list_options(command, str(methods[-1]) if methods else "flow")
+    names = [*options, *(list_trainer_options() if command in TRAINER_COMMANDS else ())]
+    groups = {name.rpartition(".")[0] for name in names}
+    items = [
+        (where, *item)
+        for where, content in contents
+        for item in _flatten(content, groups)
+    ]
+    items += [("--", name, value) for name, value in given if name != "config"]
+    values: dict[str, Any] = {}
+    trainer: list[str] = []
+    for where, name, value in items:
+        if name == "encoder" and "encoder.path" in names:
+            name = "encoder.path"  # the one option of the encoder with a short form
+        group, dot, last = name.rpartition(".")
+        name = "".join([group, dot, *renamed({last: value})])
+        _check_name(name, names, where)
+        if name.startswith("trainer"):
+            text = value if isinstance(value, str) else json.dumps(value)
+            trainer.append(f"--{name}={text}")
+            continue
+        if value is NOTHING:
+            if options[name].types != (bool,):
+                message = "received nothing; expected a value"
+                raise UserError(message, argument=name)
+            value = True
+        if name == "runs":  # several words
+            value = [*values.get(name, []), value]
+        values[name] = read_value(name, value, options[name].types)
+    line = CommandLine(command, options, values, trainer, configs)
+    missing = [name for name in options if line[name] is REQUIRED]
+    if missing and line["help"] is None:
+        raise UserError(f"required: {', '.join(missing)}")
+    return line
 
 
-def _options(words: Sequence[str]) -> Iterator[tuple[str | None, str | None]]:
-    """Names of options with their values, if any; other words without a name."""
+def _split(command: str, words: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """Yield names of options with their values."""
     waiting = list(words)
     while waiting:
         word = waiting.pop(0)
         if any("\ud800" <= letter <= "\udfff" for letter in word):
             raise UserError(f"options: received {word!r}; expected UTF-8 text")
-        if not _is_option(word):
-            yield None, word
-            continue
         name, equals, value = word.removeprefix("--").partition("=")
         name = _SHORT.get(name, name)
-        of_trainer = name == "help" and waiting[:1] == ["trainer"]
-        is_flag = name in _WITHOUT_VALUE and not of_trainer
-        if equals:
+        if not _is_option(word):
+            if command not in POSITIONAL:
+                raise UserError(f"received {word!r}; expected options, as --help shows")
+            yield POSITIONAL[command], word
+        elif equals:
             yield name, value
-        elif is_flag or not waiting or _is_option(waiting[0]):
-            yield name, None
+        elif name == "help":
+            yield name, waiting.pop(0) if waiting[:1] == ["trainer"] else ""
+        elif name in _FLAGS or not waiting or _is_option(waiting[0]):
+            yield name, NOTHING
         else:
             yield name, waiting.pop(0)
 
 
-def _resumed(
-    options: list[tuple[str | None, str | None]],
-) -> list[tuple[str | None, str | None]]:
+def _resumed(given: Given) -> Given:
     """The options, with those that ``--resume RUN`` is short for in its place.
 
     Raises:
         UserError: If an option is given that a resumed run cannot change.
     """
-    runs = [value for name, value in options if name == "resume"]
+    runs = [value for name, value in given if name == "resume"]
     if not runs:
-        return options
-    if runs[-1] is None:
+        return given
+    if runs[-1] is NOTHING:
         raise UserError("received nothing; expected a run folder", argument="resume")
-    others = [(name, value) for name, value in options if name != "resume"]
+    others = [(name, value) for name, value in given if name != "resume"]
     for name, value in others:
         if name not in RESUMED_WITH:
             raise UserError(
@@ -130,9 +170,9 @@ def _is_option(word: str) -> bool:
     return word.startswith("--") or word in _SHORT
 
 
-def _find_config(name: str | None) -> Path:
+def _find_config(name: Any) -> Path:
     """Find a file, or a configuration of the package by its name."""
-    if name is None:
+    if name is NOTHING:
         raise UserError("received nothing; expected a YAML file", argument="config")
     path = user_path(name)
     if path.is_file() or path.suffix:
@@ -145,37 +185,24 @@ def _find_config(name: str | None) -> Path:
 
 
 def _flatten(
-    content: Mapping[str, Any], names: Sequence[str], path: Path, group: str = ""
-) -> Iterator[str]:
-    """Yield the full names of the options in a configuration."""
+    content: Mapping[str, Any], groups: Collection[str], group: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """Yield the full names of the options in a configuration, with their values."""
     for key, value in content.items():
         name = f"{group}{key}"
-        if name in names or not _options_of(name, names):
-            yield name
-        elif isinstance(value, dict):
-            yield from _flatten(value, names, path, f"{name}.")
-        elif value is not None:
-            raise UserError(f"{path}: {name} is {value!r}; expected a group of options")
-
-
-def _options_of(group: str, names: Sequence[str]) -> list[str]:
-    return [name for name in names if name.startswith(f"{group}.")]
+        if name in groups and isinstance(value, dict | None):
+            yield from _flatten(value or {}, groups, f"{name}.")
+        else:
+            yield name, value
 
 
 def _check_name(name: str, names: Sequence[str], where: str) -> None:
     """Raise a UserError for an unknown option, with the most similar name."""
-    name = name.removesuffix("+")  # --trainer.callbacks+ appends
-    group, *rest = name.split(".")
-    if group == "trainer":  # may name a class, with options of its own
-        name = ".".join([group, *rest[:1]])
-    if name in names or (name == "trainer" and _options_of(name, names)):
-        return
-    parts = {option.rpartition(".")[2] for option in names}
-    last = name.rpartition(".")[2]
-    if last in REMOVED:
-        raise UserError(f"{where}: no such option{nearest(parts, last)}; see --help")
-    similar = difflib.get_close_matches(last, parts, 1, cutoff=0.7)
-    named = [option for option in names if option.rpartition(".")[2] in similar]
-    named.sort(key=lambda option: not option.startswith(f"{group}."))
-    hint = [f" (did you mean --{x}?)" for x in [*_options_of(name, names), *named][:1]]
-    raise UserError(f"{where}: no such option{''.join(hint)}; see --help")
+    known = name.removesuffix("+")  # --trainer.callbacks+ appends
+    if name.startswith("trainer."):  # may name a class, with options of its own
+        known = ".".join(known.split(".")[:2])
+    if known not in names:
+        last = name.rpartition(".")[2]
+        hint = nearest([f"--{each}" for each in names], f"--{name}")
+        hint = nearest(REMOVED, last) if last in REMOVED else hint
+        raise UserError(f"{where}{name}: no such option{hint}; see --help")

@@ -5,27 +5,34 @@ The options of all commands are known in 0.3 s so, where importing their functio
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import NoneType
-from typing import Any, NamedTuple, Union, get_args
+from typing import Any, NamedTuple, get_args
 
 from docstring_parser import parse as parse_docstring
 
 from flowbert import numbers
 
-_TYPES = {
-    "Any": Any,
+_TYPES: dict[str, Any] = {
     "None": NoneType,
     "bool": bool,
     "float": float,
     "int": int,
     "str": str,
+    "list[Any]": list[Any],
+    "list[str]": list[str],
+    "Sequence[float]": list[float],
+    "Sequence[int]": list[int],
+    "Sequence[str]": list[str],
+    **{name: hint for name, hint in vars(numbers).items() if get_args(hint)},
 }
-_TYPES |= {name: hint for name, hint in vars(numbers).items() if get_args(hint)}
-_LISTS = ("Sequence", "list")
+
+REQUIRED = inspect.Parameter.empty
+"""Default of a parameter without one."""
 
 
 class Parameter(NamedTuple):
@@ -34,14 +41,16 @@ class Parameter(NamedTuple):
     Attributes:
         name: Its name.
         types: The types that a command line can give, in order; empty if there are none.
-        default: Its default; ``inspect.Parameter.empty`` if it is required.
+        default: Its default; :data:`REQUIRED` without one.
         description: Its description in the docstring, one line.
+        group: Full name of the dataclass whose fields are options in its place; empty for others.
     """
 
     name: str
     types: tuple[Any, ...]
     default: Any
     description: str
+    group: str = ""
 
 
 class Signature(NamedTuple):
@@ -62,26 +71,32 @@ def read_signature(path: str) -> Signature:
     """
     module, _, name = path.rpartition(".")
     module, node = _find(module, name)
-    described, bases = [node], []
+    described = [node]
+    # Calls that decorate a function name a dataclass of further parameters.
+    bases = [x for each in node.decorator_list for x in getattr(each, "args", [])]
     if isinstance(node, ast.ClassDef):
         described += [x for x in node.body if getattr(x, "name", "") == "__init__"]
-        if isinstance(described[-1], ast.ClassDef) or described[-1].args.kwarg:
-            bases = node.bases
+        is_passed_on = (
+            isinstance(described[-1], ast.ClassDef) or described[-1].args.kwarg
+        )
+        bases = node.bases if is_passed_on else []
     texts = [ast.get_docstring(each) or "" for each in described]
     descriptions = {
         each.arg_name: " ".join((each.description or "").split())
         for text in texts
         for each in parse_docstring(text).params
     }
-    parameters = {
-        name: Parameter(
-            name,
-            tuple(_types(annotation)),
-            inspect.Parameter.empty if default is None else _value(default, module),
-            descriptions.get(name, ""),
-        )
-        for name, annotation, default in _parameters(described[-1])
-    }
+    parameters = {}
+    for name, annotation, value in _parameters(described[-1]):
+        default = REQUIRED if value is None else _value(value, module)
+        text = ast.unparse(annotation).replace(" | Path", "")
+        types = tuple(_TYPES[part] for part in text.split(" | ") if part in _TYPES)
+        if not types:  # a call allows anything
+            types = (str, NoneType if default is None else list[str])
+        found = re.search(r"\w+Options", text)
+        group = f"{_find(module, found[0])[0]}.{found[0]}" if found else ""
+        description = descriptions.get(name, "")
+        parameters[name] = Parameter(name, types, default, description, group)
     for base in bases:
         for each in read_signature(f"{module}.{ast.unparse(base)}").parameters:
             known = parameters.setdefault(each.name, each)
@@ -109,37 +124,20 @@ def _parameters(node: Any) -> Iterator[tuple[str, ast.expr, ast.expr | None]]:
             if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
                 yield field.target.id, field.annotation, field.value
         return
-    positional = [*node.args.posonlyargs, *node.args.args]
-    required = [None] * (len(positional) - len(node.args.defaults))
-    defaults = [*required, *node.args.defaults, *node.args.kw_defaults]
-    names = [*positional, *node.args.kwonlyargs]
+    names = [*node.args.args, *node.args.kwonlyargs]
+    defaults = [*node.args.defaults, *node.args.kw_defaults]
+    defaults = [None] * (len(names) - len(defaults)) + defaults
     for argument, default in zip(names, defaults, strict=True):
         if argument.arg != "self":
             yield argument.arg, argument.annotation, default
 
 
-def _types(node: ast.expr) -> list[Any]:
-    """The parts of an annotation that a command line can give; a call allows more."""
-    if isinstance(node, ast.BinOp):
-        types = [*_types(node.left), *_types(node.right)]
-        return [each for each in types if each is not Any]
-    if isinstance(node, ast.Subscript) and ast.unparse(node.value) in _LISTS:
-        return [list[Union[tuple(_types(node.slice))]]]  # type: ignore[misc]  # noqa: UP007
-    name = ast.unparse(node)
-    return [_TYPES[name]] if name in _TYPES else []
-
-
 def _value(node: ast.expr, module: str) -> Any:
     """The value of a default: a literal, or the name of a constant."""
     if isinstance(node, ast.Name):
-        return read_constant(module, node.id)
+        module, constant = _find(module, node.id)
+        return _value(constant.value, module)
     return ast.literal_eval(node)
-
-
-def read_constant(module: str, name: str) -> Any:
-    """Read a constant of a module, or of a module from which it is imported there."""
-    module, node = _find(module, name)
-    return _value(node.value, module)
 
 
 def _find(module: str, name: str) -> tuple[str, Any]:

@@ -25,7 +25,7 @@ def user_path(path: str | Path) -> Path:
 
 
 def as_list(value: str | Sequence[str] | None, argument: str) -> list[str]:
-    """Items of a list or of comma-separated text, without repetitions; [] for None.
+    """Items of a list, or of text ``a,b`` or ``[a, b]``, without repetitions; [] for None.
 
     Args:
         value: The text or list. An item of a list may have commas.
@@ -35,12 +35,17 @@ def as_list(value: str | Sequence[str] | None, argument: str) -> list[str]:
         UserError: If there are no items.
 
     Example:
-        >>> as_list("raw, whitening", "methods"), as_list(["a,b"], "methods")
-        (['raw', 'whitening'], ['a,b'])
+        >>> as_list("raw, zca", "methods"), as_list("['raw', zca]", "methods")
+        (['raw', 'zca'], ['raw', 'zca'])
+        >>> as_list(["a,b"], "methods")
+        ['a,b']
     """
     if value is None:
         return []
-    items = value.split(",") if isinstance(value, str) else value
+    items = value
+    if isinstance(value, str):
+        text = value[1:-1] if value[:1] + value[-1:] == "[]" else value
+        items = [item.strip(" '\"") for item in text.split(",")]
     names = list(dict.fromkeys(item.strip() for item in items if item.strip()))
     if not names:
         raise UserError(argument=argument, received=value, expected="one name or more")

@@ -36,20 +36,22 @@ class EncoderOptions:
 
     Attributes:
         path: Folder, hub name (``owner/name@revision`` too), run folder of a trained encoder,
-            ``builtin-sample``, or text file of word vectors.
+            ``builtin-sample``, or text file of word vectors; ``compare`` accepts several: ``a,b``.
         revision: Commit, branch or tag on the hub.
         layers: ``last``, ``last2``, ``first_last``, ``embedding_last``, or indices of the hidden
-            states to average, such as ``1,12``. ``compare`` also accepts ``singles``, ``pairs`` and
-            ``triples``, all sets of that size.
+            states to average, such as ``1,12``. None for those of the folder, else ``last``.
+            ``compare`` also accepts ``singles``, ``pairs`` and ``triples``, all sets
+            of that size, and several: ``last,first_last`` or ``[[1,12],last]``.
         pooling: Pooling over tokens, such as ``mean`` or ``zipf:cls=16``. None for that of the
-            folder or of the template, else ``mean``.
+            folder or of the template, else ``mean``. ``compare`` accepts several: ``mean,cls``.
         max_length: Tokens after which a sentence is cut; 0 for the limit of the network.
         dtype: ``float32``, ``float16`` or ``bfloat16``.
         template: Text around every sentence, with ``{}`` in its place, or ``prompteol``,
             ``pretended-cot``, ``knowledge``, ``echo``.
         sink_token: Token in front of every sentence of a decoder that is not pooled. None for the
             one that its tokenizer writes, else ``<|endoftext|>``, BOS or EOS; empty for none.
-        views: Layers, poolings and templates whose vectors are concatenated.
+        views: Layers, poolings and templates whose vectors are concatenated, such as
+            ``[{layers: 1}, {layers: last, pooling: cls}]``.
         max_words: Number of word vectors to read.
     """
 

@@ -28,9 +28,9 @@ from flowbert.numbers import (
     Seed,
     Share,
     TwoOrMore,
-    check_limits,
     is_count,
 )
+from flowbert.options import takes_options
 from flowbert.registry import import_object
 from flowbert.tasks import POSITIVE_ABOVE, Task, load_tasks
 from flowbert.tasks.sts import load_labels, training_labels
@@ -39,8 +39,9 @@ from flowbert.vectors import EmbeddingCache
 _PLACES = ("output", "cache")  # not settings
 
 
+@takes_options
 def compare(
-    encoder: Any = "builtin-sample",
+    encoder: EncoderOptions | Any = "builtin-sample",
     methods: Any = "raw,whitening",
     *,
     corpus: Any = "target",
@@ -71,24 +72,25 @@ def compare(
             SentenceTransformer object, whose vectors are kept for this comparison alone.
         methods: Maps by name or import path (``whitening-128:shrinkage=0.1``, ``flow``,
             ``whitening-64+flow``), ``advised`` for what :func:`flowbert.advise` recommends for
-            each encoder, and folders of models, separated by commas; in Python also a
+            each encoder, and folders of models: ``raw,flow``; in Python also a
             list, or a dict from the names in tables, with estimators (a fitted one is used as it
             is), transformers of scikit-learn, models and SentenceTransformer objects.
         corpus: Sentences to fit maps on: ``target`` (all sentences of the task, without labels),
-            ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``, separated by commas;
-            in Python also what :func:`flowbert.load_corpus` takes, or a dict of several by name.
+            ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``, such as
+            ``target,nli``; in Python also what :func:`flowbert.load_corpus` takes, or a dict of
+            several by name.
         nli: NLI pairs of the corpus ``nli``: ``hub``, ``builtin-sample``, or files.
         column: Column of the sentences in table files.
         max_sentences: Fit on a random subset of this many sentences, one for each seed.
-        tasks: Tasks, separated by commas: STS12 to STS16, STSB, SICKR (``all`` for these seven),
+        tasks: Tasks, such as ``STSB,a.csv``: STS12 to STS16, STSB, SICKR (``all`` for these seven),
             SAMPLE, files of scored pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``,
             import paths; in Python also a list, with pairs in memory as
             :class:`flowbert.tasks.Pairs` or a data frame.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
-        split: Splits to evaluate on.
+        split: Splits to evaluate on: ``train``, ``dev``, ``test``, or several, as in ``dev,test``.
         columns: Columns of your pair files, for tasks and ``labels``: two sentences and the score,
             such as ``left,right,rating``.
-        score_range: Lowest and highest score of your pair files.
+        score_range: Lowest and highest score of your pair files, such as ``0,5``.
         skip_invalid: Leave out rows with an empty sentence or without a score of the range, with a
             warning.
         positive_above: Share of the score range above which a pair counts as positive for the
@@ -97,7 +99,7 @@ def compare(
         labels: Task or file whose labelled pairs supervised maps learn from; None for the train
             split of each task.
         drop_overlap: Remove labelled pairs that are also test pairs; otherwise they are an error.
-        seeds: Seeds of the flows, and of the subsets of ``max_sentences``.
+        seeds: Seeds of the flows, and of the subsets of ``max_sentences``, such as ``0,1,2``.
         bootstrap: Resamples of the confidence intervals; 0 for none.
         bootstrap_seed: Seed of the resamples.
         output: ``results.json`` to write. Each finished experiment is a file in ``results.records``
@@ -118,7 +120,6 @@ def compare(
         True
     """
     options = dict(locals())
-    check_limits(compare, options)
     options["device"] = device = choose_device(device)
     options["seeds"] = seeds = check_options(seeds, output)
     with record_warnings() as warned:
@@ -205,7 +206,7 @@ def _warn_of_counts(encoders: Sequence[Encoder], corpora: int) -> None:
         warn(
             f"pooling: {', '.join(counted)} counts tokens over all {corpora} corpora together; "
             "with one of them alone, weights and scores would differ",
-            3,
+            4,
         )
 
 

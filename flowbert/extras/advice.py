@@ -20,6 +20,7 @@ from flowbert.encoders.template import TEMPLATES, name_template
 from flowbert.errors import UserError
 from flowbert.experiments.plan import RECIPE_METHOD, UNMAPPED, Method, as_saved
 from flowbert.maps import Raw, make_map
+from flowbert.options import takes_options
 
 RECIPE_LAYERS = "embedding_last"
 RECIPE_POOLING = "zipf"
@@ -90,6 +91,7 @@ class Advice:
         return self.text
 
 
+@takes_options
 def advise(
     encoder: str | EncoderOptions | SentenceEncoder = "builtin-sample",
     corpus: Any = "builtin-sample",

@@ -22,6 +22,7 @@ from flowbert.fitting.run_options import (
 from flowbert.io import write_atomically
 from flowbert.loggers import make_loggers
 from flowbert.maps import Map
+from flowbert.options import takes_options
 from flowbert.registry import imports_refused
 from flowbert.threads import threads_for
 from flowbert.training import VectorWriter
@@ -58,6 +59,7 @@ def _takes(options: type) -> Callable[[Function], Function]:
     return decorate
 
 
+@takes_options
 @_takes(FitOptions)
 def fit(
     method: str = "flow",
@@ -68,7 +70,7 @@ def fit(
 
     Args:
         method: ``flow``, ``simcse``, ``sbert``, ``mlm``, or a map that is fitted in
-            closed form.
+            closed form, such as ``whitening:shrinkage=0.3``.
         encoder: The encoder, or its path.
         **options: Further arguments, see :class:`FitOptions`.
 
@@ -98,6 +100,7 @@ def fit(
         return measure(run, methods, warned)
 
 
+@takes_options
 @_takes(RunOptions)
 def validate(run: str | Path, **options: Any) -> Results:
     """Log the likelihood or loss of a run's checkpoint, and compare on the development split.
@@ -109,6 +112,7 @@ def validate(run: str | Path, **options: Any) -> Results:
     return _measure_checkpoint("validate", run, RunOptions(**options))
 
 
+@takes_options
 @_takes(RunOptions)
 def test(run: str | Path, **options: Any) -> Results:
     """Log the likelihood or loss of a run's checkpoint, and compare on the test split.
@@ -120,6 +124,7 @@ def test(run: str | Path, **options: Any) -> Results:
     return _measure_checkpoint("test", run, RunOptions(**options))
 
 
+@takes_options
 @_takes(PredictOptions)
 def predict(run: str | Path, **options: Any) -> Path:
     """Write the vectors of the corpus of a run into ``predictions.npy``.

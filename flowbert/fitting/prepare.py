@@ -22,9 +22,11 @@ from flowbert.fitting.run_options import FitOptions
 from flowbert.loggers import LOG_TO, wandb_run_ended
 from flowbert.maps import MAPS, LabelledPairs, Map, make_map
 from flowbert.methods import METHODS, FlowModule, TextDataModule, make_examples
-from flowbert.methods.examples import EXAMPLES, EXAMPLES_OF, Examples
+from flowbert.methods.examples import EXAMPLES, Examples
 from flowbert.methods.heads import HEADS
 from flowbert.numbers import check_limits
+from flowbert.options import TRAINED_METHODS, TRAINER_DEFAULTS, renamed
+from flowbert.registry import import_object
 from flowbert.tasks import STS, Task, load_tasks
 from flowbert.tasks.sts import embed_labels, training_labels
 from flowbert.training import (
@@ -39,16 +41,6 @@ from flowbert.training import (
 from flowbert.training.checkpoints import check_fitted_on, claim_folder, find_checkpoint
 from flowbert.training.trainer import make_trainer, seeded
 from flowbert.vectors import EmbeddingCache, Vectors, as_vectors
-
-TRAINER_DEFAULTS: dict[str, Any] = {
-    "max_epochs": 3,
-    "gradient_clip_val": 1.0,
-    "log_every_n_steps": 10,
-    "num_sanity_val_steps": 0,
-    "enable_model_summary": False,
-    "logger": False,
-}
-"""Options of the Trainer where they are others than Lightning's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -342,7 +334,7 @@ def _make_examples(
         UserError: If an option is not one of the method's, or a source has no effect.
     """
     data = dict(options.data or {})
-    text_of = EXAMPLES_OF[options.method]
+    text_of = import_object(TRAINED_METHODS[options.method].examples)
     chosen = {}
     for name in signature(text_of).parameters:
         of_module = (options.model or {}).get(name)
@@ -401,7 +393,7 @@ def _make(
     Raises:
         UserError: If one of them is not a parameter.
     """
-    known = {name: x for name, x in (options or {}).items() if x is not None}
+    known = {name: x for name, x in renamed(options or {}).items() if x is not None}
     try:
         return function(**given, **known)
     except TypeError as error:

@@ -14,6 +14,7 @@ from flowbert.errors import UserError, check_choice, first_line
 from flowbert.io import as_json, folders_with
 from flowbert.methods import METHODS
 from flowbert.numbers import Count, CountOrZero, Seed, Share, TwoOrMore
+from flowbert.options import renamed
 from flowbert.tasks import POSITIVE_ABOVE
 from flowbert.training.checkpoints import RUN_CONFIG
 
@@ -58,17 +59,20 @@ class RunOptions(PredictOptions):
     """Arguments of :func:`flowbert.fitting.validate` and :func:`flowbert.fitting.test`.
 
     Args:
-        tasks: Tasks to evaluate on; by default, as for the next options, those of the fit.
+        tasks: Tasks to evaluate on, such as ``STSB,a.csv``; by default, as for the next options,
+            those of the fit.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
-        columns: Columns of your pair files: two sentences and the score.
-        score_range: Lowest and highest score of your pair files.
+        columns: Columns of your pair files: two sentences and the score, such as
+            ``left,right,rating``.
+        score_range: Lowest and highest score of your pair files, such as ``0,5``.
         skip_invalid: Leave out rows with an empty sentence or without a score of the range, with a
             warning.
         positive_above: Share of the score range above which pairs are positive (alignment).
         uniformity_limit: Largest number of sentences for the uniformity.
         bootstrap: Resamples of the confidence intervals; 0 for none.
         bootstrap_seed: Seed of the resamples.
-        log_to: Loggers in addition to metrics.csv: ``wandb``, ``wandb-offline``, ``tensorboard``.
+        log_to: Loggers in addition to metrics.csv: ``wandb``, ``wandb-offline``, ``tensorboard``,
+            or several: ``wandb,tensorboard``.
     """
 
     tasks: str | Sequence[str] | None = None
@@ -99,7 +103,7 @@ class FitOptions(RunOptions):
         max_sentences: Fit on a random subset of this many sentences or examples.
         vectors: File of vectors in place of encoder and corpus, without tasks. In Python
             an array or tensor ``(N, D)``, too.
-        tasks: Tasks to evaluate on, a list or comma-separated: STS12 to STS16, STSB, SICKR,
+        tasks: Tasks to evaluate on, such as ``STSB,a.csv``: STS12 to STS16, STSB, SICKR,
             SAMPLE, files of scored pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``; in
             Python also pairs in memory, as of :func:`flowbert.compare`. By default SAMPLE if the
             corpus is the built-in sample, otherwise no task.
@@ -179,7 +183,7 @@ def read_run(run: str | Path, given: PredictOptions) -> FitOptions:
     runs = folders_with(run, RUN_CONFIG)
     if runs and not path.is_file():
         raise UserError(f"received {run}; expected a run: {', '.join(runs)}")
-    content = dict(read_yaml(path))
+    content = renamed(read_yaml(path))
     if (method := content.get("method", "flow")) not in METHODS:
         raise UserError(
             f"received {run} of method {method}, which is not trained; expected another run, or "
@@ -200,7 +204,7 @@ def read_run(run: str | Path, given: PredictOptions) -> FitOptions:
     content.setdefault("ckpt_path", "best" if best.is_file() else "last")
     content |= {"trainer": trainer, "log_to": getattr(given, "log_to", ())}
     try:
-        encoder = EncoderOptions(**content.pop("encoder", None) or {})
+        encoder = EncoderOptions(**renamed(content.pop("encoder", None) or {}))
         return FitOptions(encoder=encoder, **content)
     except TypeError as error:
         raise UserError(f"{path}: {first_line(error)}") from error

@@ -6,15 +6,14 @@ from flowbert.methods.mlm import MLMModule
 from flowbert.methods.sbert import SBERTModule
 from flowbert.methods.simcse import SimCSEModule
 from flowbert.methods.text import TextDataModule
+from flowbert.options import TRAINED_METHODS
+from flowbert.registry import import_object
 from flowbert.training.base import TrainingModule
 
 METHODS: dict[str, type[TrainingModule]] = {
-    "flow": FlowModule,
-    "simcse": SimCSEModule,
-    "sbert": SBERTModule,
-    "mlm": MLMModule,
+    name: import_object(method.module) for name, method in TRAINED_METHODS.items()
 }
-"""Methods that a Trainer trains; every other one is a map that is fitted in closed form."""
+"""LightningModules of :data:`flowbert.options.TRAINED_METHODS`."""
 
 __all__ = [
     "METHODS",

@@ -286,14 +286,6 @@ def mlm_examples() -> str:
     return "sentences"
 
 
-EXAMPLES_OF: dict[str, Callable[..., str]] = {
-    "simcse": simcse_examples,
-    "sbert": sbert_examples,
-    "mlm": mlm_examples,
-}
-"""The examples of each method; their parameters are options of its data."""
-
-
 @EXAMPLES.register("sentences")
 def _sentences(corpus: Corpus) -> Examples:
     return Examples(corpus.name, (corpus.sentences,))

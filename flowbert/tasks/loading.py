@@ -76,20 +76,18 @@ def load_tasks(
     return loaded
 
 
-def load_task(
-    name: str, senteval: str | Path | None = None, *, split: str = "test"
-) -> Task:
+def load_task(name: str, senteval: str | Path | None = None, **options: Any) -> Task:
     """Load one task.
 
     Args:
         name: Its name or file, see :func:`load_tasks`.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
-        split: Split of a task that has several.
+        **options: Further arguments of :func:`load_tasks`, with one split.
 
     Raises:
         UserError: If the task is unknown or cannot be read.
     """
-    return load_tasks([name], senteval, split=split)[0]
+    return load_tasks([name], senteval, **options)[0]
 
 
 def load_scoring(state: Mapping[str, Any]) -> Task:

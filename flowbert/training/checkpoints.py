@@ -17,7 +17,8 @@ from flowbert.data.text_files import user_path
 from flowbert.encoders import check_same_encoder, differing_keys
 from flowbert.errors import UserError, first_line
 from flowbert.io import write_atomically
-from flowbert.numbers import Count, Positive, check_limits
+from flowbert.numbers import Count, Positive
+from flowbert.options import takes_options
 
 
 def read_checkpoint(path: str | Path) -> dict[str, Any]:
@@ -164,6 +165,7 @@ class BestCheckpoint(ModelCheckpoint):
         return dict(content["state_dict"])
 
 
+@takes_options
 def checkpoint_callbacks(
     folder: str | Path,
     monitor: str | None = None,
@@ -184,7 +186,6 @@ def checkpoint_callbacks(
     Raises:
         UserError: If a number is not above 0.
     """
-    check_limits(checkpoint_callbacks, locals())
     last: dict[str, Any] = {
         "dirpath": folder,
         "filename": "last",

@@ -21,8 +21,8 @@ from equivalence.ways import (
 from flowbert.cli import main
 from flowbert.encoders import EncoderOptions, SentenceEncoder
 from flowbert.experiments import Results, compare
-from flowbert.fitting.prepare import TRAINER_DEFAULTS
 from flowbert.methods import METHODS, TextDataModule, make_examples
+from flowbert.options import TRAINER_DEFAULTS
 from flowbert.training.trainer import quiet_lightning
 from flowbert.vectors import EmbeddingCache
 

@@ -29,6 +29,7 @@ from flowbert.extras.analysis.measure import ALL, make_measures
 from flowbert.flows import Glow
 from flowbert.maps import Flow
 from flowbert.numbers import Count, Seed
+from flowbert.options import takes_options
 from flowbert.seeding import Stream
 from flowbert.tasks import AVERAGE, STS, load_tasks
 from flowbert.vectors import EmbeddingCache
@@ -43,6 +44,7 @@ CosinesByTask = dict[str, tuple[Floats, dict[str, Floats]]]
 _SETTING_COLUMNS = ("encoder", "layers", "pooling", "corpus")
 
 
+@takes_options
 def analyze(
     encoder: str | EncoderOptions | Encoder = "builtin-sample",
     methods: Any = "raw,whitening,flow",
@@ -68,19 +70,19 @@ def analyze(
     Args:
         encoder: One encoder, its path or its options; models among the methods must have the same.
         methods: Maps by name or import path (``whitening-128:shrinkage=0.1``, ``flow``) and folders
-            of models, separated by commas; in Python also a list, with estimators (a fitted one is
+            of models: ``raw,flow``; in Python also a list, with estimators (a fitted one is
             used as it is) and models.
         corpus: The sentences: files, ``hub:NAME``, ``nli``, or ``builtin-sample``.
         nli: NLI pairs of the corpus ``nli``: ``hub``, ``builtin-sample``, or files.
         column: Column of the sentences in table files.
         limit: Largest number of sentences to measure.
         tasks: Tasks of scored pairs, whose cosines are shown by score: STS12 to STS16, STSB,
-            SICKR, SAMPLE, or files; a list, or comma-separated.
+            SICKR, SAMPLE, or files, such as ``STSB,SICKR``.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
-        split: Splits of the tasks, such as ``test,dev``.
-        columns: Columns of your pair files: two sentences and the score.
+        split: Splits of the tasks: ``train``, ``dev``, ``test``, or several, as in ``dev,test``.
+        columns: Columns of your pair files, two sentences and the score: ``a,b,score``.
         measures: Measures by name, or by import path (``mypackage.measures.MyMeasure``), with
-            their options; a list, or comma-separated. ``all`` selects the built-in ones.
+            their options, such as ``isotropy,bands``. ``all`` selects the built-in ones.
         seed: Seed of the sample and the flow.
         output: File to write, ending in ``.analysis.json``; :func:`flowbert.report` draws it.
         cache: Folder of the embedding cache; in Python also an ``EmbeddingCache``. None for

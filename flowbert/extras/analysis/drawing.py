@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
+from flowbert.options import TRAINED_METHODS
+
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -28,7 +30,7 @@ _FAMILIES = {
     **dict.fromkeys(("raw", "unmapped", "layers", "pooling", "template"), "6b6b6b"),
     "whitening": "0072b2",
     "zca": "2b97ec",
-    **dict.fromkeys(("flow", "simcse", "sbert", "mlm"), _TRAINED),
+    **dict.fromkeys(TRAINED_METHODS, _TRAINED),
     "standardization": "00945a",
     "truncation": "7d4600",
     "nulling": "d559b4",

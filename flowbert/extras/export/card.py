@@ -12,12 +12,10 @@ from flowbert.experiments.plan import UNMAPPED
 from flowbert.experiments.results import Results
 from flowbert.maps import Raw, is_map, make_map
 from flowbert.model import Model
+from flowbert.options import TRAINED_METHODS
 from flowbert.tasks import AVERAGE
 
 TEMPLATE = "card.md.jinja"
-TRAINING = ("simcse", "sbert", "mlm")
-"""Methods that train the encoder."""
-
 TEXTS = 256
 """Number of texts whose vectors are compared for verification."""
 
@@ -138,7 +136,7 @@ def name_in(results: Results, model: Model, own: bool, trained: bool) -> str:
         if (each.name == known.name if own else each.text == known.text)
     ]
     if trained:
-        found = [name for name in names if name in TRAINING]
+        found = [name for name in names if name in TRAINED_METHODS]
     if len(found) != 1:
         raise UserError(
             f"received {', '.join(names)}; expected one of them to be the model's",

@@ -20,6 +20,7 @@ from flowbert.experiments.results import Results
 from flowbert.extras.export.card import TEXTS, check_results, model_card, name_in
 from flowbert.io import write_new_folder
 from flowbert.model import Model
+from flowbert.options import takes_options
 from flowbert.registry import Registry
 
 _UNUSUAL = (
@@ -85,6 +86,7 @@ EXPORT_FORMATS: Registry[type[Format]] = Registry("format", base=Format)
 """Formats by name."""
 
 
+@takes_options
 def export(
     model: Model | str | Path,
     to: str | Path,

@@ -34,7 +34,8 @@ from flowbert.extras.papers.published import (
 )
 from flowbert.io import write_atomically
 from flowbert.maps import make_map
-from flowbert.numbers import CountOrZero, Seed, check_limits
+from flowbert.numbers import CountOrZero, Seed
+from flowbert.options import takes_options
 from flowbert.tasks import AVERAGE, Task, load_tasks
 from flowbert.vectors import EmbeddingCache
 
@@ -44,6 +45,7 @@ _FAILED = "cannot be run: "
 _UNIFORMITY_LIMIT = 1000  # no row has a published uniformity
 
 
+@takes_options
 def reproduce(
     rows: str | Sequence[str] | None = None,
     *,
@@ -66,15 +68,16 @@ def reproduce(
 
     Args:
         rows: Ids of published rows, their first parts up to a hyphen (``li2020``, ``li2020-2``), or
-            patterns (``*-flow-target``); a list or a comma-separated text. None for all.
+            patterns (``*-flow-target``), such as ``li2020,su2021``. None for all.
         encoder: Name of a published encoder, or a folder with its name and sizes, to run only its
             rows. Another folder, run folder or file of word vectors replaces the published
             encoders of all rows; the published scores are then context, not targets. A row that
             is given by its id runs with any encoder.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         nli: NLI pairs of the rows that are fitted on NLI: ``hub``, or files.
-        tasks: Tasks to evaluate on; None for all: STS12 to STS16, STSB and SICKR.
-        seeds: Seeds of the flows; with several, their mean is compared.
+        tasks: Tasks to evaluate on, such as ``STSB,SICKR``. None for all: STS12 to STS16, STSB and
+            SICKR.
+        seeds: Seeds of the flows; of several, such as ``0,1,2``, the mean is compared.
         bootstrap: Resamples of the confidence intervals; 0 for none.
         bootstrap_seed: Seed of the resamples.
         output: FILE.json for all results; the comparison is also written to FILE.csv. Finished
@@ -93,7 +96,6 @@ def reproduce(
     Raises:
         UserError: If an argument is wrong, or no row can be run.
     """
-    check_limits(reproduce, locals())
     seeds = check_options(seeds, output)
     device = choose_device(device)
     names = as_list(tasks, "tasks") or list(PUBLISHED_TASKS)

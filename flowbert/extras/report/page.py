@@ -31,6 +31,7 @@ from flowbert.extras.report.plots import CONTENT_PLOTS
 from flowbert.extras.report.reproduction import notes_on, reproduction_tables
 from flowbert.extras.report.summary import Summary
 from flowbert.io import as_json, write_atomically
+from flowbert.options import takes_options
 from flowbert.text_tables import short_names
 
 _GENERATOR = b'<meta name="generator" content="flowbert '
@@ -45,6 +46,7 @@ class Section:
     notes: Sequence[str] = ()
 
 
+@takes_options
 def report(
     runs: str | Path | Sequence[str | Path], output: str | Path | None = None
 ) -> Path:
