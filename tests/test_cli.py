@@ -57,6 +57,7 @@ MISTAKES = [
         "fit --corpus t.csv --column c",
         "t.csv: has the columns a, b; expected c",
     ),
+    ("compare --tasks wrong.csv", "wrong.csv: has .* score; columns names others"),
     ("fit --encoder.max_length x", "--encoder.max_length: received x.*number"),
     ("fit --model.levels x", "--model.levels: received x.*a whole number"),
     ("fit --method flwo", "--method: received 'flwo'.*did you mean 'flow'"),

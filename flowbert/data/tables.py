@@ -111,9 +111,10 @@ def choose_columns(
     wanted = " or ".join(", ".join(layout) for layout in layouts)
     missing = [column for layout in layouts for column in layout if column not in names]
     similar = nearest(names, missing[0]) if missing else ""
+    others = "; columns names others" if [len(x) for x in layouts] == [3] else ""
     raise UserError(
         f"{path}: has the columns {', '.join(names)}; expected "
-        f"{wanted or 'the name of one as column'}{similar}"
+        f"{wanted or 'the name of one as column'}{similar}{others}"
     )
 
 
