@@ -143,9 +143,9 @@ def train(function: Callable[..., Any], line: CommandLine) -> None:
     from lightning_fabric.utilities.rank_zero import rank_zero_only
 
     from flowbert.cli.trainer_options import read_trainer
-    from flowbert.training.checkpoints import CHECKPOINTS, new_folder
+    from flowbert.training.checkpoints import new_folder
 
-    command, run_dir = line.command, line["run_dir"]
+    command = line.command
     options, shown = read_trainer(line.trainer)
     text = config_text(line, shown)
     if line["print_config"]:
@@ -155,12 +155,10 @@ def train(function: Callable[..., Any], line: CommandLine) -> None:
         options["enable_progress_bar"] = False
     arguments = _arguments(line) | {"trainer": options}
     if command == "fit":
-        folder = user_path(run_dir or new_folder(line["method"]))
-        if run_dir is None and line["ckpt_path"] in CHECKPOINTS and line.configs:
-            folder = line.configs[-1].parent
+        folder = user_path(line["run_dir"] or new_folder(line["method"]))
         arguments |= {"config": text, "run_dir": folder}
     else:
-        folder = user_path(run_dir or Path(line["run"]) / command)
+        folder = user_path(line["run_dir"] or Path(line["run"]) / command)
     try:
         returned = function(**arguments)
     except KeyboardInterrupt as error:

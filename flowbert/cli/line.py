@@ -51,14 +51,12 @@ class CommandLine:
         options: The options of the command by their full names.
         values: Values of the options that are given.
         trainer: Words with the options of Lightning's Trainer.
-        configs: The configurations.
     """
 
     command: str
     options: dict[str, Parameter]
     values: dict[str, Any]
     trainer: list[str]
-    configs: list[Path]
 
     def __getitem__(self, name: str) -> Any:
         """Value of an option, or its default; None if the command has no such option."""
@@ -81,8 +79,8 @@ def read_line(command: str, words: Sequence[str]) -> CommandLine:
             read.
     """
     given = _resumed(list(_split(command, words)))
-    configs = [_find_config(value) for name, value in given if name == "config"]
-    contents = [(f"{path}: ", read_yaml(path)) for path in configs]
+    files = [_find_config(value) for name, value in given if name == "config"]
+    contents = [(f"{file}: ", read_yaml(file)) for file in files]
     methods = [content["method"] for _, content in contents if "method" in content]
     methods += [value for name, value in given if name == "method"]
     options = list_options(command, str(methods[-1]) if methods else "flow")
@@ -114,7 +112,7 @@ def read_line(command: str, words: Sequence[str]) -> CommandLine:
         if name == "runs":  # several words
             value = [*values.get(name, []), value]
         values[name] = read_value(name, value, options[name].types)
-    line = CommandLine(command, options, values, trainer, configs)
+    line = CommandLine(command, options, values, trainer)
     missing = [name for name in options if line[name] is REQUIRED]
     if missing and line["help"] is None:
         raise UserError(f"required: {', '.join(missing)}")
@@ -162,8 +160,9 @@ def _resumed(given: Given) -> Given:
                 f"received {value}; expected with --resume one of {', '.join(RESUMED_WITH)}",
                 argument=name,
             )
-    run = [("config", f"{runs[-1]}/config.yaml"), ("ckpt_path", "last")]
-    return [*run, *others]
+    run = runs[-1]
+    config = ("config", f"{run}/config.yaml")
+    return [config, ("ckpt_path", "last"), ("run_dir", run), *others]
 
 
 def _is_option(word: str) -> bool:
