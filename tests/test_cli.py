@@ -299,7 +299,7 @@ def test_old_names_of_options_are_read_with_a_warning(folder, capsys, monkeypatc
     monkeypatch.setitem(RENAMED, "breadth", "width")
     compare: Any = flowbert.compare
     (folder / "old.yaml").write_text("draws: 7\nmodel: {breadth: 8}\n")
-    with pytest.warns(DeprecationWarning, match="breadth is called width now"):
+    with pytest.warns(DeprecationWarning, match="is called (bootstrap|width) now"):
         line = read_line("fit", ["--config", "old.yaml"])
     assert (line["bootstrap"], line["model.width"]) == (7, 8)
     main(["compare", "--print_config", "--draws", "5"])

@@ -94,7 +94,7 @@ class Advice:
 @takes_options
 def advise(
     encoder: str | EncoderOptions | SentenceEncoder = "builtin-sample",
-    corpus: Any = "builtin-sample",
+    corpus: str | Any = "builtin-sample",
     *,
     nli: str = "hub",
     column: str | None = None,

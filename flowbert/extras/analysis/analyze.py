@@ -49,7 +49,7 @@ def analyze(
     encoder: str | EncoderOptions | Encoder = "builtin-sample",
     methods: Any = "raw,whitening,flow",
     *,
-    corpus: Any = "builtin-sample",
+    corpus: str | Any = "builtin-sample",
     nli: str = "hub",
     column: str | None = None,
     limit: Count = 3000,
