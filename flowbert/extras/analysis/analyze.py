@@ -122,6 +122,8 @@ def analyze(
             identity = method.encoder.identity
             check_same_encoder(identity, opened.identity, method.name)
         method.check_size(opened)
+        for part in method.map.parts if method.needs_fit else ():
+            part.check_pairs(None)
     order = Stream(seed, "sample").rng().permutation(len(distinct))
     sentences = [distinct[row] for row in order]
     held_out = min(limit, len(distinct) // 2)

@@ -16,17 +16,18 @@ from flowbert.extras.word_vectors import WordVectors
 from flowbert.maps import Whitening
 from flowbert.model import Model
 from flowbert.tasks import load_tasks
+from flowbert.vectors import EmbeddingCache
 from helpers import draw_nothing, refused
 
 SENTENCES = list(dict.fromkeys(sample_corpus()))[:500]
 METHODS = ["raw", "whitening:shrinkage=0.1", "flow:epochs=1"]
 
 
-def test_everything_is_measured_written_and_drawn(corpus, tmp_path, monkeypatch):
+def test_everything_is_measured_written_and_drawn(corpus, pairs, tmp_path, monkeypatch):
     draw_nothing(monkeypatch)
     output = tmp_path / "own.analysis.json"
     encoder = EncoderOptions(layers="first_last")
-    options = {"tasks": "SAMPLE", "split": "dev", "output": output}
+    options = {"tasks": pairs[0], "output": output}
     analysis = analyze(encoder, METHODS, corpus=corpus, limit=200, **options)
     assert list(analysis.frames) == list(MEASURES)
     assert analysis.setting["layers"] == "first_last"
@@ -109,7 +110,10 @@ def test_fitted_maps_and_models_are_used_as_they_are(corpus, words):
         ({"encoder": EncoderOptions(layers=["last", "first_last"])}, "encoder: rec"),
     ],
 )
-def test_mistakes(options, message, tmp_path, monkeypatch):
+def test_mistakes_are_named_before_anything_is_encoded(
+    options, message, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(EmbeddingCache, "fill", None)
     monkeypatch.chdir(tmp_path)
     Path("few.txt").write_text("a dog runs\n" * 300)
     refused(message, analyze, **options)
