@@ -269,7 +269,7 @@ def _published(content: PageContent) -> Section:
     """Published scores and ours."""
     if not content.record.get("published"):
         return Section()
-    comparison = pd.DataFrame(content.record["published"])
+    comparison = pd.DataFrame(content.record["published"]).where(pd.notna)
     return Section((), reproduction_tables(comparison), notes_on(comparison))
 
 
