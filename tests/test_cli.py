@@ -282,6 +282,20 @@ def test_every_number_has_limits(command, method):
     assert numbers <= {"encoder.layers", "seeds"}  # their names and lists have others
 
 
+def test_a_comparison_from_its_file_for_a_paper(folder, capsys, monkeypatch):
+    monkeypatch.setenv("FLOWBERT_REPORT", "0")
+    (folder / "pairs.csv").write_text("a;b;c\na dog;a cat;1\na man;a bird;2\nit;he;4\n")
+    words = ["--methods=raw,centering", "--tasks=pairs.csv", "--columns=a,b,c"]
+    main(["compare", *words, "--bootstrap=0", "--output=r.json"])
+    first = flowbert.Results.load("r.json")
+    main(["compare", "--config=r.json", "--output=again.json", "--format=markdown"])
+    again = flowbert.Results.load("again.json")
+    assert again.to_markdown() == first.to_markdown()
+    assert capsys.readouterr().out.endswith(f"{again.to_markdown()}\n")
+    main(["reproduce", "--explain"])
+    assert "\n  li2020-2-glove-mean\n" in capsys.readouterr().out
+
+
 def test_the_line_wins_over_configurations(folder):
     (folder / "one.yaml").write_text("method: mlm\nseed: 1\n")
     (folder / "two.yaml").write_text("seed: 2\n")

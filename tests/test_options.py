@@ -201,6 +201,7 @@ OTHERS: dict[str, dict[str, Any]] = {
         "drop_overlap": None,
         "seeds": ("1", "--methods flow"),
         "bootstrap_seed": ("1", "--bootstrap 20"),
+        "format": "latex",
         "output": "other.json",
     },
     # It recommends layers and pooling.

@@ -44,7 +44,11 @@ _EXPLAIN = Parameter(
     "explain",
     _OR_NONE,
     None,
-    "Print published rows (ids, first parts or patterns) with their settings, and exit.",
+    "List published rows (ids, first parts or patterns; all without a value), or print the one "
+    "with this id and how it was read; and exit.",
+)
+_FORMAT = Parameter(
+    "format", (str,), "text", "Print the table as ``text``, ``markdown`` or ``latex``."
 )
 _RESUME = Parameter(
     "resume",
@@ -71,8 +75,9 @@ _OF_ALL = (
         "config",
         _OR_NONE,
         None,
-        "YAML file of options, or the name of one that comes with flowbert (quickstart). Several "
-        "are allowed, and options on the command line win. null means no value.",
+        "YAML file of options, results.json of a comparison, or the name of a file that comes with "
+        "flowbert (quickstart). Several are allowed, and options on the command line win. null "
+        "means no value.",
     ),
     Parameter(
         "print_config",
@@ -111,6 +116,8 @@ def list_options(command: str, method: str = "flow") -> dict[str, Parameter]:
         options |= _parameters(group, source) if source else {}
     if command == "reproduce":
         options["explain"] = _EXPLAIN
+    if command == "compare":
+        options["format"] = _FORMAT
     if command == "fit":
         options["resume"] = _RESUME
     if command != "report":

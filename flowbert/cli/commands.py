@@ -12,7 +12,7 @@ from flowbert.cli.command_options import COMMANDS, OF_THE_LINE, TRAINER_COMMANDS
 from flowbert.cli.line import CommandLine, program
 from flowbert.data.text_files import as_list, user_path
 from flowbert.encoders import EncoderOptions
-from flowbert.errors import UserError, warn
+from flowbert.errors import UserError, check_choice, warn
 from flowbert.experiments import Results
 from flowbert.experiments.next_commands import next_commands
 from flowbert.experiments.result_tables import print_results
@@ -53,8 +53,13 @@ def _call(line: CommandLine, function: Callable[..., Any]) -> None:
     command, output = line.command, line["output"]
     if command == "encode" and output is None:
         raise UserError("received nothing; expected a file to write", argument="output")
-    returned = function(**_arguments(line))
-    if command == "encode":
+    arguments = _arguments(line)
+    style = arguments.pop("format", "text") if command == "compare" else "text"
+    check_choice("format", style, ("text", "markdown", "latex"))
+    returned = function(**arguments)
+    if style != "text":
+        print(getattr(returned, f"to_{style}")())
+    elif command == "encode":
         rows, dim = returned
         print(f"{rows} vectors of size {dim} written to {output}")
     elif command in ("report", "export"):

@@ -80,7 +80,7 @@ def read_line(command: str, words: Sequence[str]) -> CommandLine:
     """
     given = _resumed(list(_split(command, words)))
     files = [_find_config(value) for name, value in given if name == "config"]
-    contents = [(f"{file}: ", read_yaml(file)) for file in files]
+    contents = [(f"{file}: ", _options_in(read_yaml(file))) for file in files]
     methods = [content["method"] for _, content in contents if "method" in content]
     methods += [value for name, value in given if name == "method"]
     options = list_options(command, str(methods[-1]) if methods else "flow")
@@ -104,7 +104,9 @@ def read_line(command: str, words: Sequence[str]) -> CommandLine:
             text = value if isinstance(value, str) else json.dumps(value)
             trainer.append(f"--{name}={text}")
             continue
-        if value is NOTHING:
+        if value is NOTHING and name == "explain":
+            value = "*"
+        elif value is NOTHING:
             if options[name].types != (bool,):
                 message = "received nothing; expected a value"
                 raise UserError(message, argument=name)
@@ -167,6 +169,12 @@ def _resumed(given: Given) -> Given:
 
 def _is_option(word: str) -> bool:
     return word.startswith("--") or word in _SHORT
+
+
+def _options_in(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The options of a configuration, or of the comparison whose results a file has."""
+    options: Mapping[str, Any] = content.get("record", {}).get("config", content)
+    return options
 
 
 def _find_config(name: Any) -> Path:
