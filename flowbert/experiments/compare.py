@@ -120,7 +120,8 @@ def compare(
         True
     """
     options = dict(locals())
-    options["device"] = device = choose_device(device)
+    device = choose_device(device)
+    options["device"] = str(device)
     options["seeds"] = seeds = check_options(seeds, output)
     with record_warnings() as warned:
         parsed = parse_methods(methods)
@@ -160,8 +161,6 @@ def compare(
             }
         encoders = open_encoders(encoder, count_over, device)
         _warn_of_counts(encoders, len(distinct))
-        if not isinstance(cache, EmbeddingCache):
-            cache = EmbeddingCache(cache)
         if any(method.advised for method in parsed):
             follow = import_object("flowbert.extras.advice.follow_advice")
             parsed = follow(parsed, encoders)
@@ -233,12 +232,7 @@ def _draw(corpus: Corpus, size: int | None, seeds: Sequence[int]) -> list[Drawn]
 
 
 def _describe_argument(value: Any) -> Any:
-    """A JSON value of another object: its settings or its name."""
+    """A JSON value of another object: its options or its name."""
     if isinstance(value, EncoderOptions):
         return as_json(asdict(value))
-    if isinstance(value, torch.device):
-        return str(value)
-    if hasattr(value, "identity"):
-        return as_json(value.describe())
-    name = getattr(value, "name", None)
-    return name if isinstance(name, str) else type(value).__name__
+    return str(getattr(value, "name", None) or type(value).__name__)

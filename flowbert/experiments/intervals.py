@@ -170,9 +170,8 @@ def find_verdicts(
     Returns:
         ``verdicts``: lines, for all encoders together and for each. ``gains``: a row for each
         compared row of an encoder, see :meth:`~flowbert.experiments.estimates.Verdict.gains`, with
-        the columns :data:`GAIN_KEYS`. By title, ``use``: the method
-        and, if it is raw and the encoder is read in another way, too, the encoder's path; and
-        ``differences``: ``methods``, and ``cells``, a text for row minus column of any two.
+        the columns :data:`GAIN_KEYS`. By title, ``differences``: ``methods``, and ``cells``, a
+        text for row minus column of any two.
     """
     averaged = {task.name for task in tasks if task.averaged}
     deciding = {
@@ -202,17 +201,10 @@ def find_verdicts(
     found: dict[str, Any] = {
         "verdicts": lines,
         "gains": gains,
-        "use": {},
         "differences": {},
     }
     for title, table, note in tables:
         whole = _verdict(table, draws)
-        used = table.iloc[whole.used]
-        is_reading = used["method"] == "raw" and UNMAPPED in set(table["method"])
-        found["use"][title] = {
-            "method": used["method"],
-            "encoder": used["encoder"] if is_reading else None,
-        }
         found["differences"][title] = {"methods": whole.names, "cells": whole.table}
         where = f" on {title}" if len(tables) > 1 else ""
         networks = table["encoder"].str.partition("; template ")[0]

@@ -20,17 +20,17 @@ def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
         Commands after the word for the program; to fit the map, where one of a trained encoder is
         best. None without a verdict, or where the untrained encoder is better.
     """
+    gains = record.get("gains", [])
+    deciding = [row for row in gains if row["task"] == gains[0]["task"]]
+    best = [row for row in deciding if row["choice"] == "use"]
     if path.suffix == ".json":
-        gains = record.get("gains", [])
-        deciding = [row for row in gains if row["task"] == gains[0]["task"]]
-        best = [row for row in deciding if row["choice"] == "use"]
         return list(dict.fromkeys(filter(None, map(_fit_command, best))))
-    used = next(iter((record.get("use") or {}).values()), None)
-    if used is None or not (path / "model").is_dir():
+    if not best or not (path / "model").is_dir():
         return []
-    method = "raw" if used["method"] == UNMAPPED else used["method"]
-    if used["encoder"] is not None:
-        words = ["--encoder.path", used["encoder"], "--input", "FILE"]
+    method = best[0]["method"].replace(UNMAPPED, "raw")
+    methods = [row["method"] for row in deciding]
+    if best[0]["method"] == "raw" and UNMAPPED in methods:  # read as its folder says
+        words = ["--encoder.path", best[0]["encoder"], "--input", "FILE"]
         return [shlex.join(["encode", *words, "--output", "vectors.npy"])]
     is_trained = (path / "model" / "encoder").is_dir()
     if is_trained:

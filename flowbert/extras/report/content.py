@@ -20,7 +20,6 @@ from flowbert.tasks.space import SPACE_METRICS
 ANALYSIS_SUFFIX = ".analysis.json"
 _NOT_SHOWN = (
     "verdicts",
-    "use",
     "differences",
     "published",
     "time",

@@ -58,19 +58,21 @@ def test_damaged_parts_are_left_out(folder, tmp_path, name):
 
 
 def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):
-    def use(method, encoder=None):
-        return {"use": {"STSB spearman": {"method": method, "encoder": encoder}}}
+    def use(method, *others):
+        rows = [{"method": method, "choice": "use"}, *({"method": x} for x in others)]
+        common = {"task": "STSB", "encoder": "bert", "choice": ""}
+        return {"gains": [common | row for row in rows]}
 
     record = use("raw")
     assert next_commands(tmp_path, record) == []
     (tmp_path / "model").mkdir()
-    assert next_commands(tmp_path, {}) == next_commands(tmp_path, {"use": {}}) == []
+    assert next_commands(tmp_path, {}) == next_commands(tmp_path, {"gains": []}) == []
     assert next_commands(tmp_path, record) == [
         f"encode --model {tmp_path} --method raw --input FILE --output vectors.npy",
         f"export {tmp_path} --method raw --to FOLDER",
     ]
     assert next_commands(tmp_path, use(UNMAPPED)) == next_commands(tmp_path, record)
-    assert next_commands(tmp_path, use("raw", "bert")) == [
+    assert next_commands(tmp_path, use("raw", UNMAPPED)) == [
         "encode --encoder.path bert --input FILE --output vectors.npy"
     ]
     # The run's model is the trained encoder, without a map.
