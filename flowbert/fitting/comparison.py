@@ -111,8 +111,8 @@ def measure(run: Run, methods: Sequence[Method], warned: Sequence[str]) -> Resul
         tell(f"evaluating on {', '.join(task.name for task in run.tasks)}")
         measured = [method for method in methods if method.name != "raw"]
         compared = [Method("raw", Raw()), *measured]
-        fitted_on: dict[Task, Any] = dict.fromkeys(run.tasks, ())
-        experiments = plan_experiments([run.encoder], compared, fitted_on, {})
+        corpora = dict.fromkeys(run.tasks, ())
+        experiments = plan_experiments([run.encoder], compared, corpora, {})
         results = run_experiments(experiments, run.cache, device=run.device)
         results.add_intervals(options.bootstrap, options.bootstrap_seed)
         frozen = [method for method in measured if method.encoder is None]

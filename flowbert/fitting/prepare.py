@@ -339,14 +339,11 @@ def _make_examples(
     for name in signature(text_of).parameters:
         of_module = (options.model or {}).get(name)
         chosen[name] = data.pop(name, of_module)
-    text = _make(text_of, "data", chosen)
-    argument = next(iter(chosen), "method")
-    corpus: Any = options.corpus
-    nli = options.nli
+    text, argument = _make(text_of, "data", chosen), next(iter(chosen), "method")
     function, _ = EXAMPLES.parse(text, argument)
-    if "corpus" in signature(function).parameters:
-        corpus, nli = _load_corpus(options, tasks), None
-    made = make_examples(text, corpus, nli=nli, tasks=tasks, argument=argument)
+    is_read = "corpus" in signature(function).parameters
+    corpus = _load_corpus(options, tasks) if is_read else None
+    made = make_examples(text, corpus, nli=options.nli, tasks=tasks, argument=argument)
     return made, data
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -21,9 +22,9 @@ from flowbert.encoders import (
     open_encoder,
 )
 from flowbert.errors import UserError
-from flowbert.experiments.plan import parse_methods
+from flowbert.experiments.plan import parse_methods, plan_experiments
 from flowbert.experiments.results import Results
-from flowbert.experiments.run import fit_map
+from flowbert.experiments.run import fit_map, run_experiments
 from flowbert.extras.analysis import Analysis, Sample, analyze_sample
 from flowbert.extras.analysis.measure import ALL, make_measures
 from flowbert.flows import Glow
@@ -107,7 +108,14 @@ def analyze(
             argument="limit", received=limit, expected=f"{_FEWEST_MEASURED} or more"
         )
     parsed = parse_methods(methods)
-    scored = _load_scored(tasks, senteval, split, columns)
+    scored = []
+    if tasks:
+        options: Any = {"split": split, "columns": columns, "uniformity_limit": 100}
+        scored = load_tasks(tasks, senteval, **options)
+    if not all(isinstance(task, STS) for task in scored):
+        raise UserError(
+            f"received {tasks}; expected pairs with gold scores", argument="tasks"
+        )
     loaded = load_corpus(corpus, nli=nli, column=column)
     distinct = list(dict.fromkeys(loaded.sentences))
     if len(distinct) < _FEWEST_SENTENCES:
@@ -130,15 +138,13 @@ def analyze(
     measured, fitting = sentences[:held_out], sentences[held_out:]
     if not isinstance(cache, EmbeddingCache):
         cache = EmbeddingCache(cache)
-    texts = [measured, fitting, *(task.sentences for task in scored)]
-    cache.fill([opened], list(itertools.chain.from_iterable(texts)))
+    texts = [task.sentences for task in scored]
+    cache.fill([opened], list(itertools.chain(sentences, *texts)))
     rows = cache.rows(opened, fitting)
-    y, x, *embedded = (torch.from_numpy(cache.rows(opened, t)[:]) for t in texts)
+    y = torch.from_numpy(cache.rows(opened, measured)[:])
     vectors: dict[str, Tensor] = {}
     flows: dict[str, Glow] = {}
-    pairs: CosinesByTask = {
-        f"{task.name} {task.split}": (task.gold, {}) for task in scored
-    }
+    methods = []
     for method in parsed:
         fitted, reason = fit_map(method.map, rows, seed=seed, device=device)
         if reason is not None:
@@ -146,18 +152,18 @@ def analyze(
         vectors[method.name] = fitted.transform(y)
         if isinstance(fitted, Flow):
             flows[method.name] = fitted.flow_
-        for task, raw in zip(scored, embedded, strict=True):
-            cosines = task.items(fitted.transform(raw))
-            if np.isfinite(cosines).all():
-                pairs[f"{task.name} {task.split}"][1][method.name] = cosines
+        methods.append(replace(method, map=fitted, encoder=opened))
+    corpora = dict.fromkeys(scored, ())
+    experiments = plan_experiments([opened], methods, corpora, {})
+    results = run_experiments(experiments, cache, sample=False)
     sample = Sample(
         measured,
         _measurable(vectors),
-        pairs,
+        _cosines_by_task(results),
         encoder=opened if isinstance(opened, SentenceEncoder) else None,
         corpus=loaded.sentences,
         flows=flows,
-        fitting=x,
+        fitting=torch.from_numpy(rows[:]),
         held_out=y,
         seed=seed,
     )
@@ -168,22 +174,27 @@ def analyze(
     return analysis
 
 
-def _load_scored(
-    tasks: str | Sequence[str],
-    senteval: str | None,
-    split: str | Sequence[str],
-    columns: str | Sequence[str] | None,
-) -> list[STS]:
-    """Tasks whose cosines are shown by gold score; none if no task is named."""
-    if not tasks:
-        return []
-    loaded = load_tasks(tasks, senteval, split=split, columns=columns)
-    scored = [task for task in loaded if isinstance(task, STS)]
-    if len(scored) < len(loaded):
-        raise UserError(
-            f"received {tasks}; expected pairs with gold scores", argument="tasks"
-        )
-    return scored
+def _first_rows(results: Results) -> pd.DataFrame:
+    """Of each method and task of scored pairs, the first encoder, corpus and seed."""
+    measured = results.frame[results.frame["metric"] == STS.headline]
+    measured = measured[measured["task"] != AVERAGE]
+    return measured.drop_duplicates(["task", "split", "method"])
+
+
+def _cosines_by_task(results: Results) -> CosinesByTask:
+    """Gold scores, and finite cosines of each method, by the name of the task."""
+    measured = _first_rows(results)
+    pairs: CosinesByTask = {}
+    for task, items in results.items.items():
+        if isinstance(task, STS):
+            rows = measured[measured["experiment"].isin(list(items))]
+            cosines = {
+                method: items[key]
+                for method, key in zip(rows["method"], rows["experiment"], strict=True)
+                if np.isfinite(items[key]).all()
+            }
+            pairs[f"{task.name} {task.split}"] = task.gold, cosines
+    return pairs
 
 
 def analyze_results(results: Results, **parts: Any) -> Analysis:
@@ -195,24 +206,12 @@ def analyze_results(results: Results, **parts: Any) -> Analysis:
         results: Results of a run or of a file.
         **parts: Further arguments of :class:`flowbert.extras.analysis.Sample`.
     """
-    measured = results.frame[results.frame["metric"] == STS.headline]
-    measured = measured[measured["task"] != AVERAGE]
-    measured = measured.drop_duplicates(["task", "split", "method"])
-    pairs: CosinesByTask = {}
-    for task, items in results.items.items():
-        if isinstance(task, STS):
-            rows = measured[measured["experiment"].isin(list(items))]
-            cosines = {
-                method: items[key]
-                for method, key in zip(rows["method"], rows["experiment"], strict=True)
-                if np.isfinite(items[key]).all()
-            }
-            pairs[f"{task.name} {task.split}"] = task.gold, cosines
+    measured = _first_rows(results)
     setting = {}
     for name in _SETTING_COLUMNS:
         values = [value for value in measured[name].unique() if value != "none"]
         setting[name] = ", ".join(values) or "none"
-    sample = Sample(pairs=pairs, **parts)
+    sample = Sample(pairs=_cosines_by_task(results), **parts)
     if len(results.sentences) >= _FEWEST_WITH_NEIGHBOURS:
         vectors = _measurable(results.vectors)
         sample = replace(sample, sentences=results.sentences, vectors=vectors)

@@ -4,7 +4,6 @@ import fnmatch
 import json
 from collections.abc import Sequence
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -125,23 +124,18 @@ def published_sizes() -> dict[str, dict[str, str]]:
 def relation_to_published(encoder: str, published: str) -> str:
     """Relation of an encoder to the published one: :data:`IS_COPY`, or why it is not a copy.
 
-    A folder has the published encoder's own name; one in the hub's cache has the name under which
-    it was fetched. ``_name_or_path`` in its config is not read: it may name what the encoder was
-    fine-tuned from.
+    A folder has the published encoder's own name. ``_name_or_path`` in its config is not read: it
+    may name what the encoder was fine-tuned from.
 
     Args:
         encoder: Folder, run folder, text file of word vectors, or hub name.
         published: Hub name of the published encoder; empty for word vectors.
     """
     folder = user_path(encoder).absolute()
-    if not published or folder.is_file():
-        return OTHER_NAME
-    owner_and_name = snapshot_name(folder)
-    if folder.exists() and not owner_and_name:
-        same_name = folder.name == published.rpartition("/")[2]
-    else:
-        same_name = (owner_and_name or encoder.partition("@")[0]) == published
-    if not same_name:
+    name, expected = encoder.partition("@")[0], published
+    if folder.exists():
+        name, expected = folder.name, published.rpartition("/")[2]
+    if not published or folder.is_file() or name != expected:
         return OTHER_NAME
     location = locate(encoder).folder
     if (location / SETTINGS_FILE).is_file():
@@ -155,17 +149,3 @@ def relation_to_published(encoder: str, published: str) -> str:
                 f"{value}"
             )
     return IS_COPY
-
-
-def snapshot_name(folder: Path) -> str:
-    """Name of a snapshot in the hub's cache, ``models--OWNER--NAME/snapshots/COMMIT``; else empty.
-
-    Example:
-        >>> snapshot_name(Path("models--google-bert--bert-base-uncased/snapshots/86b5e09"))
-        'google-bert/bert-base-uncased'
-    """
-    parts = folder.resolve().parts
-    if len(parts) < 3 or parts[-2] != "snapshots":
-        return ""
-    kind, *name = parts[-3].split("--")
-    return "/".join(name) if kind == "models" else ""

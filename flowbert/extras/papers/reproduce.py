@@ -13,7 +13,7 @@ import torch
 from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.data.text_files import as_list, user_path
 from flowbert.encoders import Encoder, SentenceEncoder, choose_device, load_encoder
-from flowbert.errors import UserError, check_choice, choices
+from flowbert.errors import UserError, check_choice
 from flowbert.experiments.compare import check_options
 from flowbert.experiments.estimates import find_intervals
 from flowbert.experiments.intervals import with_averages
@@ -192,20 +192,13 @@ def _place_encoder(rows: pd.DataFrame, encoder: str | None) -> pd.DataFrame:
     if encoder is None:
         return rows
     known = published()
-    names = {*known["encoder"], *known["path"]}
-    if encoder in names and not Path(encoder).exists():
+    if encoder in {*known["encoder"], *known["path"]} and not Path(encoder).exists():
         # A name of the papers, or of the hub: either selects the same rows.
         paths = known["path"][known["encoder"].eq(encoder) & known["path"].ne("")]
-        same = rows["path"].isin({*paths, encoder})
-        own = rows[same | rows["encoder"].eq(encoder)]
-        if own.empty:
-            allowed = choices(rows["encoder"].unique(), encoder)
-            raise UserError(
-                argument="encoder",
-                received=encoder,
-                expected=f"{allowed} for these rows",
-            )
-        return own
+        same = rows["path"].isin({*paths, encoder}) | rows["encoder"].eq(encoder)
+        if not same.any():
+            check_choice("encoder", encoder, list(rows["encoder"].unique()))
+        return rows[same]
     uses = {
         path: relation_to_published(encoder, path) for path in rows["path"].unique()
     }

@@ -247,14 +247,6 @@ def test_a_name_is_believed_with_its_sizes(changed, reason, tmp_path):
     assert relation_to_published(str(renamed), BERT) == OTHER_NAME
 
 
-def test_a_snapshot_has_the_name_of_its_cache_folder(tmp_path):
-    for owner, expected in (("google-bert", IS_COPY), ("someone", OTHER_NAME)):
-        cached = tmp_path / f"models--{owner}--bert-base-uncased"
-        folder = write_config(cached / "snapshots" / "86b5e093")
-        assert relation_to_published(folder, BERT) == expected
-    assert relation_to_published("someone/bert-base-uncased", BERT) == OTHER_NAME
-
-
 def test_sizes_of_all_published_encoders_are_known():
     assert set(published_sizes()) == set(ROWS["path"]) - {""}
 
