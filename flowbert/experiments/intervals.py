@@ -174,38 +174,30 @@ def find_verdicts(
         text for row minus column of any two.
     """
     averaged = {task.name for task in tasks if task.averaged}
-    deciding = {
-        (
-            AVERAGE if task.averaged and len(averaged) > 1 else task.name,
-            task.headline,
-        ): None
+    deciding = [
+        (AVERAGE if task.averaged and len(averaged) > 1 else task.name, task.headline)
         for task in sorted(tasks, key=lambda task: not task.averaged)
         if task.headline
-    }
+    ]
     kept = has_interval(draws) & ~frame.duplicated(_SCORE, keep="last")
     kept &= frame["encoder"] != "none"  # references are no methods
     first = frame.groupby(_SCORE, sort=False).ngroup()[kept].sort_values(kind="stable")
     rows = frame.loc[first.index]
     tables = []
-    for name, metric in deciding:
-        of_task = rows[(rows["task"] == name) & (rows["metric"] == metric)]
-        main = main_aggregation(rows, str(metric))
-        own = of_task[of_task["aggregation"] == main]
+    for name, metric in dict.fromkeys(deciding):
+        decides = (rows["task"] == name) & (rows["metric"] == metric)
+        decides &= rows["aggregation"] == main_aggregation(rows, metric)
         tables += [
             (f"{name} {metric}, {split}", table, note)
-            for split, table, note in _tables(own)
+            for split, table, note in _tables(rows[decides])
             if len(table) > 1
         ]
     lines: list[str] = []
     gains: list[dict[str, Any]] = []
-    found: dict[str, Any] = {
-        "verdicts": lines,
-        "gains": gains,
-        "differences": {},
-    }
+    differences = {}
     for title, table, note in tables:
         whole = _verdict(table, draws)
-        found["differences"][title] = {"methods": whole.names, "cells": whole.table}
+        differences[title] = {"methods": whole.names, "cells": whole.table}
         where = f" on {title}" if len(tables) > 1 else ""
         networks = table["encoder"].str.partition("; template ")[0]
         names = short_names(networks)
@@ -220,7 +212,7 @@ def find_verdicts(
                     mine[GAIN_KEYS].reset_index(drop=True).join(part.gains)
                 )
                 gains += rows_with_gains.to_dict("records")
-    return found
+    return {"verdicts": lines, "gains": gains, "differences": differences}
 
 
 def _tables(rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, str]]:

@@ -349,11 +349,9 @@ def read_record(path: Path) -> Record:
     tensors, content = load_tensors(path, _KIND)
     if content["key"] != path.stem:
         raise UserError(f"{path}: is of another experiment, {content['key']}")
-    scores, reasons = {}, {}
-    for metric, aggregation, value, reason in content.pop("scores"):
-        scores[metric, aggregation] = np.nan if value is None else value
-        if reason:
-            reasons[metric, aggregation] = reason
+    rows = content.pop("scores")
+    scores = {(m, a): np.nan if value is None else value for m, a, value, _ in rows}
+    reasons = {(m, a): reason for m, a, _, reason in rows if reason}
     items, sample = tensors.pop("items").numpy(), tensors.pop("sample", None)
     arrays = {
         name.removeprefix(_TASK): tensor.numpy() for name, tensor in tensors.items()
