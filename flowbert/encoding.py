@@ -83,7 +83,7 @@ def encode(
 
     Returns:
         Vectors in the order of the sentences, ``(N, k)``, or ``(k,)`` for one string, as
-        :meth:`flowbert.Model.encode` does; their shape, ``(N, k)``, if they were written.
+        ``Model.encode`` gives them; their shape, ``(N, k)``, if they were written.
 
     Raises:
         UserError: If an argument or a file is wrong.

@@ -287,7 +287,7 @@ def make_subset(
         rows: At least one row, as of :func:`flowbert.data.tables.read_frame`.
         low: Lowest allowed score.
         high: Highest allowed score.
-        skip: As in :func:`flowbert.data.tables.read_columns`.
+        skip: As in ``flowbert.data.tables.read_columns``.
 
     Raises:
         UserError: If a sentence is empty, a score is not allowed, or all scores are equal.

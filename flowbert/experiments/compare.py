@@ -77,7 +77,7 @@ def compare(
             is), transformers of scikit-learn, models and SentenceTransformer objects.
         corpus: Sentences to fit maps on: ``target`` (all sentences of the task, without labels),
             ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``, such as
-            ``target,nli``; in Python also what :func:`flowbert.load_corpus` takes, or a dict of
+            ``target,nli``; in Python also what ``load_corpus`` takes, or a dict of
             several by name.
         nli: NLI pairs of the corpus ``nli``: ``hub``, ``builtin-sample``, or files.
         column: Column of the sentences in table files.

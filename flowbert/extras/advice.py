@@ -109,7 +109,7 @@ def advise(
 
     Args:
         encoder: The encoder, its path, or its options; its layers and pooling are ignored.
-        corpus: The corpus of the next commands, as of :func:`flowbert.load_corpus`; it is not read.
+        corpus: The corpus of the next commands, as of ``load_corpus``; it is not read.
         nli: NLI pairs of the corpus ``nli``: ``hub``, ``builtin-sample``, or files.
         column: Column of the sentences in table files.
         device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.

@@ -13,7 +13,7 @@ from flowbert.training.base import TrainingModule
 METHODS: dict[str, type[TrainingModule]] = {
     name: import_object(method.module) for name, method in TRAINED_METHODS.items()
 }
-"""LightningModules of :data:`flowbert.options.TRAINED_METHODS`."""
+"""LightningModules of ``flowbert.options.TRAINED_METHODS``."""
 
 __all__ = [
     "METHODS",
