@@ -14,7 +14,6 @@ from flowbert import __version__
 from flowbert.cli.command_options import (
     COMMANDS,
     TRAINER_COMMANDS,
-    option_names,
     summary,
 )
 from flowbert.cli.help import help_text
@@ -85,13 +84,12 @@ def main(args: Sequence[str] | None = None) -> None:
             print(__version__)
         else:
             check_choice("command", command, COMMANDS)
-            names = option_names(command)
             with warnings.catch_warnings():
                 warnings.simplefilter("once", FlowbertWarning)
                 warnings.showwarning = _show_warning  # type: ignore[assignment]
                 line = read_line(command, words)
                 # Of options that end alike, one of the line is meant.
-                names = [*line.values, *names]
+                names = [*line.values, *line.names]
                 _run(line)
         sys.stdout.flush()
     except UserError as error:

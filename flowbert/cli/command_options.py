@@ -134,14 +134,6 @@ def list_trainer_options() -> dict[str, Parameter]:
     return options
 
 
-def option_names(command: str) -> list[str]:
-    """Names of all options of a command, those of all methods and of the Trainer among them."""
-    names = list(list_trainer_options()) if command in TRAINER_COMMANDS else []
-    for method in TRAINED_METHODS:
-        names += list_options(command, method)
-    return list(dict.fromkeys(names))
-
-
 def _parameters(group: str, source: str) -> dict[str, Parameter]:
     """Parameters of a function or class by the names of their options."""
     options: dict[str, Parameter] = {}

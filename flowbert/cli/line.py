@@ -49,12 +49,14 @@ class CommandLine:
     Attributes:
         command: Its command.
         options: The options of the command by their full names.
+        names: These names, and those of the Trainer's options.
         values: Values of the options that are given.
         trainer: Words with the options of Lightning's Trainer.
     """
 
     command: str
     options: dict[str, Parameter]
+    names: list[str]
     values: dict[str, Any]
     trainer: list[str]
 
@@ -109,12 +111,12 @@ def read_line(command: str, words: Sequence[str]) -> CommandLine:
         elif value is NOTHING:
             if options[name].types != (bool,):
                 message = "received nothing; expected a value"
-                raise UserError(message, argument=name)
+                raise UserError(message, argument=f"--{name}")
             value = True
         if name == "runs":  # several words
             value = [*values.get(name, []), value]
-        values[name] = read_value(name, value, options[name].types)
-    line = CommandLine(command, options, values, trainer)
+        values[name] = read_value(f"--{name}", value, options[name].types)
+    line = CommandLine(command, options, names, values, trainer)
     missing = [name for name in options if line[name] is REQUIRED]
     if missing and line["help"] is None:
         raise UserError(f"required: {', '.join(missing)}")
@@ -154,13 +156,13 @@ def _resumed(given: Given) -> Given:
     if not runs:
         return given
     if runs[-1] is NOTHING:
-        raise UserError("received nothing; expected a run folder", argument="resume")
+        raise UserError("received nothing; expected a run folder", argument="--resume")
     others = [(name, value) for name, value in given if name != "resume"]
     for name, value in others:
         if name not in RESUMED_WITH:
             raise UserError(
                 f"received {value}; expected with --resume one of {', '.join(RESUMED_WITH)}",
-                argument=name,
+                argument=f"--{name}",
             )
     run = runs[-1]
     config = ("config", f"{run}/config.yaml")
@@ -180,14 +182,14 @@ def _options_in(content: Mapping[str, Any]) -> Mapping[str, Any]:
 def _find_config(name: Any) -> Path:
     """Find a file, or a configuration of the package by its name."""
     if name is NOTHING:
-        raise UserError("received nothing; expected a YAML file", argument="config")
+        raise UserError("received nothing; expected a YAML file", argument="--config")
     path = user_path(name)
     if path.is_file() or path.suffix:
         return path
     shipped = {file.stem: file for file in _CONFIGS.glob("*.yaml")}
     if name not in shipped:
         expected = f"a YAML file, or one of {choices(sorted(shipped), name)}"
-        raise UserError(argument="config", received=name, expected=expected)
+        raise UserError(argument="--config", received=name, expected=expected)
     return shipped[name]
 
 
