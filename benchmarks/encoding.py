@@ -42,9 +42,7 @@ def rows(setting: Setting) -> Iterator[Row]:
     encoder = SentenceEncoder(decoder, layers=1, pooling="mean")
     yield beside_transformers(setting, "a decoder of 12 blocks", encoder, sentences)
     for template in ("prompteol", "knowledge"):
-        prompted = encoder.variant(
-            layers="last", pooling="last_token", template=template
-        )
+        prompted = encoder.read(layers="last", pooling="last_token", template=template)
         yield beside_transformers(
             setting, "a decoder of 12 blocks", prompted, sentences
         )

@@ -85,9 +85,7 @@ def of_a_decoder(
     network: Any = LlamaModel(config)
     network.eval().to("cuda", torch.bfloat16)
     encoder = SentenceEncoder(Backbone(network, tokenizer), layers=8, pooling="mean")
-    prompted = encoder.variant(
-        layers="last", pooling="last_token", template="prompteol"
-    )
+    prompted = encoder.read(layers="last", pooling="last_token", template="prompteol")
     for each in (encoder, prompted):
         few = sentences[: setting.times(OF_DECODER, 100)]
         yield beside_transformers(

@@ -121,7 +121,7 @@ class Model(Embedder):
                 of sentence-transformers, which is in no folder that is known.
         """
         folder = user_path(folder)
-        if not getattr(self.encoder, "lasting", True):
+        if not getattr(self.encoder, "is_on_disk", True):
             raise UserError(
                 "received an object of sentence-transformers; expected its folder to save",
                 argument="encoder",
@@ -285,8 +285,8 @@ def _is_exported(folder: Path) -> bool:
 
 def model_folder(path: str | Path) -> Path | None:
     """Folder with the maps of a run or an exported model; None for an encoder as it is."""
-    own = user_path(path)
-    for folder in (own / "model", own):
+    given = user_path(path)
+    for folder in (given / "model", given):
         if os.path.isfile(folder / MODEL_FILE):  # False for a text too long for a path
             return folder
     return None
@@ -310,11 +310,11 @@ def find_model(path: str | Path) -> Path:
 def _refuse_parent(path: str) -> None:
     """Raise a UserError for a folder that holds runs or models."""
     folder = user_path(path)
-    found = folders_with(folder, f"model/{MODEL_FILE}")
-    found = found or folders_with(folder, MODEL_FILE)
-    if found:
+    models = folders_with(folder, f"model/{MODEL_FILE}")
+    models = models or folders_with(folder, MODEL_FILE)
+    if models:
         raise UserError(
-            argument="model", received=path, expected=f"one of {', '.join(found)}"
+            argument="model", received=path, expected=f"one of {', '.join(models)}"
         )
 
 

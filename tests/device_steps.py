@@ -17,6 +17,7 @@ from encoders.tiny import SENTENCES, tiny_network, word_tokenizer
 from fits import make_module, make_rows
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
+from flowbert.encoders.passes import encode_together
 from flowbert.encoders.pooling import POOLINGS
 from flowbert.extras.views import ViewsEncoder
 from flowbert.maps import MAPS, make_map
@@ -190,7 +191,7 @@ def encoded_on(device):
     last, layers = [every.num_layers], [*range(every.num_layers + 1)]
     names = [*POOLINGS, "mean:unit=true", "zipf:cls=2"]
     variants = [
-        every.variant(
+        every.read(
             layers=last if name == "cls_pooler" else layers,
             pooling=name,
             count_over=SENTENCES,
@@ -198,7 +199,7 @@ def encoded_on(device):
         for name in names
     ]
     every.to(device)
-    vectors = every.encode_variants(variants, SENTENCES)
+    vectors = encode_together(variants, SENTENCES)
     return dict(zip(names, vectors, strict=True))
 
 

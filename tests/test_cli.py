@@ -33,7 +33,8 @@ from flowbert.cli.line import read_line
 from flowbert.cli.signatures import read_signature
 from flowbert.cli.values import read_value
 from flowbert.data.text_files import as_list
-from flowbert.encoders import SentenceEncoder, choose_device
+from flowbert.encoders import choose_device
+from flowbert.encoders.passes import encode_together
 from flowbert.fitting.run_options import PredictOptions, read_run
 from flowbert.methods import METHODS, FlowModule
 from flowbert.options import RENAMED, TRAINED_METHODS
@@ -113,7 +114,7 @@ def test_mistakes_are_one_line_before_an_encoder_is_loaded(
     def load_network(*_, **__):
         pytest.fail("an encoder is loaded")
 
-    monkeypatch.setattr("flowbert.encoders.encoder.Backbone.load", load_network)
+    monkeypatch.setattr("flowbert.encoders.encoder.load_backbone", load_network)
     before = sorted(folder.rglob("*"))
     with pytest.raises(SystemExit) as stopped:
         main(words.split())
@@ -497,15 +498,15 @@ def test_ctrl_c_promises_what_the_same_command_does(words, capsys, monkeypatch):
     rows = [f"{text},{text} again,{i}" for i, text in enumerate(texts)]
     Path("p.csv").write_text("\n".join(["sentence1,sentence2,score", *rows]))
     kept = "20 of 40 vectors" if "encode" in words else "20 of 80 sentences"
-    read, blocks = SentenceEncoder.encode_variants, []
+    blocks = []
 
-    def press(self, variants, sentences, **options):
+    def press(encoders, sentences, **options):
         blocks.append(set(sentences))
         if len(blocks) == 3:
             raise KeyboardInterrupt
-        return read(self, variants, sentences, **options)
+        return encode_together(encoders, sentences, **options)
 
-    monkeypatch.setattr(SentenceEncoder, "encode_variants", press)
+    monkeypatch.setattr("flowbert.encoders.encoder.encode_together", press)
     with pytest.raises(SystemExit):
         main([*words.split(), "--quiet"])
     error = capsys.readouterr().err

@@ -17,6 +17,7 @@ from sentence_transformers import quantize_embeddings
 from flowbert import encoding
 from flowbert.cli import main
 from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoders
+from flowbert.encoders.passes import encode_together
 from flowbert.encoding import PRECISIONS, encode
 from flowbert.errors import FlowbertWarning
 from flowbert.maps import Whitening
@@ -25,7 +26,6 @@ from helpers import refused
 
 TEXTS = [f"a dog runs {number} miles" for number in range(25)]
 FORMATS = ("npy", "safetensors", "parquet")
-ENCODE = SentenceEncoder.encode_variants
 
 
 @pytest.fixture(scope="module")
@@ -131,13 +131,13 @@ def interrupt_at(monkeypatch, text):
     monkeypatch.setattr(encoding, "BLOCK_SENTENCES", 10)
     encoded = []
 
-    def interrupted(self, variants, texts, **options):
+    def interrupted(encoders, texts, **options):
         if text in texts:
             raise KeyboardInterrupt
         encoded.extend(texts)
-        return ENCODE(self, variants, texts, **options)
+        return encode_together(encoders, texts, **options)
 
-    monkeypatch.setattr(SentenceEncoder, "encode_variants", interrupted)
+    monkeypatch.setattr("flowbert.encoders.encoder.encode_together", interrupted)
     return encoded
 
 

@@ -79,7 +79,7 @@ def test_a_fit_with_a_pooling():
     main(["fit", "--encoder.pooling", pooling, *small])
     saved = Model.load("run", "raw").encoder
     assert str(saved.pooling) == pooling
-    plain = saved.variant(pooling="mean").encode(["A man rides."])
+    plain = saved.read(pooling="mean").encode(["A man rides."])
     assert not np.allclose(plain, saved.encode(["A man rides."]))
 
 

@@ -60,7 +60,7 @@ def measure(
     encoder = open_encoder(options)
     assert isinstance(encoder, SentenceEncoder)
     variants = [
-        encoder.variant(layers=layer, pooling=pooling)
+        encoder.read(layers=layer, pooling=pooling)
         for layer in range(encoder.num_layers + 1)
         for pooling in POOLINGS
     ]

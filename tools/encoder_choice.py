@@ -101,9 +101,7 @@ def measure(
     for path in encoders:
         opened = open_encoder(EncoderOptions(path, layers="last", pooling="mean"))
         assert isinstance(opened, SentenceEncoder)
-        variants = {
-            key: opened.variant(layers=key[0], pooling=key[1]) for key in READOUTS
-        }
+        variants = {key: opened.read(layers=key[0], pooling=key[1]) for key in READOUTS}
         cache.fill(list(variants.values()), [*sentences, *views, *measured])
         for (layers, pooling), encoder in variants.items():
             name = Path(path).name, layers, pooling

@@ -83,7 +83,7 @@ def encoder_items(path: str, tasks: Sequence[Task], flow: bool) -> Iterator[Item
     """
     encoder = open_encoder(EncoderOptions(path, layers="last", pooling="mean"))
     assert isinstance(encoder, SentenceEncoder)
-    variants = {key: encoder.variant(layers=key[0], pooling=key[1]) for key in READOUTS}
+    variants = {key: encoder.read(layers=key[0], pooling=key[1]) for key in READOUTS}
     cache = EmbeddingCache()
     sentences = [text for task in tasks for text in task.corpus("target").sentences]
     cache.fill(list(variants.values()), sentences)

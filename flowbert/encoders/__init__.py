@@ -17,6 +17,7 @@ from flowbert.encoders.loading import (
     open_encoders,
 )
 from flowbert.encoders.pooling import POOLINGS, Pooling
+from flowbert.encoders.reading import Reading
 from flowbert.encoders.sentence_transformer import (
     SentenceTransformerEncoder,
     is_sentence_transformer,
@@ -28,6 +29,7 @@ __all__ = [
     "Encoder",
     "EncoderOptions",
     "Pooling",
+    "Reading",
     "SentenceEncoder",
     "SentenceTransformerEncoder",
     "as_sentences",

@@ -1,13 +1,12 @@
-"""A transformers network with its tokenizer: loading, tokens, positions, digests."""
+"""A transformers network with its tokenizer: tokens, passes, positions, digests."""
 
 import copy
 import inspect
 import json
-import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from threading import Lock
 from types import SimpleNamespace
 from typing import Any
@@ -17,19 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.encoders.base import reuse_digest
-from flowbert.encoders.depth import Stack, find_blocks, stack_of
-from flowbert.encoders.folders import (
-    EncoderFiles,
-    FolderSettings,
-    check_digests,
-    in_dtype,
-    loading,
-)
-from flowbert.encoders.sanity import Findings
-from flowbert.errors import FlowbertWarning, UserError, choices, warn
+from flowbert.encoders.depth import Stack, stack_of
+from flowbert.encoders.folders import Folder
+from flowbert.encoders.prefix import check_prefixes
+from flowbert.encoders.sanity import Findings, sanity_check
+from flowbert.errors import FlowbertWarning, UserError
 from flowbert.io import digest, digest_tensors
 
-DTYPES = ("float32", "float16", "bfloat16")
 NO_LIMIT = 4096
 """Tokens of a sentence for a network without a limit."""
 
@@ -48,12 +41,6 @@ _UNRELATED = (
     "_attn_implementation_autoset",
 )
 
-# Layers above a network by which it was pretrained or classifies.
-_HEADS = re.compile(
-    r"(cls|contact_head|classifier|decoder|discriminator_predictions|embed_out|generator_\w+|head|"
-    r"lm_head|lm_loss|\w*predictions|pooler|pred_layer|qa_outputs|score|sop_classifier|vocab_\w+)\."
-)
-
 
 class Backbone(nn.Module):
     """Network and tokenizer, shared by all variants of an encoder.
@@ -63,18 +50,14 @@ class Backbone(nn.Module):
         tokenizer: Its tokenizer.
         path: Folder or hub name.
         revision: Commit on the hub.
+        folder: What its folder says about its use.
 
     Attributes:
         dim: Size of a hidden state.
         num_layers: Number of blocks.
         inputs: Names of the token features that the network takes.
-        first_position: Position of a sentence's first token.
         longest: Number of positions; None without a table of them.
         moving: Its rotary positions that follow the longest text of a batch.
-        findings: What the sanity check found; None before the first sentences are encoded.
-        reads_prefixes: Whether a :class:`~flowbert.encoders.batches.Prefix` gives the same hidden
-            states; None before one is computed.
-        settings: Settings of its folder.
     """
 
     def __init__(
@@ -83,6 +66,7 @@ class Backbone(nn.Module):
         tokenizer: Any,
         path: str = "",
         revision: str | None = None,
+        folder: Folder = Folder(),  # noqa: B008  it cannot be changed
     ) -> None:
         super().__init__()
         config: Any = network.config
@@ -90,6 +74,7 @@ class Backbone(nn.Module):
         self.tokenizer = tokenizer
         self.path = path
         self.revision = revision
+        self.folder = folder
         self.dim: int = config.hidden_size
         self.num_layers: int = config.num_hidden_layers
         self.moving = [
@@ -97,10 +82,7 @@ class Backbone(nn.Module):
             for module in network.modules()
             if changes_positions(getattr(module, "rope_type", ""))
         ]
-        self.findings: Findings | None = None
-        self.reads_prefixes: bool | None = None
-        self.settings = FolderSettings()
-        self.first_position, self.longest = _positions(network)
+        self.longest = _count_positions(network)
         self.inputs = frozenset(inspect.signature(network.forward).parameters)
         choose_attention: Any = getattr(network, "set_attention_type", None)
         if choose_attention is not None:
@@ -115,80 +97,6 @@ class Backbone(nn.Module):
         tokenizer.padding_side = "right"
         # Transformers 4 advises against padding what was tokenized before.
         tokenizer.deprecation_warnings["Asking-to-pad-a-fast-tokenizer"] = True
-
-    @classmethod
-    def load(
-        cls, path: str, files: EncoderFiles, dtype: str, pooler: bool
-    ) -> "Backbone":
-        """Load a network and its tokenizer; code that comes with a checkpoint is never run.
-
-        Args:
-            path: The encoder as the user names it.
-            files: Its files.
-            dtype: ``float32``, ``float16`` or ``bfloat16``, whatever the checkpoint is stored in.
-            pooler: Keep the network's pooler; an unused one would enter digests and gradients.
-
-        Raises:
-            UserError: If it cannot be loaded, or weights or the vocabulary are missing.
-        """
-        if dtype not in DTYPES:
-            raise UserError(
-                argument="dtype", received=dtype, expected=choices(DTYPES, dtype)
-            )
-        from transformers import AutoConfig, AutoModel, AutoTokenizer
-
-        with loading(path):
-            config = AutoConfig.from_pretrained(files.folder, trust_remote_code=False)
-            _check_config(path, config)
-            tokenizer: Any = AutoTokenizer.from_pretrained(
-                files.folder, trust_remote_code=False
-            )
-            network, report = AutoModel.from_pretrained(
-                files.source,
-                revision=files.revision,
-                subfolder=files.subfolder,
-                config=config,
-                trust_remote_code=False,
-                output_loading_info=True,
-                **in_dtype(getattr(torch, dtype)),
-            )
-        check_digests(files.folder)
-        return cls.checked(path, network, tokenizer, files.revision, report, pooler)
-
-    @classmethod
-    def checked(
-        cls,
-        path: str,
-        network: Any,
-        tokenizer: Any,
-        revision: str | None,
-        report: Mapping[str, Any],
-        pooler: bool,
-    ) -> "Backbone":
-        """A loaded network and its tokenizer.
-
-        Args:
-            path: The encoder as the user names it.
-            network: The network.
-            tokenizer: Its tokenizer.
-            revision: Commit on the hub.
-            report: Names of weights that transformers did not find, and those that it did not use.
-            pooler: Keep the network's pooler; an unused one would enter digests and gradients.
-
-        Raises:
-            UserError: If it is no text encoder, weights or the vocabulary are missing, or blocks
-                are not used.
-        """
-        _check_config(path, network.config)
-        _check_weights(path, network, set(report["missing_keys"]), pooler)
-        _check_unused(path, network, sorted(report["unexpected_keys"]))
-        if not pooler:
-            _take_pooler_out(network)
-        if tokenizer.pad_token_id is None:
-            # Decoders have none. Padding is masked, so that any token will do.
-            tokenizer.pad_token = tokenizer.eos_token
-        _check_vocabulary(path, tokenizer, network.config.vocab_size)
-        return cls(network.eval(), tokenizer, path, revision)
 
     def like(self, network: Any = None, tokenizer: Any = None) -> "Backbone":
         """The same with another network, or another tokenizer of its vocabulary."""
@@ -228,10 +136,23 @@ class Backbone(nn.Module):
         return next(self.network.parameters()).dtype
 
     @property
+    def precision(self) -> str:
+        """Name of :attr:`dtype`, such as ``float32``."""
+        return str(self.dtype).removeprefix("torch.")
+
+    @property
     def has_pooler(self) -> bool:
-        """Whether the network has a pooler, and it was not taken out."""
+        """Whether the network has a pooler that was not removed."""
         pooler = getattr(self.network, "pooler", None)
         return not (pooler is None or isinstance(pooler, nn.Identity))
+
+    def remove_pooler(self) -> None:
+        """Compute no pooler: an unused one would enter digests and gradients."""
+        network: Any = self.network
+        if "add_pooling_layer" in inspect.signature(type(network)).parameters:
+            network.pooler = None
+        elif hasattr(network, "pooler"):  # called even where it is None
+            network.pooler = nn.Identity()
 
     def choose_length(self, given: int | None, usual: int | None = None) -> int:
         """Tokens after which a sentence is cut.
@@ -338,6 +259,27 @@ class Backbone(nn.Module):
                 if self._users == 0:
                     self.train(self._was_training)
 
+    @cached_property
+    def findings(self) -> Findings | None:
+        """Findings of the sanity check; None if the vocabulary lacks the tokens of its sentences.
+
+        It runs when sentences are encoded for the first time: on the device that was chosen by
+        then, and at no cost where every vector is cached.
+        """
+        with self.evaluating():
+            return sanity_check(self)
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether hidden states of tokens depend on none behind them, as in a decoder."""
+        return self.findings is not None and self.findings.causal
+
+    @cached_property
+    def reads_prefixes(self) -> bool:
+        """Whether a :class:`~flowbert.encoders.prefix.Prefix` gives the same hidden states."""
+        with self.evaluating():
+            return check_prefixes(self)
+
     @property
     def digests(self) -> dict[str, str]:
         """Digests of weights, configuration and tokenizer, in their current state."""
@@ -433,101 +375,13 @@ def _rules_digest(text: str) -> str:
     return digest(rules)
 
 
-def _positions(network: nn.Module) -> tuple[int, int | None]:
-    """First absolute position of a sentence, and their number; None without a table of them."""
+def _count_positions(network: nn.Module) -> int | None:
+    """Number of absolute positions of a sentence; None without a table of them."""
     for name, module in network.named_modules():
         # GPT-2 calls its table wpe, OPT embed_positions.
         leaf = name.rpartition(".")[2]
         if isinstance(module, nn.Embedding) and ("position" in leaf or leaf == "wpe"):
             # RoBERTa and its relatives count from the position after that of padding.
             first = 0 if module.padding_idx is None else module.padding_idx + 1
-            first = getattr(module, "offset", first)
-            return first, module.num_embeddings - first
-    return 0, None
-
-
-def _check_config(path: str, config: Any) -> None:
-    sizes = ("hidden_size", "num_hidden_layers", "vocab_size")
-    # A T5EncoderModel is half of one, which AutoModel does not load.
-    is_pair = config.is_encoder_decoder or hasattr(config, "num_decoder_layers")
-    if is_pair or not all(hasattr(config, name) for name in sizes):
-        saved = "".join(f", a {name}" for name in config.architectures or ())
-        raise UserError(
-            f"received {path!r}{saved} of type {config.model_type!r}; expected a text "
-            "encoder such as BERT",
-            argument="encoder",
-        )
-    config.output_hidden_states = (
-        False  # exported folders set it; each call asks for hidden states
-    )
-
-
-def _check_weights(path: str, network: Any, missing: set[str], pooler: bool) -> None:
-    of_pooler = {name for name in missing if name.startswith("pooler")}
-    others = sorted(missing - of_pooler)
-    if others:
-        of = ", ".join(network.config.architectures or ["an unnamed class"])
-        raise UserError(
-            f"received {path!r}, saved from {of}, which lacks {len(others)} weights of "
-            f"{type(network).__name__}, first {others[0]!r}",
-            argument="encoder",
-        )
-    if pooler and (getattr(network, "pooler", None) is None or of_pooler):
-        raise UserError(
-            f"received cls_pooler; expected another one, as {path!r} has no pooler",
-            argument="pooling",
-        )
-
-
-def _check_unused(path: str, network: Any, unused: list[str]) -> None:
-    """Warn of weights that the network does not have, and of code that was not run."""
-    others = [name for name in unused if not _HEADS.match(name)]
-    blocks = network.config.num_hidden_layers
-    for path_of_blocks in find_blocks(network):
-        number = re.compile(rf"(?:.*\.)?{re.escape(path_of_blocks)}\.(\d+)\.")
-        for name, found in zip(others, map(number.match, others), strict=True):
-            if found and int(found[1]) >= blocks:
-                raise UserError(
-                    f"received {path!r}, whose config.json has {blocks} blocks and whose file has "
-                    f"more, with {name}; expected a config.json with the blocks of its file",
-                    argument="encoder",
-                )
-    if others:
-        warn(
-            f"encoder: {path} has {len(others)} weights that a {type(network).__name__} does not "
-            f"have, first {others[0]}; they are not used"
-        )
-    classes = getattr(network.config, "auto_map", None)
-    if own := classes.get("AutoModel") if isinstance(classes, dict) else None:
-        warn(
-            f"encoder: the config.json of {path} names code that comes with it, {own}, which is "
-            f"not run; {type(network).__name__} of transformers may compute other vectors"
-        )
-
-
-def _take_pooler_out(network: Any) -> None:
-    """Compute no pooler: an unused one would enter digests and gradients."""
-    if "add_pooling_layer" in inspect.signature(type(network)).parameters:
-        network.pooler = None
-    elif hasattr(network, "pooler"):  # called even where it is None
-        network.pooler = nn.Identity()
-
-
-def _check_vocabulary(path: str, tokenizer: Any, size: int) -> None:
-    if len(tokenizer) <= len(tokenizer.all_special_ids):
-        # Without tokenizer files transformers makes up a tokenizer of special tokens.
-        raise UserError(
-            f"received {path!r}, whose tokenizer files are missing", argument="encoder"
-        )
-    if len(tokenizer) > size:
-        raise UserError(
-            f"received {path!r}, whose tokenizer has {len(tokenizer)} tokens and its "
-            f"weights only {size}",
-            argument="encoder",
-        )
-    if tokenizer.pad_token_id is None:
-        raise UserError(
-            argument="encoder",
-            received=path,
-            expected="a tokenizer with a padding or end token",
-        )
+            return module.num_embeddings - int(getattr(module, "offset", first))
+    return None

@@ -194,13 +194,13 @@ def digests_reused() -> Iterator[None]:
 
 def reuse_digest(owner: object, compute: Callable[[], T]) -> T:
     """What is computed of an object, once inside of :func:`digests_reused` and else every time."""
-    found = _reused.get()
-    if found is None:
+    digests = _reused.get()
+    if digests is None:
         return compute()
-    if id(owner) not in found:
-        found[id(owner)] = owner, compute()
-    value: T = found[id(owner)][1]
-    return value
+    if id(owner) not in digests:
+        digests[id(owner)] = owner, compute()
+    digest: T = digests[id(owner)][1]
+    return digest
 
 
 def as_sentences(value: Any) -> list[str]:
@@ -269,7 +269,8 @@ def check_same_encoder(
     differences = []
     for name in differing_keys(saved, present):
         now, before = (
-            repr(each[name]) if name in each else "nothing" for each in (present, saved)
+            repr(identity[name]) if name in identity else "nothing"
+            for identity in (present, saved)
         )
         source = f" (from {_SOURCES[name]})" if name in _SOURCES else ""
         differences.append(f"{name} {now} instead of {before}{source}")

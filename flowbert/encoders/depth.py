@@ -100,8 +100,8 @@ def _find(network: Any, compute: Callable[[Any], Any]) -> Stack | None:
         expected = compute(network)
         stack = Stack(path, len(outputs[0]) if isinstance(outputs[0], tuple) else 0)
         for layer in (0, len(blocks) - 1):
-            found = compute(stack.up_to(network, layer))[: layer + 1]
-            if not all(map(torch.equal, found, expected)) or len(found) <= layer:
+            states = compute(stack.up_to(network, layer))[: layer + 1]
+            if not all(map(torch.equal, states, expected)) or len(states) <= layer:
                 return None
     except Exception:  # the sanity check reports a network that cannot be computed
         return None

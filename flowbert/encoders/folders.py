@@ -1,6 +1,6 @@
 """Files of an encoder in a folder or on the hub, and what they say about its use."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,8 +11,8 @@ from torch import Tensor
 from flowbert.data.hub import fetch_encoder
 from flowbert.data.sample import sample_encoder_path
 from flowbert.data.text_files import user_path
-from flowbert.encoders.layers import LayerSpec
-from flowbert.encoders.pooling import POOLINGS
+from flowbert.encoders.pooling import make_pooling
+from flowbert.encoders.reading import DEFAULTS
 from flowbert.errors import UserError, first_line, warn
 from flowbert.io import (
     digest,
@@ -47,7 +47,6 @@ _SMALL_FILES = (
     f"*{WEIGHTS_FILE}",
     "model/*.safetensors",
 )
-_USE = ("layers", "pooling", "max_length", "template", "sink_token")
 _SETTINGS_SCHEMA: dict[str, Any] = {
     "layers": list,
     "pooling": str,
@@ -75,34 +74,25 @@ class EncoderFiles(NamedTuple):
     subfolder: str = ""
 
 
-class FolderSettings(NamedTuple):
-    """Default settings of an encoder, from its folder.
+class Folder(NamedTuple):
+    """What a folder says about the use of its encoder.
 
     Args:
-        layers: Layers to average.
-        pooling: Pooling over tokens.
-        max_length: Tokens after which a sentence is cut; None for what the tokenizer says.
-        template: Text around every sentence.
-        sink_token: Token in front that is not pooled; None for the usual one.
+        reading: How it is read: all entries of :data:`~flowbert.encoders.reading.DEFAULTS`. A
+            ``max_length`` of None is the limit of tokenizer and network.
         token_weights: Saved weights of the pooling.
-        trained: Whether the encoder was trained with flowbert.
         modules: Classes of the modules of a sentence-transformers folder.
         left_out: Modules and settings of such a folder that only sentence-transformers computes.
         has_map: Whether the folder is an exported model, with a map.
     """
 
-    layers: LayerSpec = "last"
-    pooling: str = "mean"
-    max_length: int | None = 128
-    template: str = ""
-    sink_token: str | None = None
+    reading: Mapping[str, Any] = DEFAULTS
     token_weights: Tensor | None = None
-    trained: bool = False
     modules: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     has_map: bool = False
 
-    def check_use(self, path: str, frozen: bool) -> None:
+    def warn_of_parts(self, path: str, frozen: bool) -> None:
         """Warn if an encoder is used without a part of its folder.
 
         Args:
@@ -157,14 +147,14 @@ def locate(
     return EncoderFiles(snapshot / subfolder, name, snapshot.name, subfolder)
 
 
-def read_settings(folder: Path) -> FolderSettings:
-    """Settings of ``flowbert.json`` in a folder, or the defaults.
+def read_folder(folder: Path) -> Folder:
+    """What ``flowbert.json`` of a folder says, or the defaults.
 
     Raises:
         UserError: If the file is damaged, or the network alone is not what its folder is for.
     """
     if (folder / SETTINGS_FILE).is_file():
-        return _trained_settings(folder)
+        return _read_settings(folder)
     if (folder / "adapter_config.json").is_file():
         raise UserError(
             f"received {folder} with adapter_config.json, an adapter of another encoder; "
@@ -173,7 +163,7 @@ def read_settings(folder: Path) -> FolderSettings:
         )
     config = folder / "config.json"
     if (folder / MODULES_FILE).is_file() or not config.is_file():
-        return FolderSettings()
+        return Folder()
     architectures = read_json(config, {"architectures": (list, None)})["architectures"]
     for name in architectures or ():
         if str(name).endswith("ForSequenceClassification"):
@@ -182,24 +172,21 @@ def read_settings(folder: Path) -> FolderSettings:
                 "encoder, such as its base that AutoModel loads and saves",
                 argument="encoder",
             )
-    return FolderSettings()
+    return Folder()
 
 
-def _trained_settings(folder: Path) -> FolderSettings:
+def _read_settings(folder: Path) -> Folder:
     path = folder / SETTINGS_FILE
     settings = read_json(path, _SETTINGS_SCHEMA)
     expected = settings.pop("digest")
     # Whoever edits the file by hand leaves out both.
     if (expected is not None or settings["files"]) and digest(settings) != expected:
         raise UserError(f"{path}: damaged, or changed by hand")
-    use = {name: settings[name] for name in _USE}
+    reading = {name: settings[name] for name in DEFAULTS}
     with imports_refused():  # a custom pooling
-        POOLINGS.parse(use["pooling"])
-    return FolderSettings(
-        **use,
-        token_weights=load_token_weights(folder),
-        trained=True,
-        has_map=bool(map_files(folder / "model")),
+        reading["pooling"] = str(make_pooling(reading["pooling"]))
+    return Folder(
+        reading, load_token_weights(folder), has_map=bool(map_files(folder / "model"))
     )
 
 

@@ -1,8 +1,8 @@
 """Opening encoders: by path, layers and pooling, which may be lists."""
 
-import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from inspect import signature
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,12 @@ from flowbert.encoders.sentence_transformer import (
     SentenceTransformerEncoder,
     is_sentence_transformer,
 )
-from flowbert.errors import FlowbertWarning, UserError, first_line
+from flowbert.errors import UserError, first_line, warn
 from flowbert.numbers import Count
 from flowbert.progress import tell
 from flowbert.registry import import_object
 
 _TEXT = (".txt", ".vec", ".gz")
-_OF_VIEWS = ("views", "revision", "max_length", "dtype")
-_OF_WORDS = ("pooling", "count_over", "token_weights", "max_words")
 
 
 @dataclass(frozen=True)
@@ -107,9 +105,10 @@ def choose_device(device: torch.device | str) -> torch.device:
         UserError: If it is not available.
     """
     if device == "auto":
-        kinds = {"cuda": torch.cuda, "mps": torch.backends.mps}
-        found = [name for name, kind in kinds.items() if kind.is_available()]
-        return torch.device([*found, "cpu"][0])
+        backends = {"cuda": torch.cuda, "mps": torch.backends.mps, "cpu": torch.cpu}
+        return torch.device(
+            next(name for name, backend in backends.items() if backend.is_available())
+        )
     try:
         torch.empty(0, device=device)
         return torch.device(device)
@@ -173,21 +172,21 @@ def _open(
     tell(f"{path}: pooling {', '.join(str(x or first.pooling) for x in poolings)}")
     for pooling in poolings:
         sink = options.sink_token
-        variant = first.variant(pooling=pooling, count_over=count_over, sink_token=sink)
-        encoders += [
-            variant.variant(layers=layers, by_layer=few_layers) for layers in sets
-        ]
+        pooled = first.read(pooling=pooling, count_over=count_over, sink_token=sink)
+        for layers in sets:
+            encoder = pooled.read(layers=layers)
+            encoder.by_layer = few_layers
+            encoders.append(encoder)
     return encoders
 
 
 def _warn_of_map(encoder: SentenceEncoder) -> None:
     """Warn if the folder is an exported model, whose map an encoder does not have."""
-    if encoder.backbone.settings.has_map:
-        warnings.warn(
+    if encoder.backbone.folder.has_map:
+        warn(
             f"encoder: {encoder.path} is a model, of which the encoder is used without the map; "
             "encode --model and compare --methods take the whole model",
-            FlowbertWarning,
-            stacklevel=4,
+            3,
         )
 
 
@@ -227,23 +226,23 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encode
     given = {name: value for name, value in settings.items() if value is not None}
     file = user_path(path)
     if file.is_file() or (file.suffix in _TEXT and not file.is_dir()):
-        used = {name: x for name, x in given.items() if name in _OF_WORDS}
-        words: Encoder = import_object("flowbert.extras.word_vectors.WordVectors")(
-            path, **used
-        )
-        return words
+        return _make("flowbert.extras.word_vectors.WordVectors", path, given)
     given.pop("max_words", None)
     if "views" in given:
-        used = {name: x for name, x in given.items() if name in _OF_VIEWS}
-        views: Encoder = import_object(
-            "flowbert.extras.views.views_encoder.ViewsEncoder"
-        )(path, **used)
-        return views
+        return _make("flowbert.extras.views.views_encoder.ViewsEncoder", path, given)
     try:
         return SentenceEncoder(path, **given)
     except LibraryNeededError as error:
         if {"layers", "pooling"} & given.keys() or not given.get("frozen", True):
             raise
         return SentenceTransformerEncoder(
-            path, revision=given.get("revision"), library=error.library
+            path, revision=given.get("revision"), opened=error.model
         )
+
+
+def _make(name: str, path: str, given: Mapping[str, Any]) -> Encoder:
+    """An encoder by the import path of its class, with the settings that it has."""
+    make = import_object(name)
+    taken = signature(make).parameters
+    encoder: Encoder = make(path, **{key: given[key] for key in given if key in taken})
+    return encoder

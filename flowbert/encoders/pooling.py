@@ -35,32 +35,6 @@ class TokenCounts(NamedTuple):
     sentences: int
 
 
-def idf(counts: TokenCounts) -> Tensor:
-    r"""Inverse document frequency :math:`\log \frac{N + 1}{df(t) + 1}` over sentences."""
-    return torch.log((counts.sentences + 1) / (counts.documents + 1))
-
-
-def sif(counts: TokenCounts, a: float) -> Tensor:
-    r"""Smooth inverse frequency :math:`a / (a + p(t))`; the direction that is removed is a map.
-
-    References:
-        A Simple but Tough-to-Beat Baseline for Sentence Embeddings (Arora et al., 2017).
-        https://openreview.net/forum?id=SyK00v5xx
-    """
-    return a / (a + counts.occurrences / counts.occurrences.sum().clamp(min=1))
-
-
-def zipf(ranks: Tensor, a: float) -> Tensor:
-    r"""Smooth inverse frequency with Zipf's law, :math:`p(t) = \frac{1}{r(t) H_n}`, for n words.
-
-    References:
-        Model2Vec: Fast State-of-the-Art Static Embeddings (Tulkens and van Dongen, 2024).
-        https://github.com/MinishLab/model2vec
-    """
-    harmonic = (1 / torch.arange(1, int(ranks.max()) + 1, dtype=torch.float64)).sum()
-    return a / (a + 1 / (ranks * harmonic))
-
-
 def rank_tokens(tokens: Sequence[str | None], unknown: str | None = None) -> Tensor:
     """Frequency rank of each token of a vocabulary that is sorted by frequency, ``(V,)``, float64.
 
@@ -359,18 +333,25 @@ class WeightedPooling(Pooling):
 
 @POOLINGS.register("idf")
 class IDFPooling(WeightedPooling):
-    """Mean with the weights of :func:`~flowbert.encoders.pooling.idf`."""
+    r"""Mean with the inverse document frequency, :math:`\log \frac{N + 1}{df(t) + 1}`."""
 
     counts = True
 
     def weigh(self, tokenizer: Any, count: Callable[[], TokenCounts]) -> Tensor:
         """Weight of each token of the vocabulary, ``(V,)``, float64."""
-        return idf(count())
+        counts = count()
+        return torch.log((counts.sentences + 1) / (counts.documents + 1))
 
 
 @POOLINGS.register("sif")
 class SIFPooling(WeightedPooling):
-    """Mean with the weights of :func:`~flowbert.encoders.pooling.sif`.
+    r"""Mean with the smooth inverse frequency, :math:`a / (a + p(t))`.
+
+    The direction that the paper removes is a map.
+
+    References:
+        A Simple but Tough-to-Beat Baseline for Sentence Embeddings (Arora et al., 2017).
+        https://openreview.net/forum?id=SyK00v5xx
 
     Args:
         a: Share of tokens whose weight is one half.
@@ -385,14 +366,20 @@ class SIFPooling(WeightedPooling):
 
     def weigh(self, tokenizer: Any, count: Callable[[], TokenCounts]) -> Tensor:
         """Weight of each token of the vocabulary, ``(V,)``, float64."""
-        counts = count()
-        counts.occurrences[self.special] = 0
-        return sif(counts, self.a)
+        occurrences = count().occurrences
+        occurrences[self.special] = 0
+        return self.a / (self.a + occurrences / occurrences.sum().clamp(min=1))
 
 
 @POOLINGS.register("zipf")
 class ZipfPooling(WeightedPooling):
-    """Mean with the weights of :func:`~flowbert.encoders.pooling.zipf`.
+    r"""Mean with the smooth inverse frequency of Zipf's law, :math:`p(t) = \frac{1}{r(t) H_n}`.
+
+    The n words of the vocabulary are ranked by :func:`~flowbert.encoders.pooling.rank_tokens`.
+
+    References:
+        Model2Vec: Fast State-of-the-Art Static Embeddings (Tulkens and van Dongen, 2024).
+        https://github.com/MinishLab/model2vec
 
     Args:
         a: Share of tokens whose weight is one half.
@@ -408,9 +395,9 @@ class ZipfPooling(WeightedPooling):
         ids = list(range(vocabulary_size(tokenizer)))
         tokens = tokenizer.convert_ids_to_tokens(ids)
         unknown = unknown_token(tokenizer)
-        return zipf(
-            rank_tokens(tokens, None if unknown is None else tokens[unknown]), self.a
-        )
+        ranks = rank_tokens(tokens, None if unknown is None else tokens[unknown])
+        all_ranks = torch.arange(1, int(ranks.max()) + 1, dtype=torch.float64)
+        return self.a / (self.a + 1 / (ranks * (1 / all_ranks).sum()))
 
 
 @POOLINGS.register("learned_weights")

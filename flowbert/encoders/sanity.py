@@ -89,7 +89,7 @@ def sanity_check(backbone: Any) -> Findings | None:
 
 def _states(backbone: Any, rows: list[dict[str, list[int]]]) -> Tensor:
     """Hidden states of a batch, ``(L + 1, B, T, D)``, float32, on the CPU."""
-    kind = f"{backbone.path!r} of type {backbone.network.config.model_type!r}"
+    named = f"{backbone.path!r} of type {backbone.network.config.model_type!r}"
     features = {
         name: value.to(backbone.device) for name, value in backbone.pad(rows).items()
     }
@@ -97,14 +97,14 @@ def _states(backbone: Any, rows: list[dict[str, list[int]]]) -> Tensor:
         states = backbone(features).hidden_states
     except Exception as error:  # modelling code raises a dozen types
         raise UserError(
-            f"received {kind}, which cannot be computed: {first_line(error)}",
+            f"received {named}, which cannot be computed: {first_line(error)}",
             argument="encoder",
         ) from error
     expected = (*features["input_ids"].shape, backbone.dim)
     shapes = [tuple(state.shape) for state in states or ()]
     if shapes != [expected] * (backbone.num_layers + 1):
         raise UserError(
-            f"received {kind}, whose layers do not give each token a vector of size "
+            f"received {named}, whose layers do not give each token a vector of size "
             f"{backbone.dim}; expected a text encoder such as BERT",
             argument="encoder",
         )
@@ -149,10 +149,10 @@ def warn_of_findings(backbone: Any, encoders: Sequence[Any]) -> None:
             "length share a batch, which takes longer"
         )
     device = backbone.device
-    read = [each for each in encoders if _reads_outlier(findings, each, device)]
+    read = [x.reading for x in encoders if _reads_outlier(findings, x, device)]
     if read:
-        layers = ", ".join(str(list(each)) for each in sorted({r.layers for r in read}))
-        poolings = ", ".join(sorted({str(each.pooling) for each in read}))
+        layers = ", ".join(map(str, sorted({x.layers for x in read})))
+        poolings = ", ".join(sorted({x.pooling for x in read}))
         usable = [
             str(layer)
             for layer in range(len(findings.states))
@@ -184,27 +184,8 @@ def _reads_outlier(findings: Findings, encoder: Any, device: torch.device) -> bo
     tokens = average_layers(findings.states, encoder.layers)
     others = tokens.masked_fill(outliers.unsqueeze(2), 0.0)
     features = {name: value.to(device) for name, value in findings.features.items()}
-    pooled = [encoder.pool(each.to(device), features) for each in (tokens, others)]
+    pooled = [encoder.pool(x.to(device), features) for x in (tokens, others)]
     return not torch.equal(*pooled)
-
-
-def find(backbone: Any) -> Findings | None:
-    """Results of the sanity check of a backbone; the check runs once."""
-    if backbone.findings is None:
-        backbone.findings = sanity_check(backbone)
-    findings: Findings | None = backbone.findings
-    return findings
-
-
-def is_causal(backbone: Any) -> bool:
-    """Whether a network is a decoder: hidden states of tokens depend on none behind them.
-
-    Args:
-        backbone: A :class:`~flowbert.encoders.backbone.Backbone`.
-    """
-    with backbone.evaluating():
-        findings = find(backbone)
-    return findings is not None and findings.causal
 
 
 def check_pooling(findings: Findings, encoder: Any) -> None:

@@ -2,11 +2,9 @@
 
 import secrets
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
-from unittest.mock import patch
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -21,9 +19,9 @@ from flowbert.encoders.backbone import (
 )
 from flowbert.encoders.base import Embedder
 from flowbert.encoders.folders import (
+    MODULES_FILE,
     EncoderFiles,
-    FolderSettings,
-    in_dtype,
+    Folder,
     loading,
     locate,
 )
@@ -48,36 +46,22 @@ _OTHER_KINDS = ("cross_encoder", "sparse_encoder", "multi_vector_encoder")
 _MODEL_FILES = (".json", ".txt", ".model", ".safetensors", ".bin")
 
 
-class Library(NamedTuple):
-    """A folder as sentence-transformers loads it.
-
-    Args:
-        model: The SentenceTransformer.
-        report: Weights that the folder lacks or the network does not use, by transformers.
-        files: Digest of its files.
-    """
-
-    model: Any
-    report: dict[str, Any]
-    files: str
-
-
 class LibraryNeededError(UserError):
     """The error for a folder whose vectors only sentence-transformers computes.
 
     Args:
         path: The encoder as the user names it.
-        library: The loaded folder.
+        model: The loaded SentenceTransformer.
         parts: What is not computed here.
     """
 
-    def __init__(self, path: str, library: Library, parts: Sequence[str]) -> None:
+    def __init__(self, path: str, model: Any, parts: Sequence[str]) -> None:
         super().__init__(
             f"received {path} with {', '.join(parts)}, which only sentence-transformers "
             "computes; expected load_encoder without layers and pooling, and no training",
             argument="encoder",
         )
-        self.library = library
+        self.model = model
 
 
 class SentenceTransformerEncoder(Embedder, nn.Module):
@@ -89,27 +73,28 @@ class SentenceTransformerEncoder(Embedder, nn.Module):
     Args:
         model: Folder or hub name, or a SentenceTransformer.
         revision: Commit, branch or tag on the hub.
-        library: The folder, if it is loaded already.
+        opened: The folder as a SentenceTransformer, if it is loaded already.
 
     Attributes:
-        lasting: Whether the identity is valid beyond this process.
+        is_on_disk: Whether it is a folder, whose identity is valid beyond this process.
 
     Raises:
         UserError: If sentence-transformers cannot open the folder.
     """
 
     def __init__(
-        self, model: Any, *, revision: str | None = None, library: Library | None = None
+        self, model: Any, *, revision: str | None = None, opened: Any = None
     ) -> None:
         super().__init__()
-        self.lasting = not is_sentence_transformer(model)
+        self.is_on_disk = not is_sentence_transformer(model)
         self.revision = revision
-        if self.lasting:
+        if self.is_on_disk:
             self.path = str(model)
             files = locate(self.path, revision)
-            library = library or load_library(self.path, files)
-            model, self.revision = library.model, files.revision
-            self._source = library.files
+            model, self.revision = opened, files.revision
+            if model is None:
+                model = load_library(self.path, files)
+            self._source = _digest_files(files.folder)
         else:
             network = getattr(model[0], "auto_model", None)
             self.path = getattr(network, "name_or_path", "") or "SentenceTransformer"
@@ -121,7 +106,7 @@ class SentenceTransformerEncoder(Embedder, nn.Module):
         """Everything, the weights too: the folder may be on another machine."""
         remove_captures(self.model)
         # A copy of an object can be changed alone.
-        changed = {} if self.lasting else {"_source": secrets.token_hex(16)}
+        changed = {} if self.is_on_disk else {"_source": secrets.token_hex(16)}
         return vars(self) | changed
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -144,7 +129,7 @@ class SentenceTransformerEncoder(Embedder, nn.Module):
 
     def columns(self) -> dict[str, str]:
         """Columns of results: encoder, layers, pooling."""
-        name = self.path if self.lasting else Path(self.path).name
+        name = self.path if self.is_on_disk else Path(self.path).name
         return {"encoder": name, "layers": "own", "pooling": "own"}
 
     @property
@@ -171,25 +156,22 @@ def is_sentence_transformer(value: Any) -> bool:
     return library is not None and isinstance(value, library.SentenceTransformer)
 
 
-def load_library(
-    path: str, files: EncoderFiles, dtype: torch.dtype | None = None
-) -> Library:
+def load_library(path: str, files: EncoderFiles) -> Any:
     """Load a folder with ``modules.json``; code that comes with it is never run.
 
     Args:
         path: The encoder as the user names it.
         files: Its files.
-        dtype: Precision of the network; None for what the folder says.
 
     Raises:
         UserError: If it cannot be loaded, or gives a sentence no vector of its own.
     """
     settings = files.folder / "config_sentence_transformers.json"
     if settings.is_file():
-        kind = read_json(settings, {"model_type": (str, "")})["model_type"]
-        if kind not in ("", "SentenceTransformer"):
-            _refuse_kind(path, kind)
-    with loading(path), _loading_report() as report:
+        name = read_json(settings, {"model_type": (str, "")})["model_type"]
+        if name not in ("", "SentenceTransformer"):
+            _refuse(path, name)
+    with loading(path):
         from sentence_transformers import SentenceTransformer
 
         model = SentenceTransformer(
@@ -198,45 +180,54 @@ def load_library(
             local_files_only=files.revision is None,
             trust_remote_code=False,
             device="cpu",
-            model_kwargs=None if dtype is None else in_dtype(dtype),
         )
     for module in model:
         part = type(module).__module__.removeprefix("sentence_transformers.")
         if part.startswith(_OTHER_KINDS):
-            _refuse_kind(path, type(module).__name__)
-    digests = {
-        file.relative_to(files.folder).as_posix(): digest_file(file)
-        for file in sorted(files.folder.rglob("*"))
-        if file.suffix in _MODEL_FILES
-    }
-    return Library(model, report, digest(digests))
+            _refuse(path, type(module).__name__)
+    return model
 
 
-def load_network(path: str, files: EncoderFiles, dtype: str, changed: bool) -> Library:
-    """Load a folder whose network is computed here.
+def _digest_files(folder: Path) -> str:
+    """Digest of the files of a model."""
+    return digest(
+        {
+            file.relative_to(folder).as_posix(): digest_file(file)
+            for file in sorted(folder.rglob("*"))
+            if file.suffix in _MODEL_FILES
+        }
+    )
+
+
+def open_transformer(
+    path: str, files: EncoderFiles, is_changed: bool
+) -> tuple[Any, Any, Folder, str]:
+    """A folder whose vectors are computed here; its network is loaded anew, and checked.
 
     Args:
         path: The encoder as the user names it.
         files: Its files.
-        dtype: Precision of the network.
-        changed: Whether modules and settings that are not computed here may be left out.
+        is_changed: Whether modules and settings that are not computed here may be left out.
+
+    Returns:
+        Configuration and tokenizer as sentence-transformers has them, what the folder says, and
+        the subfolder of the network.
 
     Raises:
         UserError: If it cannot be loaded.
         LibraryNeededError: If only sentence-transformers computes the vectors.
     """
-    library = load_library(path, files)
+    model = load_library(path, files)
     with loading(path):
-        settings = read_modules(library.model)
-    if settings.left_out and not (changed and settings.modules[0] == "Transformer"):
-        raise LibraryNeededError(path, library, settings.left_out)
-    wanted = getattr(torch, dtype)
-    if library.model[0].auto_model.dtype != wanted:
-        library = load_library(path, files, wanted)
-    return library
+        folder = read_modules(model)
+        subfolder = read_json(files.folder / MODULES_FILE, list)[0]["path"]
+    if folder.left_out and not (is_changed and folder.modules[0] == "Transformer"):
+        raise LibraryNeededError(path, model, folder.left_out)
+    config, tokenizer = model[0].auto_model.config, model[0].tokenizer
+    return config, tokenizer, folder, subfolder
 
 
-def read_modules(model: Any) -> FolderSettings:
+def read_modules(model: Any) -> Folder:
     """How a SentenceTransformer reads its network, and what of it is not computed here.
 
     References:
@@ -251,7 +242,7 @@ def read_modules(model: Any) -> FolderSettings:
     first, *others = model
     modules = tuple(type(module).__name__ for module in model)
     if type(first) is not Transformer:
-        return FolderSettings(modules=modules, left_out=modules)
+        return Folder(modules=modules, left_out=modules)
     prompt = model.prompts.get(model.default_prompt_name) or ""
     left_out = {
         "truncate_dim": model.truncate_dim is not None,
@@ -276,41 +267,28 @@ def read_modules(model: Any) -> FolderSettings:
         names = {getattr(others[-1], key, "sentence_embedding") for key in keys}
         if names == {"sentence_embedding"}:
             others.pop()
+    has_template = prompt and not left_out["default prompt"]
     limit = model.max_seq_length
-    return FolderSettings(
-        pooling=pooling,
-        max_length=limit if limit <= MOST_TOKENS else None,
-        template=f"{prompt}{SLOT}" if prompt and not left_out["default prompt"] else "",
-        sink_token="",
+    reading = {
+        "layers": "last",
+        "pooling": pooling,
+        "max_length": limit if limit <= MOST_TOKENS else None,
+        "template": f"{prompt}{SLOT}" if has_template else "",
+        "sink_token": "",
+    }
+    return Folder(
+        reading,
         modules=modules,
         left_out=(
             *(type(module).__name__ for module in others),
-            *(name for name, found in left_out.items() if found),
+            *(name for name, is_left_out in left_out.items() if is_left_out),
         ),
     )
 
 
-def _refuse_kind(path: str, kind: str) -> NoReturn:
+def _refuse(path: str, name: str) -> NoReturn:
     raise UserError(
-        f"received {path}, with {kind} of sentence-transformers; expected a "
+        f"received {path}, with {name} of sentence-transformers; expected a "
         "SentenceTransformer, which gives a sentence one vector of its own",
         argument="encoder",
     )
-
-
-@contextmanager
-def _loading_report() -> Iterator[dict[str, Any]]:
-    """Weights that ``AutoModel`` does not find, or not use, inside of the block."""
-    from transformers import AutoModel
-
-    found: dict[str, Any] = {"missing_keys": (), "unexpected_keys": ()}
-    load = AutoModel.from_pretrained
-
-    def load_and_note(*arguments: Any, **options: Any) -> Any:
-        network, report = load(*arguments, output_loading_info=True, **options)
-        found.update(report)
-        return network
-
-    # sentence-transformers does not return the report.
-    with patch.object(AutoModel, "from_pretrained", load_and_note):
-        yield found

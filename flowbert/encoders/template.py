@@ -1,12 +1,9 @@
 """Templates: fixed tokens around a sentence, such as a prompt that asks a decoder for one word."""
 
 from collections.abc import Sequence
-from copy import deepcopy
 from difflib import get_close_matches
 from itertools import product
 from typing import Any, NamedTuple
-
-from torch import Tensor
 
 from flowbert.encoders.pooling import special_tokens
 from flowbert.errors import UserError, choices, warn
@@ -57,18 +54,18 @@ def resolve_template(text: str) -> str:
         >>> resolve_template("prompteol")
         'This sentence : "{}" means in one word:"'
     """
-    found = TEMPLATES.get(text, text)
-    if found and not 1 <= found.count(SLOT) <= 2:
+    template = TEMPLATES.get(text, text)
+    if template and not 1 <= template.count(SLOT) <= 2:
         raise UserError(
             argument="template",
             received=text,
             expected=f"{choices(TEMPLATES, text)}, or text with {SLOT} for the sentence",
         )
     published = list(TEMPLATES.values())
-    close = get_close_matches(found, published, n=1, cutoff=_CLOSE)
-    if close and found not in published:
-        warn(f"template: {found!r} is not the published {name_template(close[0])}")
-    return found
+    close = get_close_matches(template, published, n=1, cutoff=_CLOSE)
+    if close and template not in published:
+        warn(f"template: {template!r} is not the published {name_template(close[0])}")
+    return template
 
 
 def pooling_of(template: str | None) -> str | None:
@@ -125,7 +122,9 @@ def usual_sink(tokenizer: Any) -> str:
 
 def name_template(text: str) -> str:
     """Name of a template, or its text where it has none."""
-    return next((name for name, found in TEMPLATES.items() if found == text), text)
+    return next(
+        (name for name, template in TEMPLATES.items() if template == text), text
+    )
 
 
 class Template(NamedTuple):
@@ -166,14 +165,14 @@ class Template(NamedTuple):
                 "is not one",
                 argument="template",
             )
-        found = _split(text.split(SLOT), tokenizer)
-        if found is None:
+        split = _split(text.split(SLOT), tokenizer)
+        if split is None:
             raise UserError(
                 f"received {text!r}; expected {SLOT} where this tokenizer begins a token, such as "
                 "between quotes or spaces",
                 argument="template",
             )
-        context, space, parts = found
+        context, space, parts = split
         between = parts[1] if len(parts) == 3 else None
         return cls(text, context, space, parts[0], between, parts[-1])
 
@@ -227,49 +226,6 @@ class Template(NamedTuple):
             + [0] * len(ids)
             + [1] * len(self.after),
         }
-
-    def outside(self, attention_mask: Tensor) -> Tensor:
-        """A ``special_tokens_mask`` of texts in the template, as :meth:`wrap` has it.
-
-        Args:
-            attention_mask: 1 at their tokens, with padding behind, ``(B, T)``.
-
-        Returns:
-            1 at tokens that are not of the sentence, or of its repetition: ``(B, T)``.
-        """
-        length = attention_mask.sum(dim=1, keepdim=True)
-        position = attention_mask.cumsum(dim=1) - 1
-        start = length * 0 + len(self.before)
-        if self.between is not None:
-            start = start + (length - self.fixed) // 2 + len(self.between)
-        inside = (position >= start) & (position < length - len(self.after))
-        return 1 - inside.long()
-
-    def add_to(self, tokenizer: Any) -> Any:
-        """A tokenizer of transformers that adds the tokens of the template."""
-        from tokenizers.processors import TemplateProcessing
-        from transformers import PreTrainedTokenizerFast
-
-        pieces, added = [], []
-        for name, ids in self._asdict().items():
-            if name in ("before", "between", "after") and ids is not None:
-                if name != "before":
-                    pieces.append("$A")
-                if ids:
-                    pieces.append(name)
-                    tokens = tokenizer.convert_ids_to_tokens(list(ids))
-                    added.append({"id": name, "ids": list(ids), "tokens": tokens})
-        backend = deepcopy(tokenizer.backend_tokenizer)
-        backend.post_processor = TemplateProcessing(single=pieces, special_tokens=added)
-        # Transformers makes the tokenizers of some classes anew, by other rules than their file.
-        make: Any = PreTrainedTokenizerFast
-        return make(
-            tokenizer_object=backend,
-            model_max_length=tokenizer.model_max_length,
-            model_input_names=["input_ids", "attention_mask"],  # GPT-2 adds token types
-            truncation_side=tokenizer.truncation_side,
-            **tokenizer.special_tokens_map,
-        )
 
 
 def _split(

@@ -14,7 +14,6 @@ from flowbert.data.text_files import user_path
 from flowbert.encoders import Encoder, EncoderOptions, SentenceEncoder, open_encoder
 from flowbert.encoders.layers import name_layers, resolve_layers
 from flowbert.encoders.pooling import POOLINGS, LearnedWeightsPooling
-from flowbert.encoders.sanity import is_causal
 from flowbert.encoders.sentence_transformer import SentenceTransformerEncoder
 from flowbert.encoders.template import TEMPLATES, name_template
 from flowbert.errors import UserError
@@ -161,14 +160,15 @@ def advise_encoder(encoder: Encoder) -> Advice:
         raise UserError(
             f"received {encoder.path}; expected a transformer", argument="encoder"
         )
-    settings = encoder.backbone.settings
+    folder = encoder.backbone.folder
+    pooling = folder.reading["pooling"]
     depth = encoder.num_layers
-    layers = name_layers(resolve_layers(settings.layers, depth), depth)
-    if settings.modules:
-        return _use(_BY_SENTENCE_TRANSFORMERS, layers, settings.pooling, "raw")
-    if POOLINGS.parse(settings.pooling)[0] is LearnedWeightsPooling:
-        return _use(_OF_LEARNED_WEIGHTS, layers, settings.pooling, RECIPE_METHOD)
-    if is_causal(encoder.backbone):
+    layers = name_layers(resolve_layers(folder.reading["layers"], depth), depth)
+    if folder.modules:
+        return _use(_BY_SENTENCE_TRANSFORMERS, layers, pooling, "raw")
+    if POOLINGS.parse(pooling)[0] is LearnedWeightsPooling:
+        return _use(_OF_LEARNED_WEIGHTS, layers, pooling, RECIPE_METHOD)
+    if encoder.backbone.is_causal:
         template = name_template(encoder.template or TEMPLATES[DECODER_TEMPLATE])
         return _use(_OF_DECODERS, "last", "last_token", DECODER_METHOD, template)
     return _use(_BY_OTHERS, RECIPE_LAYERS, RECIPE_POOLING, RECIPE_METHOD)
@@ -216,7 +216,7 @@ def follow_advice(
             map = make_map(advice.method)
             if isinstance(encoder, SentenceEncoder):
                 saved = as_saved(encoder)
-                encoder = encoder.variant(
+                encoder = encoder.read(
                     layers=advice.layers,
                     pooling=advice.pooling,
                     template=advice.template or None,

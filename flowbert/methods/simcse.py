@@ -127,7 +127,7 @@ class SimCSEModule(TrainedModule):
         """Fit the map on embeddings without dropout, of the same sentences each time."""
         data = self.text_data()
         # Sentences are cut as in training.
-        encoder = self.encoder.variant(max_length=data.encoder.max_length)
+        encoder = self.encoder.read(max_length=data.encoder.max_length)
         self.head.fit(encoder.encode(data.sample(SAMPLED_ROWS)))
         if self.trainer.world_size > 1:  # machines may round differently
             strategy = self.trainer.strategy

@@ -81,7 +81,7 @@ class TextDataModule(BatchDataModule):
                 expected="those of make_examples",
             )
         length = min(max_length, encoder.max_length)
-        self.encoder = encoder.variant(max_length=length)
+        self.encoder = encoder.read(max_length=length)
         self.examples = examples
         self.pool = pool
         self.fitted, self.held = split_held_out(examples.columns[0], held_out, seed)

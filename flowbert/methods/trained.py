@@ -10,6 +10,7 @@ from torch.utils.checkpoint import checkpoint as checkpointed
 
 from flowbert.encoders import SentenceEncoder, check_same_encoder
 from flowbert.encoders.backbone import Backbone
+from flowbert.encoders.batches import to_device
 from flowbert.encoders.depth import find_blocks
 from flowbert.errors import UserError, warn
 from flowbert.methods.examples import Examples
@@ -110,7 +111,7 @@ class TrainedModule(TrainingModule):
     def setup(self, stage: str) -> None:
         """Leave out of the training what no vector depends on; a predictor reads all layers."""
         if stage == "fit" and self.predictor is None:
-            self.encoder.freeze_unread()
+            _freeze_unread(self.encoder)
 
     def on_fit_start(self) -> None:
         """Check the data and the precision.
@@ -234,11 +235,13 @@ class TrainedModule(TrainingModule):
 
 def kind_of(encoder: SentenceEncoder) -> dict[str, Any]:
     """Network, tokenizer and use of an encoder, whatever its weights."""
-    kind = encoder.describe()
-    del kind["path"], kind["revision"]
-    kind["config"] = encoder.backbone.config_digest
-    kind["tokenizer"] = encoder.backbone.tokenizer_digest
-    return kind
+    backbone = encoder.backbone
+    return {
+        "dtype": backbone.precision,
+        **encoder.reading.as_json(),
+        "config": backbone.config_digest,
+        "tokenizer": backbone.tokenizer_digest,
+    }
 
 
 def with_network(
@@ -246,7 +249,7 @@ def with_network(
 ) -> SentenceEncoder:
     """An encoder with another network and pooling, and all else the same."""
     backbone = encoder.backbone.like(network)
-    return encoder.on(backbone, pooling=pooling, frozen=False)
+    return encoder.read(backbone=backbone, pooling=pooling, frozen=False)
 
 
 def _freeze_lower_blocks(backbone: Backbone, count: int) -> None:
@@ -284,3 +287,21 @@ def _dropouts(encoder: SentenceEncoder) -> Iterator[tuple[nn.Module, str]]:
         for name in _DROPOUT_RATES:
             if isinstance(getattr(module, name, None), float | int):
                 yield module, name
+
+
+def _freeze_unread(encoder: SentenceEncoder) -> None:
+    """Parameters that no vector depends on require no gradients, for which DDP would wait."""
+    blocks = find_blocks(encoder.backbone.network.base_model).values()
+    # A sentence need not read all experts of a block.
+    read = {p for x in blocks for p in x[: max(encoder.layers)].parameters()}
+    others = [p for p in encoder.parameters() if p.requires_grad and p not in read]
+    if not others:
+        return
+    features = to_device(encoder.tokenize(["A man sings."]), encoder.device)
+    # Without dropout no random number is drawn.
+    with encoder.backbone.evaluating(), torch.enable_grad():
+        total = encoder(features).sum()
+    gradients = torch.autograd.grad(total, others, allow_unused=True)
+    for parameter, gradient in zip(others, gradients, strict=True):
+        if gradient is None:
+            parameter.requires_grad_(False)

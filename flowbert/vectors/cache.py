@@ -150,8 +150,10 @@ class EmbeddingCache:
         identity = encoder.identity
         name = digest(identity, VERSION)
         if name not in self._stores:
-            lasting = getattr(encoder, "lasting", True)  # others may read its files
-            folder = self.folder if lasting else None
+            is_on_disk = getattr(
+                encoder, "is_on_disk", True
+            )  # others may read its files
+            folder = self.folder if is_on_disk else None
             self._stores[name] = Store(folder, name, encoder.dim)
         return self._stores[name]
 

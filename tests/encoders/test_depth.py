@@ -9,6 +9,7 @@ from torch import nn
 from encoders.tiny import CONFIGS, SENTENCES, tiny_network
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.batches import SHAREABLE, workers
+from flowbert.encoders.passes import encode_together
 
 TRANSFORMERS_4 = transformers.__version__.startswith("4.")
 KINDS = [kind for kind in CONFIGS if kind != "qwen2"]  # its tokenizer is one of its own
@@ -41,7 +42,7 @@ def test_blocks_above_the_layers_read_are_not_computed(kind, tiny):
         opened.backbone(features, 0)  # the blocks are found
     computed = count_blocks(opened)
     for layers, top in (((0,), 0), ((1,), 1), ((0, 2), 2), ((-1,), 3)):
-        encoder = opened.variant(layers=layers)
+        encoder = opened.read(layers=layers)
         expected = sum(states[layer] for layer in layers) / len(layers)
         pooled = encoder.pool(expected, features)  # without a sink
         computed.clear()
@@ -55,11 +56,11 @@ def test_higher_layers_are_read_from_the_same_network(kind, tiny):
     lowest = encoder.encode(SENTENCES)
     whole = SentenceEncoder(tiny(kind))
     assert encoder.identity == whole.identity | {"layers": [0]}
-    last = encoder.variant(layers="last")
+    last = encoder.read(layers="last")
     assert last.backbone is encoder.backbone
     expected = whole.encode(SENTENCES)
     np.testing.assert_array_equal(last.encode(SENTENCES), expected)
-    both = encoder.encode_variants([encoder, last], SENTENCES)
+    both = encode_together([encoder, last], SENTENCES)
     np.testing.assert_array_equal(both, [lowest, expected])
 
 

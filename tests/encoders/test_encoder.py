@@ -31,6 +31,7 @@ from flowbert.encoders import (
     check_same_encoder,
 )
 from flowbert.encoders.backbone import NO_LIMIT
+from flowbert.encoders.passes import encode_together
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.model import Model
 from flowbert.vectors import EmbeddingCache
@@ -105,7 +106,7 @@ def test_padding_changes_no_vector_of_a_decoder(kind, tiny):
     # The end token fills batches up, and may be in a text.
     texts = ["cat", "dog [SEP]", "the big dog", "mat " * 20]
     for pooling in ("mean", "last_token", "position_mean"):
-        encoder = opened.variant(pooling=pooling)
+        encoder = opened.read(pooling=pooling)
         alone = np.concatenate([encoder.encode([text]) for text in texts])
         together = encoder.embed(texts, batch_tokens=10**6)
         assert_allclose(together, alone, atol=TOLERANCE)
@@ -119,9 +120,9 @@ def test_one_pass_gives_the_vectors_of_each_variant(tiny):
         {"layers": next(layers), "pooling": text, "count_over": SENTENCES}
         for text in [name for name in POOLINGS if name != "cls_pooler"] * 2
     ]
-    variants = [base.variant(**each) for each in settings]
+    variants = [base.read(**each) for each in settings]
     for each, variant, vectors in zip(
-        settings, variants, base.encode_variants(variants, SENTENCES), strict=True
+        settings, variants, encode_together(variants, SENTENCES), strict=True
     ):
         single = SentenceEncoder(tiny("bert"), **each)
         assert_allclose(vectors, single.encode(SENTENCES), atol=TOLERANCE)
@@ -231,7 +232,7 @@ def test_tokens_after_truncation(tiny):
 
 
 def test_cut_sentences_are_told_wherever_they_are_encoded(bert):
-    short = bert.variant(max_length=6)
+    short = bert.read(max_length=6)
     texts = ["", "the cat sleeps on", "the cat sleeps on the mat"]
     assert bert.lengths(texts) == [2, 6, 8]
     short.encode(texts[:2])
@@ -254,15 +255,13 @@ def test_the_longest_sentence_fits(kind, longest, tiny):
     encoder = SentenceEncoder(tiny(kind), max_length=0)
     assert encoder.lengths(["cat " * 600]) == [longest]
     assert np.isfinite(encoder.encode(["cat " * 600])).all()
-    refused(
-        f"max_length: received {longest + 1}", encoder.variant, max_length=longest + 1
-    )
+    refused(f"max_length: received {longest + 1}", encoder.read, max_length=longest + 1)
 
 
 def test_a_network_without_a_limit_reads_long_sentences(tiny):
     encoder = SentenceEncoder(tiny("deberta-v2"), max_length=0)
     assert encoder.max_length == NO_LIMIT
-    assert encoder.variant(max_length=NO_LIMIT + 1).max_length == NO_LIMIT + 1
+    assert encoder.read(max_length=NO_LIMIT + 1).max_length == NO_LIMIT + 1
 
 
 # --------------------------------------------------------------------------- precision

@@ -74,25 +74,8 @@ def new_word(encoder):
     encoder.backbone.tokenizer.add_tokens(["CAT"])
 
 
-def other_length(encoder):
-    encoder.max_length = 9
-
-
-def other_prompt(encoder):
-    encoder.template = "the {}"
-
-
-def other_layers(encoder):
-    encoder.layers = (1,)
-
-
-def other_pooling(encoder):
-    encoder.pooling = encoder.variant(pooling="max").pooling
-
-
 def other_side(encoder):
     encoder.backbone.tokenizer.truncation_side = "left"
-    encoder.max_length = 9
 
 
 CHANGES = [
@@ -104,10 +87,6 @@ CHANGES = [
     numpy_view,
     other_normalizer,
     new_word,
-    other_length,
-    other_prompt,
-    other_layers,
-    other_pooling,
     other_side,
 ]
 
@@ -119,7 +98,7 @@ def far(first, second):
 @pytest.mark.parametrize("change", CHANGES)
 def test_cached_vectors_are_those_of_the_changed_encoder(change, folder, tmp_path):
     store, memory = tmp_path / "store", EmbeddingCache(folder=False)
-    encoder = SentenceEncoder(folder)
+    encoder = SentenceEncoder(folder, max_length=9)
     plain = encoder.encode(TEXTS)
     # Half of the texts are stored before the change, and half after it.
     for cache in (EmbeddingCache(store), memory):
@@ -133,7 +112,7 @@ def test_cached_vectors_are_those_of_the_changed_encoder(change, folder, tmp_pat
     assert encoder.identity != identity
     for cache in (shared, EmbeddingCache(store), memory):
         assert_allclose(cache.rows(encoder, TEXTS)[:], direct, rtol=0, atol=TOLERANCE)
-    fresh = SentenceEncoder(folder)
+    fresh = SentenceEncoder(folder, max_length=9)
     assert fresh.identity == identity
     pair = [identity, json.loads(json.dumps(encoder.identity))]
     for saved, here in (pair, pair[::-1]):
@@ -146,7 +125,7 @@ def test_cached_vectors_are_those_of_the_changed_encoder(change, folder, tmp_pat
 def test_no_two_changes_share_vectors(folder, tmp_path):
     """Each change in an encoder of its own, all with one store."""
     for change in CHANGES:
-        encoder = SentenceEncoder(folder)
+        encoder = SentenceEncoder(folder, max_length=9)
         change(encoder)
         vectors = EmbeddingCache(tmp_path).rows(encoder, TEXTS)[:]
         assert_allclose(vectors, encoder.encode(TEXTS), rtol=0, atol=TOLERANCE)

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from encoders.tiny import SENTENCES, TOLERANCE, states_of, word_tokenizer
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.layers import average_layers
+from flowbert.encoders.passes import encode_together
 from flowbert.encoders.pooling import (
     POOLINGS,
     Pooling,
@@ -59,7 +60,7 @@ def test_formula_over_real_tokens(text):
 @pytest.mark.filterwarnings("ignore:encoder. .* has no learned token weights")
 @pytest.mark.parametrize("text", [name for name in POOLINGS if name != "cls_pooler"])
 def test_linear_poolings_commute_with_the_average_of_layers(text, bert):
-    encoder = bert.variant(pooling=text, count_over=CORPUS)
+    encoder = bert.read(pooling=text, count_over=CORPUS)
     features = encoder.tokenize(SENTENCES)
     with torch.no_grad():
         states = encoder.backbone(features).hidden_states
@@ -87,7 +88,7 @@ def weights_by_hand(text):
 @pytest.mark.parametrize("text", ["idf", "sif:a=0.01", "zipf:a=0.02"])
 def test_token_weights_by_hand(text, cls, bert, tiny):
     option = f":cls={cls}" if cls else ""
-    encoder = bert.variant(pooling=text + option, count_over=CORPUS)
+    encoder = bert.read(pooling=text + option, count_over=CORPUS)
     by_word = weights_by_hand(text)
     sentence = "the cat sits not"
     weights = np.array([cls, *(by_word[word] for word in sentence.split()), 0.0])
@@ -100,7 +101,7 @@ def test_token_weights_by_hand(text, cls, bert, tiny):
 
 @pytest.mark.parametrize("text", ["idf", "sif", "zipf"])
 def test_a_sentence_of_weight_zero_gets_its_plain_mean(text, bert):
-    encoder = bert.variant(pooling=text, count_over=["the the", "the"])
+    encoder = bert.read(pooling=text, count_over=["the the", "the"])
     sentences = ["", "the"] if text == "idf" else [""]
     plain = bert.encode(sentences)
     assert_allclose(encoder.encode(sentences), plain, atol=TOLERANCE)
@@ -186,7 +187,7 @@ def test_saved_weights_are_those_of_all_variants(text, bert, tmp_path):
     if text == "learned_weights":
         encoder = learning(bert)
     else:
-        encoder = bert.variant(pooling=text, count_over=CORPUS)
+        encoder = bert.read(pooling=text, count_over=CORPUS)
     encoder.save(tmp_path / "saved")
     saved = SentenceEncoder(tmp_path / "saved")
     assert saved.identity["token_weights"] == encoder.identity["token_weights"]
@@ -196,11 +197,11 @@ def test_saved_weights_are_those_of_all_variants(text, bert, tmp_path):
     further = SentenceEncoder(tmp_path / "saved", frozen=False)
     assert_array_equal(further.encode(SENTENCES), expected)
     opened = SentenceEncoder(tmp_path / "saved", pooling="mean")
-    found = opened.variant(pooling=text, count_over=["a big dog"])
+    found = opened.read(pooling=text, count_over=["a big dog"])
     assert not found.counted
     assert_array_equal(found.encode(SENTENCES), expected)
     # Another option is another pooling.
-    other = opened.variant(pooling="sif:a=0.5", count_over=["a big dog"])
+    other = opened.read(pooling="sif:a=0.5", count_over=["a big dog"])
     assert other.counted
 
 
@@ -220,10 +221,10 @@ class MeanAndMax(Pooling):
 
 def test_vectors_of_another_size_than_the_tokens(bert):
     texts = [f"{__name__}.MeanAndMax", "mean", "max"]
-    variants = [bert.variant(pooling=text) for text in texts]
+    variants = [bert.read(pooling=text) for text in texts]
     both = variants[0]
     assert both.dim == 2 * bert.dim
-    together = both.encode_variants(variants, SENTENCES)
+    together = encode_together(variants, SENTENCES)
     assert_array_equal(together[0], np.concatenate(together[1:], axis=1))
     for variant, vectors in zip(variants, together, strict=True):
         assert_array_equal(variant.encode(SENTENCES), vectors)
@@ -243,4 +244,4 @@ class Unpooled(Pooling):
 def test_vectors_of_a_wrong_shape(bert):
     message = r"^pooling: received .*Unpooled, .* shape \(1, 1, 16\); expected \(1, k\)"
     with pytest.raises(UserError, match=message):
-        bert.variant(pooling=f"{__name__}.Unpooled")
+        bert.read(pooling=f"{__name__}.Unpooled")

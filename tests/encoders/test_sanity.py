@@ -15,6 +15,7 @@ from transformers import FunnelConfig, FunnelModel, PreTrainedTokenizerFast
 from encoders.tiny import CONFIGS, SENTENCES, TOLERANCE, tiny_network, word_tokenizer
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
+from flowbert.encoders.passes import encode_together
 from flowbert.encoders.pooling import POOLINGS, Pooling
 from flowbert.errors import FlowbertWarning, UserError
 from helpers import refused
@@ -68,7 +69,7 @@ def test_where_padding_changes_vectors_batches_have_equal_lengths(kind):
         alone = np.concatenate([opened.encode([text]) for text in texts])
     batches: list[int] = []
     with pytest.warns(FlowbertWarning, match="padding changes the vectors"):
-        (together,) = opened.encode_variants([opened], texts, on_batch=batches.append)
+        (together,) = encode_together([opened], texts, on_batch=batches.append)
     assert_allclose(together, alone, atol=TOLERANCE)
     assert len(batches) == len(set(opened.lengths(texts))) < len(texts)
 
@@ -161,8 +162,8 @@ def test_a_pooler_that_is_always_called_is_taken_out(tmp_path):
     mean = expected.last_hidden_state.mean(dim=1)
     assert_allclose(opened.encode(texts), mean, atol=TOLERANCE)
     assert not any("pooler" in name for name in opened.state_dict())
-    message = "the encoder was loaded without its pooler"
-    refused(message, opened.variant, pooling="cls_pooler")
+    message = "has no pooler, or was loaded without it"
+    refused(message, opened.read, pooling="cls_pooler")
     pooled = SentenceEncoder(tmp_path, pooling="cls_pooler").encode(texts)
     assert_allclose(pooled, expected.pooler_output, atol=TOLERANCE)
 
@@ -182,8 +183,8 @@ def sink():
 @pytest.mark.filterwarnings("ignore:encoder. .* has no learned token weights")
 @pytest.mark.parametrize("pooling", [name for name in POOLINGS if name != "cls_pooler"])
 def test_a_pooling_that_reads_an_outlier_is_told(pooling, sink):
-    variant = sink.variant(pooling=pooling, count_over=SENTENCES)
-    variant.variant(layers="last").encode(SENTENCES)
+    variant = sink.read(pooling=pooling, count_over=SENTENCES)
+    variant.read(layers="last").encode(SENTENCES)
     if pooling in ("cls", "last_token"):  # it is neither first nor last
         variant.encode(SENTENCES)
         return

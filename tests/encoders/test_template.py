@@ -16,10 +16,13 @@ from transformers import CONFIG_MAPPING, AutoTokenizer, PreTrainedTokenizerFast
 from encoders.tiny import SENTENCES, TOLERANCE, tiny_network, word_tokenizer, write_tiny
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
-from flowbert.encoders.sanity import is_causal
 from flowbert.encoders.template import TEMPLATES, Template, resolve_template
 from flowbert.errors import FlowbertWarning
 from flowbert.extras.export import export
+from flowbert.extras.export.plain_encoder import (
+    add_to_tokenizer,
+    with_template_in_tokenizer,
+)
 from flowbert.maps import make_map
 from flowbert.model import Model
 from helpers import refused
@@ -52,14 +55,14 @@ def states_of(encoder, text, layer):
 def test_the_last_token_is_that_of_the_template_and_means_are_of_the_sentence(kind):
     special = 1 if kind == "bert" else 0
     last = encoder_of(kind, layers="last", pooling="last_token", template=AROUND)
-    span = last.variant(pooling="mean", layers=2)
+    span = last.read(pooling="mean", layers=2)
     few = [encoder.encode(SENTENCES) for encoder in (last, span)]
-    assert last.backbone.reads_prefixes is None
+    assert "reads_prefixes" not in vars(last.backbone)
     read = [encoder.encode(SENTENCES * 4) for encoder in (last, span)]
     np.testing.assert_allclose(
         np.array(read)[:, : len(SENTENCES)], few, rtol=0, atol=TOLERANCE
     )
-    assert is_causal(last.backbone) == (kind != "bert")
+    assert last.backbone.is_causal == (kind != "bert")
     # Their first tokens are computed once, where the network can go on from them. GPT-2 and OPT of
     # transformers 4.51 give no cache that it can.
     old = version("transformers") < "4.52" and kind in ("gpt2", "opt")
@@ -134,14 +137,12 @@ def test_truncation_cuts_the_sentence_and_not_the_template():
     encoder = encoder_of("llama", pooling="last_token", template=AROUND, max_length=12)
     with pytest.warns(FlowbertWarning, match="truncated to 12 tokens"):
         cut = encoder.encode([long])
-    (row,) = encoder.tokens([long])
+    (row,) = encoder.tokenization.rows([long])
     assert len(row["input_ids"]) == 12
     np.testing.assert_allclose(
         cut, encoder.encode(["dog runs dog runs dog"]), rtol=0, atol=TOLERANCE
     )
-    refused(
-        r"^max_length: received 7; expected at least 8", encoder.variant, max_length=7
-    )
+    refused(r"^max_length: received 7; expected at least 8", encoder.read, max_length=7)
 
 
 @pytest.mark.parametrize(
@@ -162,13 +163,10 @@ def test_a_published_template_has_a_pooling():
     expected = dict.fromkeys([*TEMPLATES, AROUND], "last_token") | {"echo": "mean"}
     expected["the {}"] = "mean"
     for template, pooling in expected.items():
-        made = encoder_of("llama", template=template), usual.variant(template=template)
+        made = encoder_of("llama", template=template), usual.read(template=template)
         assert [str(encoder.pooling) for encoder in made] == [pooling, pooling]
     with pytest.warns(FlowbertWarning, match="is not the published prompteol"):
         encoder_of("llama", template=TEMPLATES["prompteol"].replace(" :", ":", 1))
-    explicit = encoder_of("llama", template="prompteol", pooling="max")
-    assert str(explicit.pooling) == "max"
-    assert str(explicit.variant(layers=1).pooling) == "max"
 
 
 def byte_tokenizer():
@@ -212,13 +210,13 @@ def test_tokenizers_that_put_a_space_before_a_text(scheme, text, side):
     backbone = Backbone(tiny_network("llama", vocab_size=80), tokenizer)
     tokenizer.pad_token = "<s>"
     encoder = SentenceEncoder(backbone, template=text, max_length=1000, layers=1)
-    (row,) = encoder.tokens(["a man runs"])
+    (row,) = encoder.tokenization.rows(["a man runs"])
     whole = tokenizer(encoder.template.replace("{}", "a man runs"))["input_ids"]
     assert row["input_ids"] == whole
     assert pooled_text(tokenizer, row) == "a man runs"
-    assert encoder.wrapping is not None
-    short = encoder.variant(max_length=encoder.wrapping.fixed + 8)
-    (cut,) = short.tokens(["a man runs"])
+    assert encoder.tokenization.template_tokens is not None
+    short = encoder.read(max_length=encoder.tokenization.template_tokens.fixed + 8)
+    (cut,) = short.tokenization.rows(["a man runs"])
     assert len(cut["input_ids"]) <= short.max_length
     part = pooled_text(tokenizer, cut)
     assert len(part) > 2
@@ -248,7 +246,9 @@ def test_tokens_are_those_of_the_whole_text(text):
         np.array(wrapped["special_tokens_mask"]) == 0
     ]
     assert shown.tolist() == alone
-    saved = Tokenizer.from_str(template.add_to(tokenizer).backend_tokenizer.to_str())
+    saved = Tokenizer.from_str(
+        add_to_tokenizer(template, tokenizer).backend_tokenizer.to_str()
+    )
     assert saved.encode(template.space + sentence).ids == whole
 
 
@@ -266,17 +266,15 @@ def test_a_sink_is_in_front_of_a_decoder_and_not_pooled(kind, layer):
     np.testing.assert_allclose(
         encoder.encode(SENTENCES), expected, rtol=0, atol=TOLERANCE
     )
-    last = encoder.variant(pooling="last_token")
+    last = encoder.read(pooling="last_token")
     expected = [with_start(encoder, text, layer)[-1] for text in SENTENCES]
     np.testing.assert_allclose(last.encode(SENTENCES), expected, rtol=0, atol=TOLERANCE)
-    prompted = encoder.variant(template="the big {}")
+    prompted = encoder.read(template="the big {}")
     expected = [with_start(encoder, f"the big {x}", layer).mean(0) for x in SENTENCES]
     np.testing.assert_allclose(
         prompted.encode(SENTENCES * 4)[:5], expected, rtol=0, atol=TOLERANCE
     )
-    assert prompted.variant(template=AROUND).sink_token == ""
-    assert encoder.variant(pooling="cls").sink_token == ""
-    plain = encoder.variant(sink_token="")
+    plain = encoder.read(sink_token="")
     expected = [states_of(encoder, text, layer).mean(0) for text in SENTENCES]
     np.testing.assert_allclose(
         plain.encode(SENTENCES), expected, rtol=0, atol=TOLERANCE
@@ -286,11 +284,11 @@ def test_a_sink_is_in_front_of_a_decoder_and_not_pooled(kind, layer):
 
 def test_a_sink_that_the_tokenizer_writes_is_not_written_twice():
     encoder = encoder_of("llama", layers=1, pooling="mean", sink_token="the")
-    own = encoder.with_template_in_tokenizer()
+    own = with_template_in_tokenizer(encoder)
     assert own.sink_token == "the"
     assert (
         own.backbone.tokenizer("dog")["input_ids"]
-        == next(own.tokens(["dog"]))["input_ids"]
+        == next(own.tokenization.rows(["dog"]))["input_ids"]
     )
     np.testing.assert_array_equal(own.encode(SENTENCES), encoder.encode(SENTENCES))
     backbone = Backbone(encoder.backbone.network, own.backbone.tokenizer)
@@ -311,13 +309,13 @@ def test_a_sink_is_saved_and_part_of_the_identity(sink, tmp_path):
     path = write_tiny(tmp_path / "llama", "llama")
     encoder = SentenceEncoder(path, layers=1, pooling="mean", sink_token=sink)
     expected = encoder.encode(SENTENCES)
-    other = encoder.variant(sink_token="cat")
+    other = encoder.read(sink_token="cat")
     assert other.identity != encoder.identity
     assert not np.allclose(expected, other.encode(SENTENCES))
     encoder.save(tmp_path / "trained")
     Model(encoder).save(tmp_path / "run" / "model")
     again = SentenceEncoder(tmp_path / "trained")
-    for loaded in (again, again.variant(), Model.load(tmp_path / "run").encoder):
+    for loaded in (again, again.read(), Model.load(tmp_path / "run").encoder):
         np.testing.assert_array_equal(loaded.encode(SENTENCES), expected)
 
 
@@ -337,7 +335,7 @@ def test_a_sink_is_exported(pooling, template, tmp_path):
     np.testing.assert_allclose(reopened, model.encode(SENTENCES), atol=TOLERANCE)
     if not template:
         export(model, tmp_path / "onnx", format="onnx")
-    refused("max", export, Model(encoder.variant(pooling="max")), tmp_path / "max")
+    refused("max", export, Model(encoder.read(pooling="max")), tmp_path / "max")
 
 
 @pytest.mark.parametrize("template", [AROUND, "the {} in {}", ""])
@@ -351,7 +349,7 @@ def test_text_is_cut_on_the_side_of_the_tokenizer(template, tmp_path):
     long = "mat mat mat mat mat mat mat a cat sleeps on the small dog"
     with pytest.warns(FlowbertWarning, match="truncated"):
         (vector,) = encoder.encode([long])
-    room = 14 if encoder.wrapping is None else encoder.wrapping.room(14)
+    room = encoder.tokenization.room
     (expected,) = encoder.encode([" ".join(long.split()[-room:])])
     np.testing.assert_allclose(vector, expected, rtol=0, atol=TOLERANCE)
     export(Model(encoder), tmp_path / "to")
@@ -365,9 +363,7 @@ def test_equal_vectors_of_a_decoder_are_told():
     encoder = encoder_of("llama", pooling="cls", template=AROUND)
     for template in (AROUND, "the big {}"):
         with pytest.warns(FlowbertWarning, match="all vectors .* are equal: the first"):
-            vectors = encoder.variant(template=template, pooling="cls").encode(
-                SENTENCES
-            )
+            vectors = encoder.read(template=template, pooling="cls").encode(SENTENCES)
         assert np.ptp(vectors, axis=0).max() < TOLERANCE
     encoder_of("llama", pooling="cls").encode(SENTENCES)  # of other first words
     encoder_of("bert", pooling="cls", template=AROUND).encode(SENTENCES)
@@ -401,7 +397,7 @@ def test_an_exported_folder_has_the_template_in_its_tokenizer(kind, tmp_path):
     np.testing.assert_allclose(stock.encode(SENTENCES), expected, atol=TOLERANCE)
     reopened = Model.load(tmp_path / "to").encode(SENTENCES)
     np.testing.assert_allclose(reopened, expected, atol=TOLERANCE)
-    mean = Model(encoder.variant(pooling="mean"))
+    mean = Model(encoder.read(pooling="mean"))
     refused(
         "the pooling mean, which leaves out the template",
         export,

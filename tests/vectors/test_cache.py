@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from encoders.tiny import SENTENCES, TOLERANCE
-from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.passes import encode_together
 from flowbert.errors import UserError
 from flowbert.vectors import EmbeddingCache, cache, store
 from helpers import refused
@@ -103,19 +103,20 @@ def test_each_sentence_is_encoded_once(make):
 
 def test_variants_are_filled_by_one_pass(make, bert, monkeypatch):
     monkeypatch.setattr(cache, "BLOCK_SENTENCES", len(SENTENCES))
-    parts = {k: bert.variant(layers=k) for k in (0, 1, 3)}
-    pairs = [bert.variant(layers=layers, by_layer=True) for layers in ((0, 3), (3, 1))]
+    parts = {k: bert.read(layers=k) for k in (0, 1, 3)}
+    pairs = [bert.read(layers=layers) for layers in ((0, 3), (3, 1))]
+    for pair in pairs:
+        pair.by_layer = True
     shared, passes = make(), []
 
-    read = SentenceEncoder.encode_variants
+    def counted(encoders, sentences, **options):
+        passes.append((len(encoders), len(sentences)))
+        return encode_together(encoders, sentences, **options)
 
-    def counted(self, variants, sentences, **options):
-        passes.append((len(variants), len(sentences)))
-        return read(self, variants, sentences, **options)
-
-    monkeypatch.setattr(SentenceEncoder, "encode_variants", counted)
-    shared.fill([*pairs, parts[3], bert.variant(pooling="cls")], SENTENCES)
-    largest = pairs[0].variant(pooling="max")  # not linear
+    monkeypatch.setattr("flowbert.encoders.encoder.encode_together", counted)
+    shared.fill([*pairs, parts[3], bert.read(pooling="cls")], SENTENCES)
+    largest = pairs[0].read(pooling="max")
+    largest.by_layer = True  # but it is not linear
     for encoder in (*pairs, parts[3], largest):
         rows = shared.rows(encoder, SENTENCES)[:]
         np.testing.assert_allclose(rows, encoder.encode(SENTENCES), atol=TOLERANCE)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.template import Template
 from flowbert.extras.export.formats import EXPORT_FORMATS, Format
+from flowbert.extras.export.plain_encoder import outside, with_template_in_tokenizer
 from flowbert.flows import Glow
 from flowbert.maps import Flow, Map
 from flowbert.model import Model
@@ -35,18 +36,18 @@ class _Graph(nn.Module):
         fitted: Map | None,
     ) -> None:
         super().__init__()
-        self.encoder = nn.ModuleList([view.variant() for view in views])
+        self.encoder = nn.ModuleList([view.read() for view in views])
         self.template = template
         self.map = nn.Identity() if fitted is None else _module(fitted)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         features = {"input_ids": input_ids, "attention_mask": attention_mask}
         if self.template is not None:
-            outside = self.template.outside(attention_mask)
-            features["special_tokens_mask"] = outside
+            mask = outside(self.template, attention_mask)
+            features["special_tokens_mask"] = mask
         views: Any = self.encoder
         output = views[0].backbone(features)
-        x = torch.cat([view.read(output, features) for view in views], dim=1)
+        x = torch.cat([view.pool_output(output, features) for view in views], dim=1)
         mapped: Tensor = self.map(x)
         return mapped
 
@@ -139,8 +140,8 @@ class ONNX(Format):
             raise self.refused(
                 f"the template {received}", "no prompt, and one template"
             )
-        template = views[0].wrapping
-        views = [view.with_template_in_tokenizer() for view in views]
+        template = views[0].tokenization.template_tokens
+        views = [with_template_in_tokenizer(view) for view in views]
         encoder = views[0]
         tokenizer = encoder.backbone.tokenizer
         saved = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())

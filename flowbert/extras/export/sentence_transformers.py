@@ -20,6 +20,10 @@ from flowbert.errors import UserError
 from flowbert.extras.export.card import base_name
 from flowbert.extras.export.formats import EXPORT_FORMATS, Format
 from flowbert.extras.export.map_module import MapModule
+from flowbert.extras.export.plain_encoder import (
+    with_template_in_tokenizer,
+    without_upper_blocks,
+)
 from flowbert.io import read_json, write_json
 from flowbert.maps import Map
 from flowbert.model import Model
@@ -199,13 +203,13 @@ class SentenceTransformers(Format):
                     f"the pooling {encoder.pooling}, which leaves out the template",
                     "pooling last_token or cls, or onnx",
                 )
-            encoder = encoder.with_template_in_tokenizer().without_upper_blocks()
+            encoder = without_upper_blocks(with_template_in_tokenizer(encoder))
             modules = stock_modules(encoder, model.map)
             encoder.save(folder)
             _write_modules(folder, modules)
             _write_settings(folder, encoder)
             # The map itself, with an encoder without a path of this machine.
-            named = encoder.variant()
+            named = encoder.read()
             named.path = base_name(encoder)
             Model(named, model.map).save(folder / "model")
         elif isinstance(encoder, SentenceTransformerEncoder):
@@ -244,10 +248,10 @@ class SentenceTransformers(Format):
 
         with quiet():
             opened = SentenceTransformer(
-                # The module of a map that is not affine is flowbert's.
                 str(folder),
                 device="cpu",
-                trust_remote_code=True,
+                # The module of a map that is not affine is flowbert's.
+                trust_remote_code=any(folder.glob(f"*_{MapModule.__name__}")),
             )
         return opened.encode(list(sentences), show_progress_bar=False)
 

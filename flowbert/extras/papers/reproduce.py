@@ -244,7 +244,7 @@ def _open_encoder(
         raise UserError(f"received {received}; expected {kind}", argument="encoder")
     if is_file:
         return load_encoder(row.opened)
-    return load_network(row.opened, row.pooling).variant(
+    return load_network(row.opened, row.pooling).read(
         layers=row.layers, max_length=row.max_length, template=row.template
     )
 

@@ -1,6 +1,7 @@
 """Several readings of one network as one encoder, whose vectors are concatenated."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ from torch import nn
 from flowbert.arrays import Floats
 from flowbert.encoders.base import Embedder
 from flowbert.encoders.encoder import SentenceEncoder
+from flowbert.encoders.passes import encode_together
+from flowbert.encoders.reading import Reading
 from flowbert.errors import UserError, choices
 
-_VIEW_OPTIONS = ("layers", "pooling", "template", "sink_token")
+_VIEW_OPTIONS = [field.name for field in fields(Reading)]
 
 
 class ViewsEncoder(Embedder, nn.Module):
@@ -24,8 +27,8 @@ class ViewsEncoder(Embedder, nn.Module):
 
     Args:
         path: Folder, hub name or run folder of a transformer.
-        views: For each view a mapping with ``layers``, ``pooling``, ``template``, ``sink_token``,
-            as in :class:`SentenceEncoder`; what is missing is as in the folder.
+        views: For each view a mapping with ``layers``, ``pooling``, ``max_length``, ``template``,
+            ``sink_token``, as in :class:`SentenceEncoder`; what is missing is as in the folder.
         revision: Commit, branch or tag on the hub.
         max_length: Tokens after which a sentence is cut.
         dtype: Precision of the computation.
@@ -59,7 +62,7 @@ class ViewsEncoder(Embedder, nn.Module):
         usual = SentenceEncoder(
             path, revision=revision, max_length=max_length, dtype=dtype
         )
-        variants: list[Any] = [usual.variant(**view) for view in chosen]
+        variants: list[Any] = [usual.read(**view) for view in chosen]
         self.views: Any = nn.ModuleList(variants)
         self.path = usual.path
         self.dim = sum(view.dim for view in variants)
@@ -78,34 +81,30 @@ class ViewsEncoder(Embedder, nn.Module):
         vectors: dict[int, Floats] = {}
         for numbers in passes.values():
             variants: list[Any] = [self.views[number] for number in numbers]
-            read = variants[0].encode_variants(variants, sentences)
+            read = encode_together(variants, sentences)
             vectors |= zip(numbers, read, strict=True)
         return np.concatenate([vectors[number] for number in sorted(vectors)], axis=1)
 
     def describe(self) -> dict[str, Any]:
         """Arguments that load this encoder again."""
-        described = [view.describe() for view in self.views]
+        first = self.views[0].describe()
         return {
-            "path": self.path,
-            "revision": described[0]["revision"],
-            "views": [
-                {name: view[name] for name in _VIEW_OPTIONS} for view in described
-            ],
-            "max_length": described[0]["max_length"],
-            "dtype": described[0]["dtype"],
+            **{
+                name: first[name]
+                for name in ("path", "revision", "max_length", "dtype")
+            },
+            "views": [view.reading.as_json() for view in self.views],
         }
 
     def columns(self) -> dict[str, str]:
         """Columns of results: encoder, layers, pooling, of each view in order."""
         columns = [view.columns() for view in self.views]
-        return {
-            name: " | ".join(
-                dict.fromkeys(each[name] for each in columns)
-                if name == "encoder"
-                else [each[name] for each in columns]
-            )
-            for name in columns[0]
+        joined = {
+            name: " | ".join(column[name] for column in columns) for name in columns[0]
         }
+        # Most views have one template, or none.
+        encoders = dict.fromkeys(column["encoder"] for column in columns)
+        return joined | {"encoder": " | ".join(encoders)}
 
     @property
     def identity(self) -> dict[str, Any]:

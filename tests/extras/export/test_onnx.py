@@ -32,7 +32,7 @@ def check(model, folder):
 
 
 def test_layers_pooling_and_a_chain_with_a_flow(tmp_path):
-    encoder = small_encoder(num_hidden_layers=1).variant(layers="first_last")
+    encoder = small_encoder(num_hidden_layers=1).read(layers="first_last")
     chain = "whitening-6:shrinkage=0.1+flow:levels=1:depth=1:width=4:init=whitening"
     check(Model(encoder, fit_map(chain, encoder.encode(TEXTS))), tmp_path)
 
@@ -69,7 +69,7 @@ def test_views_of_a_template(template, tmp_path):
 )
 def test_networks_poolings_and_couplings(kind, pooling, name, tmp_path):
     encoder = small_encoder(kind, num_hidden_layers=1)
-    encoder = encoder.variant(pooling=pooling, count_over=TEXTS)
+    encoder = encoder.read(pooling=pooling, count_over=TEXTS)
     fitted = None if name is None else fit_map(name, encoder.encode(TEXTS))
     check(Model(encoder, fitted), tmp_path)
 

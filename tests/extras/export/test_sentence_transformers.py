@@ -72,7 +72,7 @@ SETTINGS = [
 
 @pytest.mark.parametrize(("pooling", "layers"), SETTINGS)
 def test_maps_after_layers_and_poolings(pooling, layers, bert, maps, transformer):
-    encoder = bert.variant(layers=layers, pooling=pooling, count_over=TEXTS)
+    encoder = bert.read(layers=layers, pooling=pooling, count_over=TEXTS)
     plain = (pooling, layers) == ("mean", "first_last")
     for name in maps if plain else ("none", "whitening"):
         modules = [transformer, *stock_modules(encoder, maps[name])]
@@ -156,7 +156,7 @@ def test_settings_of_others_are_kept_in_front_of_a_map(folder, tmp_path):
 @pytest.mark.parametrize("name", [f"{FLOW}:coupling=affine", CHAINS[-1]])
 def test_code_of_the_checkpoint_is_not_kept(name, bert, tmp_path):
     """A flow after [CLS] needs trust_remote_code, which must not run other code."""
-    encoder = bert.variant(pooling="cls")
+    encoder = bert.read(pooling="cls")
     encoder.backbone.network.config.auto_map = {"AutoModel": "modeling.Other"}
     model = Model(encoder, fit_map(name, encoder.encode(TEXTS)))
     to = export(model, tmp_path / "to")

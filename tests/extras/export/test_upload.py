@@ -57,7 +57,7 @@ def test_without_access_nothing_is_written(error, hub, model, tmp_path):
 
 
 def test_no_repository_without_an_export(hub, model, tmp_path):
-    unfit = Model(model.encoder.variant(pooling="mean:unit=true"))
+    unfit = Model(model.encoder.read(pooling="mean:unit=true"))
     refused(
         r"^format: .*mean:unit=true",
         export,

@@ -1,0 +1,165 @@
+"""Networks and tokenizers of folders and of the hub, loaded and checked."""
+
+import re
+from typing import Any
+
+import torch
+
+from flowbert.encoders.backbone import Backbone
+from flowbert.encoders.depth import find_blocks
+from flowbert.encoders.folders import (
+    MODULES_FILE,
+    SETTINGS_FILE,
+    check_digests,
+    in_dtype,
+    loading,
+    locate,
+    read_folder,
+)
+from flowbert.encoders.sentence_transformer import open_transformer
+from flowbert.errors import UserError, choices, warn
+
+DTYPES = ("float32", "float16", "bfloat16")
+
+# Layers above a network by which it was pretrained or classifies.
+_HEADS = re.compile(
+    r"(cls|contact_head|classifier|decoder|discriminator_predictions|embed_out|generator_\w+|head|"
+    r"lm_head|lm_loss|\w*predictions|pooler|pred_layer|qa_outputs|score|sop_classifier|vocab_\w+)\."
+)
+
+
+def load_backbone(
+    path: str, revision: str | None, dtype: str, is_changed: bool
+) -> Backbone:
+    """Load a network and its tokenizer; code that comes with a checkpoint is never run.
+
+    Args:
+        path: The encoder as the user names it.
+        revision: Commit, branch or tag on the hub.
+        dtype: ``float32``, ``float16`` or ``bfloat16``, whatever the checkpoint is stored in.
+        is_changed: Whether modules of sentence-transformers may be left out.
+
+    Raises:
+        UserError: If it cannot be loaded, is not a text encoder, or weights, blocks or the
+            vocabulary do not fit each other.
+        LibraryNeededError: If only sentence-transformers computes the vectors of the folder.
+    """
+    if dtype not in DTYPES:
+        raise UserError(
+            argument="dtype", received=dtype, expected=choices(DTYPES, dtype)
+        )
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+    files = locate(path, revision)
+    folder = read_folder(files.folder)
+    config: Any = None
+    tokenizer: Any = None
+    has_settings = (files.folder / SETTINGS_FILE).is_file()
+    if not has_settings and (files.folder / MODULES_FILE).is_file():
+        opened = open_transformer(path, files, is_changed)
+        config, tokenizer, folder, subfolder = opened
+        files = files._replace(subfolder=subfolder)
+    with loading(path):
+        if config is None:
+            config = AutoConfig.from_pretrained(files.folder, trust_remote_code=False)
+        _check_config(path, config)
+        if tokenizer is None:
+            tokenizer = AutoTokenizer.from_pretrained(
+                files.folder, trust_remote_code=False
+            )
+        network, report = AutoModel.from_pretrained(
+            files.source,
+            revision=files.revision,
+            subfolder=files.subfolder,
+            config=config,
+            trust_remote_code=False,
+            output_loading_info=True,
+            **in_dtype(getattr(torch, dtype)),
+        )
+    check_digests(files.folder)
+    missing = set(report["missing_keys"])
+    others = sorted(name for name in missing if not name.startswith("pooler"))
+    _check_missing(path, network, others)
+    _check_unused(path, network, sorted(report["unexpected_keys"]))
+    if tokenizer.pad_token_id is None:
+        # Decoders have none. Padding is masked, so that any token will do.
+        tokenizer.pad_token = tokenizer.eos_token
+    _check_vocabulary(path, tokenizer, network.config.vocab_size)
+    backbone = Backbone(network.eval(), tokenizer, path, files.revision, folder)
+    if len(others) < len(missing):
+        backbone.remove_pooler()  # its weights are random numbers
+    return backbone
+
+
+def _check_config(path: str, config: Any) -> None:
+    sizes = ("hidden_size", "num_hidden_layers", "vocab_size")
+    # A T5EncoderModel is half of one, which AutoModel does not load.
+    is_pair = config.is_encoder_decoder or hasattr(config, "num_decoder_layers")
+    if is_pair or not all(hasattr(config, name) for name in sizes):
+        saved = "".join(f", a {name}" for name in config.architectures or ())
+        raise UserError(
+            f"received {path!r}{saved} of type {config.model_type!r}; expected a text "
+            "encoder such as BERT",
+            argument="encoder",
+        )
+    config.output_hidden_states = (
+        False  # exported folders set it; each call asks for hidden states
+    )
+
+
+def _check_missing(path: str, network: Any, missing: list[str]) -> None:
+    """Raise a UserError if the network has weights that the files lack."""
+    if missing:
+        of = ", ".join(network.config.architectures or ["an unnamed class"])
+        raise UserError(
+            f"received {path!r}, saved from {of}, which lacks {len(missing)} weights of "
+            f"{type(network).__name__}, first {missing[0]!r}",
+            argument="encoder",
+        )
+
+
+def _check_unused(path: str, network: Any, unused: list[str]) -> None:
+    """Warn of weights that the network does not have, and of code that was not run."""
+    others = [name for name in unused if not _HEADS.match(name)]
+    blocks = network.config.num_hidden_layers
+    for path_of_blocks in find_blocks(network):
+        number = re.compile(rf"(?:.*\.)?{re.escape(path_of_blocks)}\.(\d+)\.")
+        for name in others:
+            block = number.match(name)
+            if block and int(block[1]) >= blocks:
+                raise UserError(
+                    f"received {path!r}, whose config.json has {blocks} blocks and whose file has "
+                    f"more, with {name}; expected a config.json with the blocks of its file",
+                    argument="encoder",
+                )
+    if others:
+        warn(
+            f"encoder: {path} has {len(others)} weights that a {type(network).__name__} does not "
+            f"have, first {others[0]}; they are not used"
+        )
+    classes = getattr(network.config, "auto_map", None)
+    if code := classes.get("AutoModel") if isinstance(classes, dict) else None:
+        warn(
+            f"encoder: the config.json of {path} names code that comes with it, {code}, which is "
+            f"not run; {type(network).__name__} of transformers may compute other vectors"
+        )
+
+
+def _check_vocabulary(path: str, tokenizer: Any, size: int) -> None:
+    if len(tokenizer) <= len(tokenizer.all_special_ids):
+        # Without tokenizer files transformers makes up a tokenizer of special tokens.
+        raise UserError(
+            f"received {path!r}, whose tokenizer files are missing", argument="encoder"
+        )
+    if len(tokenizer) > size:
+        raise UserError(
+            f"received {path!r}, whose tokenizer has {len(tokenizer)} tokens and its "
+            f"weights only {size}",
+            argument="encoder",
+        )
+    if tokenizer.pad_token_id is None:
+        raise UserError(
+            argument="encoder",
+            received=path,
+            expected="a tokenizer with a padding or end token",
+        )

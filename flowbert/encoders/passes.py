@@ -1,0 +1,194 @@
+"""Passes of sentences through a network, each of which serves several readings of it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from flowbert.arrays import Floats
+from flowbert.encoders.backbone import warn_of_bfloat16
+from flowbert.encoders.batches import (
+    begin_copy,
+    plan_batches,
+    to_device,
+    with_next_begun,
+    workers,
+)
+from flowbert.encoders.pooling import (
+    FirstTokenPooling,
+    LastTokenPooling,
+    TokenFeatures,
+)
+from flowbert.encoders.prefix import Prefix
+from flowbert.encoders.sanity import check_pooling, warn_of_findings
+from flowbert.encoders.template import SLOT
+from flowbert.errors import UserError, warn
+from flowbert.threads import in_threads
+
+if TYPE_CHECKING:
+    from flowbert.encoders.encoder import SentenceEncoder
+
+# Larger batches fall out of the caches of a CPU; an accelerator needs many tokens at once.
+BATCH_TOKENS_CPU = 512  # in float32; twice as many in half precision, a tenth faster
+BATCH_TOKENS_ACCELERATOR = 16384
+
+PREFIX_SENTENCES = 16
+"""Sentences from which the tokens before them are computed once; with fewer, it is slower."""
+
+TOKENIZED_SENTENCES = 1024
+"""Sentences that are tokenized at once, while the network computes those before them."""
+
+
+class _Batch(NamedTuple):
+    """Sentences of a pass: their numbers, and the token features of each."""
+
+    indices: list[int]
+    rows: list[dict[str, list[int]]]
+
+
+def encode_together(
+    encoders: Sequence["SentenceEncoder"],
+    sentences: Sequence[str],
+    *,
+    batch_tokens: int | None = None,
+    on_batch: Callable[[int], Any] | None = None,
+) -> list[Floats]:
+    """Vectors of several encoders from one pass, as each alone gives them.
+
+    Args:
+        encoders: Encoders with equal ``pass_key``.
+        sentences: N sentences.
+        batch_tokens: Tokens of a batch, as in
+            :meth:`~flowbert.encoders.SentenceEncoder.embed`.
+        on_batch: Called with the number of sentences after each batch.
+
+    Returns:
+        For each encoder shape ``(N, D)``, float32.
+
+    Raises:
+        UserError: If a vector is not finite, a sentence has no tokens, or a vector depends on more
+            than its sentence.
+    """
+    sentences = list(sentences)  # a Series is indexed by its labels
+    backbone, tokenization = encoders[0].backbone, encoders[0].tokenization
+    device = backbone.device
+    if device.type == "cpu" and backbone.dtype == torch.bfloat16:
+        warn_of_bfloat16()
+    if batch_tokens is None:
+        batch_tokens = BATCH_TOKENS_ACCELERATOR
+        if device.type == "cpu":
+            batch_tokens = BATCH_TOKENS_CPU * 4 // backbone.dtype.itemsize
+    shapes = [(len(sentences), encoder.dim) for encoder in encoders]
+    results: list[Floats] = [np.empty(shape, dtype=np.float32) for shape in shapes]
+    if not len(sentences):
+        return results
+    ends = np.cumsum([encoder.dim for encoder in encoders])[:-1]
+
+    def plan(prefix: Prefix | None, equal_lengths: bool) -> Iterator[_Batch]:
+        order = sorted(
+            range(len(sentences)),
+            key=lambda i: (len(sentences[i]), sentences[i]),
+            reverse=True,
+        )
+        for start in range(0, len(order), TOKENIZED_SENTENCES):
+            block = order[start : start + TOKENIZED_SENTENCES]
+            texts = [sentences[i] for i in block]
+            rows = list(tokenization.rows(texts))
+            lengths = [len(row["input_ids"]) for row in rows]
+            tokenization.warn_of_cut(texts, lengths)
+            _warn_of_equal_vectors(encoders, rows)
+            if prefix is not None:
+                lengths = [length - prefix.length for length in lengths]
+            for batch in plan_batches(lengths, texts, batch_tokens, equal_lengths):
+                yield _Batch([block[k] for k in batch], [rows[k] for k in batch])
+
+    def embed(batch: _Batch) -> tuple[list[int], Callable[[], Tensor]]:
+        features = to_device(backbone.pad(batch.rows), device)
+        return batch.indices, begin_copy(compute(encoders, features, prefix))
+
+    with backbone.evaluating():
+        equal_lengths = _check_network(encoders)
+        prefix = _prefix(encoders, len(sentences))
+        batches = plan(prefix, equal_lengths)
+        with in_threads(embed, batches, workers(backbone.network)) as computed:
+            for indices, vectors in with_next_begun(computed):
+                columns = np.split(vectors().numpy(), ends, axis=1)
+                for result, rows in zip(results, columns, strict=True):
+                    result[indices] = rows
+                if on_batch is not None:
+                    on_batch(len(indices))
+    for result in results:
+        finite = np.isfinite(result).all(axis=1)
+        if not finite.all():
+            sentence = sentences[int(finite.argmin())]
+            raise UserError(
+                f"received {backbone.dtype}, in which the vector of {sentence!r} is not "
+                "finite; expected float32, and finite weights",
+                argument="dtype",
+            )
+    return results
+
+
+def compute(
+    encoders: Sequence["SentenceEncoder"],
+    features: TokenFeatures,
+    prefix: Prefix | None = None,
+) -> Tensor:
+    """Vectors of all encoders from one pass, next to each other: ``(B, D_1 + D_2 + ...)``."""
+    top = max(max(encoder.layers) for encoder in encoders)
+    inputs = features
+    if prefix is not None:
+        inputs, features = prefix.add_to(features), prefix.cut(features)
+    output = encoders[0].backbone(inputs, top)
+    return torch.cat([x.pool_output(output, features) for x in encoders], dim=1)
+
+
+def _prefix(encoders: Sequence["SentenceEncoder"], count: int) -> Prefix | None:
+    """The computed tokens before ``count`` sentences, if no encoder reads them."""
+    backbone, template_tokens = (
+        encoders[0].backbone,
+        encoders[0].tokenization.template_tokens,
+    )
+    poolings = {type(encoder.pooling) for encoder in encoders}
+    if (
+        count < PREFIX_SENTENCES
+        or template_tokens is None
+        or backbone.moving
+        or template_tokens.text == SLOT
+        or not all(x.over_tokens or x is LastTokenPooling for x in poolings)
+    ):
+        return None
+    return Prefix.compute(backbone, template_tokens.before)
+
+
+def _check_network(encoders: Sequence["SentenceEncoder"]) -> bool:
+    """Whether batches need equal lengths; warn of the findings of the sanity check.
+
+    Rotary positions that follow the longest text need them, too.
+    """
+    backbone = encoders[0].backbone
+    findings = backbone.findings
+    if findings is None:
+        return False
+    is_template = encoders[0].template and not encoders[0].tokenization.prompt
+    warn_of_findings(backbone, () if is_template else encoders)
+    for encoder in encoders:
+        check_pooling(findings, encoder)
+    return findings.equal_lengths or bool(backbone.moving)
+
+
+def _warn_of_equal_vectors(
+    encoders: Sequence["SentenceEncoder"], rows: Sequence[dict[str, list[int]]]
+) -> None:
+    """Warn if a decoder's vectors are those of one token in front of all sentences."""
+    is_read = any(isinstance(x.pooling, FirstTokenPooling) for x in encoders)
+    if not is_read or len({row["input_ids"][0] for row in rows}) > 1:
+        return
+    backbone = encoders[0].backbone
+    if len({tuple(row["input_ids"]) for row in rows}) > 1 and backbone.is_causal:
+        warn(
+            f"encoder: all vectors of {backbone.path} with pooling cls are equal: the first token "
+            "of all sentences is the same, and reads none behind it; expected last_token"
+        )

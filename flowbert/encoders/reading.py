@@ -1,0 +1,118 @@
+"""How a network is read: layers, pooling, length, template and attention sink."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flowbert.encoders.layers import Layers, resolve_layers
+from flowbert.encoders.pooling import (
+    LastTokenPooling,
+    NetworkPooling,
+    Pooling,
+    make_pooling,
+)
+from flowbert.encoders.template import (
+    pooling_of,
+    prompt_of,
+    resolve_template,
+    usual_sink,
+)
+from flowbert.errors import UserError
+
+DEFAULTS: Mapping[str, Any] = {
+    "layers": "last",
+    "pooling": "mean",
+    "max_length": 128,
+    "template": "",
+    "sink_token": None,
+}
+"""What neither a caller nor a folder says. A ``sink_token`` of None follows from the others."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a network is read, with nothing left open; see :func:`resolve`.
+
+    Args:
+        layers: Indices of the layers that are averaged.
+        pooling: Pooling over tokens with its options, as text.
+        max_length: Tokens after which a sentence is cut, special ones included.
+        template: Text around every sentence; empty for none.
+        sink_token: Token in front of every sentence that is not pooled; empty for none.
+    """
+
+    layers: Layers
+    pooling: str
+    max_length: int
+    template: str
+    sink_token: str
+
+    def as_json(self) -> dict[str, Any]:
+        """The entries as JSON has them."""
+        return {**vars(self), "layers": list(self.layers)}
+
+
+def resolve(
+    backbone: Any, usual: Mapping[str, Any], given: Mapping[str, Any]
+) -> Reading:
+    """The reading of a network: what is given, then what that implies, then the usual.
+
+    A new template brings its pooling, and a new template or pooling brings the sink that suits it.
+
+    Args:
+        backbone: A :class:`~flowbert.encoders.backbone.Backbone`.
+        usual: Entries of the folder or of another reading; all of :data:`DEFAULTS`.
+        given: Entries of the caller; None is the same as missing.
+
+    Raises:
+        UserError: If an entry does not fit the network.
+        TypeError: If there is no such entry.
+    """
+    given = {name: value for name, value in given.items() if value is not None}
+    implied: dict[str, Any] = {}
+    if given.keys() & {"pooling", "template"}:
+        implied["sink_token"] = None
+    if of_template := pooling_of(given.get("template")):
+        implied["pooling"] = of_template
+    chosen = {**usual, **implied, **given}
+    layers = resolve_layers(chosen["layers"], backbone.num_layers)
+    length = backbone.choose_length(given.get("max_length"), usual["max_length"])
+    template = resolve_template(chosen["template"])
+    pooling = make_pooling(chosen["pooling"])
+    if isinstance(pooling, NetworkPooling):
+        _check_pooler(backbone, layers)
+    chosen |= {
+        "layers": layers,
+        "pooling": str(pooling),
+        "max_length": length,
+        "template": template,
+    }
+    if chosen["sink_token"] is None:
+        chosen["sink_token"] = _choose_sink(backbone, pooling, template)
+    return Reading(**chosen)
+
+
+def _choose_sink(backbone: Any, pooling: Pooling, template: str) -> str:
+    """Token in front of a decoder's sentences, if the pooling reads tokens behind it."""
+    tokenizer = backbone.tokenizer
+    is_read = pooling.over_tokens or isinstance(pooling, LastTokenPooling)
+    is_template = template and not prompt_of(template)
+    if not is_read or is_template or not tokenizer.is_fast:
+        return ""
+    if tokenizer.cls_token_id is not None or not backbone.is_causal:
+        return ""
+    return usual_sink(tokenizer)
+
+
+def _check_pooler(backbone: Any, layers: Layers) -> None:
+    """Raise a UserError if the network's pooler cannot be used."""
+    if layers != (backbone.num_layers,):
+        raise UserError(
+            f"received {list(layers)}; expected last with cls_pooler", argument="layers"
+        )
+    if not backbone.has_pooler:
+        raise UserError(
+            f"received cls_pooler; expected another one, as {backbone.path!r} has no pooler, or "
+            "was loaded without it",
+            argument="pooling",
+        )

@@ -1,0 +1,141 @@
+"""Sentences to token features: in a template, behind an attention sink, cut."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from flowbert.encoders.base import BLOCK_SENTENCES
+from flowbert.encoders.pooling import TokenCounts, vocabulary_size
+from flowbert.encoders.reading import Reading
+from flowbert.encoders.template import (
+    SLOT,
+    Template,
+    check_special_tokens,
+    prompt_of,
+)
+from flowbert.errors import FlowbertWarning, UserError
+
+
+class Tokenization:
+    """Tokens of sentences for a network, as a reading wants them.
+
+    Args:
+        backbone: A :class:`~flowbert.encoders.backbone.Backbone`.
+        reading: How it is read.
+
+    Attributes:
+        prompt: Text before every sentence whose tokens are pooled.
+        template_tokens: Tokens around a sentence that are not pooled; None without them.
+        room: Tokens of a sentence after which it is cut.
+
+    Raises:
+        UserError: If template or sink do not fit the tokenizer or leave no room for a sentence.
+    """
+
+    def __init__(self, backbone: Any, reading: Reading) -> None:
+        tokenizer = backbone.tokenizer
+        check_special_tokens(reading.template, tokenizer)
+        self.backbone = backbone
+        self.reading = reading
+        self.prompt = prompt_of(reading.template)
+        self.template_tokens: Template | None = None
+        self.room = reading.max_length
+        text = SLOT if self.prompt else reading.template or SLOT
+        if reading.sink_token or text != SLOT:
+            self.template_tokens = Template.make(text, tokenizer)
+            if reading.sink_token:
+                self.template_tokens = self.template_tokens.behind(
+                    reading.sink_token, tokenizer
+                )
+            self.room = self.template_tokens.room(reading.max_length)
+
+    def rows(self, sentences: Sequence[str]) -> Iterator[dict[str, list[int]]]:
+        """Token features of each sentence by name, special tokens included, after truncation.
+
+        Tokens of a template that are not pooled have 1 in ``special_tokens_mask``.
+
+        Raises:
+            UserError: If a sentence has no token.
+        """
+        for start in range(0, len(sentences), BLOCK_SENTENCES):
+            block = sentences[start : start + BLOCK_SENTENCES]
+            columns = self._tokenize(block, cut=True)
+            names = [name for name in columns if name in self.backbone.inputs]
+            for number, sentence in enumerate(block):
+                row = {name: columns[name][number] for name in names}
+                if not row["input_ids"]:
+                    raise UserError(
+                        f"received {sentence!r}, which has no tokens",
+                        argument="sentences",
+                    )
+                template_tokens = self.template_tokens
+                yield (
+                    row
+                    if template_tokens is None
+                    else template_tokens.wrap(row["input_ids"])
+                )
+
+    def count(self, sentences: Sequence[str]) -> TokenCounts:
+        """Count the tokens of sentences, every occurrence of a sentence."""
+        if not len(sentences):
+            raise UserError(
+                f"received {self.reading.pooling!r} without sentences to count tokens over; "
+                "expected a fitted model, count_over, or zipf",
+                argument="pooling",
+            )
+        size = vocabulary_size(self.backbone.tokenizer)
+        occurrences, documents = torch.zeros(2, size, dtype=torch.float64)
+        for row in self.rows(sentences):
+            ids = np.array(row["input_ids"])
+            if "special_tokens_mask" in row:  # of a template
+                ids = ids[np.array(row["special_tokens_mask"]) == 0]
+            ids, counts = np.unique(ids, return_counts=True)
+            occurrences[ids] += torch.from_numpy(counts)
+            documents[ids] += 1
+        return TokenCounts(occurrences, documents, len(sentences))
+
+    def warn_of_cut(self, sentences: Sequence[str], lengths: Sequence[int]) -> None:
+        """Warn if one of these sentences, of so many tokens, was cut."""
+        limit = self.reading.max_length
+        for sentence, length in zip(sentences, lengths, strict=True):
+            if length < limit - 1:  # a repeated sentence may leave one token
+                continue
+            whole, cut = (self._tokenize([sentence], cut=x) for x in (False, True))
+            if len(whole["input_ids"][0]) > len(cut["input_ids"][0]):
+                warnings.warn(
+                    "sentences: some are longer than max_length and are truncated "
+                    f"to {limit} tokens",
+                    FlowbertWarning,
+                    stacklevel=2,
+                )
+                return
+
+    def _tokenize(self, sentences: Sequence[str], cut: bool) -> Any:
+        """Tokens of sentences, without those of a template around them."""
+        tokenizer, template_tokens = self.backbone.tokenizer, self.template_tokens
+        before = self.prompt
+        if template_tokens is not None:
+            before = template_tokens.context + self.prompt + template_tokens.space
+        texts = [before + sentence for sentence in sentences]
+        if template_tokens is None or not template_tokens.context:
+            return tokenizer(
+                texts,
+                add_special_tokens=template_tokens is None,
+                return_attention_mask=True,
+                verbose=False,
+                truncation=cut,
+                max_length=self.room,
+            )
+        # The context is taken away again, and then the sentence is cut.
+        kept = slice(self.room)
+        if tokenizer.truncation_side == "left":
+            kept = slice(-self.room, None)
+        columns = tokenizer(texts, add_special_tokens=False, verbose=False)
+        context = tokenizer(template_tokens.context, add_special_tokens=False)[
+            "input_ids"
+        ]
+        rows = [row[len(context) :] for row in columns["input_ids"]]
+        return {"input_ids": [row[kept] if cut else row for row in rows]}

@@ -1,0 +1,96 @@
+"""Encoders that other programs can compute: the tokenizer adds the template, unread blocks go."""
+
+from copy import deepcopy
+from typing import Any
+
+from torch import Tensor
+
+from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.template import SLOT, Template
+from flowbert.errors import UserError
+
+
+def with_template_in_tokenizer(encoder: SentenceEncoder) -> SentenceEncoder:
+    """The same network without a template, whose tokens its tokenizer adds.
+
+    Poolings over tokens then include them, unless the ``special_tokens_mask`` of :func:`outside`
+    says where they are.
+
+    Raises:
+        UserError: If the tokenizer joins a space of the template to the sentence.
+    """
+    template = encoder.tokenization.template_tokens
+    if template is None:
+        return encoder
+    if template.context or template.space:
+        raise UserError(
+            argument="template",
+            received=encoder.template,
+            expected=f"{SLOT} before which this tokenizer treats a sentence as alone",
+        )
+    backbone = encoder.backbone.like(
+        tokenizer=add_to_tokenizer(template, encoder.backbone.tokenizer)
+    )
+    if template.text == SLOT:
+        return encoder.read(backbone=backbone)
+    # A tokenizer counts a repeated sentence once.
+    length = template.fixed + encoder.tokenization.room
+    return encoder.read(
+        backbone=backbone, template="", sink_token="", max_length=length
+    )
+
+
+def without_upper_blocks(encoder: SentenceEncoder) -> SentenceEncoder:
+    """The same vectors from a network without the blocks that they do not read.
+
+    One more than the highest layer stays: the last hidden state of many networks has passed a norm.
+    """
+    return encoder.read(backbone=encoder.backbone.first_blocks(max(encoder.layers) + 1))
+
+
+def outside(template: Template, attention_mask: Tensor) -> Tensor:
+    """A ``special_tokens_mask`` of texts in a template, as :meth:`Template.wrap` has it.
+
+    Args:
+        template: The template.
+        attention_mask: 1 at the tokens of a text, with padding behind, ``(B, T)``.
+
+    Returns:
+        1 at tokens that are not of the sentence, or of its repetition: ``(B, T)``.
+    """
+    length = attention_mask.sum(dim=1, keepdim=True)
+    position = attention_mask.cumsum(dim=1) - 1
+    start = length * 0 + len(template.before)
+    if template.between is not None:
+        start = start + (length - template.fixed) // 2 + len(template.between)
+    inside = (position >= start) & (position < length - len(template.after))
+    return 1 - inside.long()
+
+
+def add_to_tokenizer(template: Template, tokenizer: Any) -> Any:
+    """A tokenizer of transformers that adds the tokens of a template."""
+    from tokenizers.processors import TemplateProcessing
+    from transformers import PreTrainedTokenizerFast
+
+    pieces, added = [], []
+    for name in ("before", "between", "after"):
+        ids = getattr(template, name)
+        if ids is None:
+            continue
+        if name != "before":
+            pieces.append("$A")
+        if ids:
+            pieces.append(name)
+            tokens = tokenizer.convert_ids_to_tokens(list(ids))
+            added.append({"id": name, "ids": list(ids), "tokens": tokens})
+    backend = deepcopy(tokenizer.backend_tokenizer)
+    backend.post_processor = TemplateProcessing(single=pieces, special_tokens=added)
+    # Transformers makes the tokenizers of some classes anew, by other rules than their file.
+    make: Any = PreTrainedTokenizerFast
+    return make(
+        tokenizer_object=backend,
+        model_max_length=tokenizer.model_max_length,
+        model_input_names=["input_ids", "attention_mask"],  # GPT-2 adds token types
+        truncation_side=tokenizer.truncation_side,
+        **tokenizer.special_tokens_map,
+    )
