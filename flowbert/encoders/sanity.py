@@ -151,7 +151,9 @@ def warn_of_findings(backbone: Any, encoders: Sequence[Any]) -> None:
     device = backbone.device
     read = [x.reading for x in encoders if _reads_outlier(findings, x, device)]
     if read:
-        layers = ", ".join(map(str, sorted({x.layers for x in read})))
+        layers = ", ".join(
+            str(list(layers)) for layers in sorted({x.layers for x in read})
+        )
         poolings = ", ".join(sorted({x.pooling for x in read}))
         usable = [
             str(layer)
