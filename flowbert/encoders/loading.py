@@ -1,9 +1,9 @@
-"""Opening encoders: by path, layers and pooling, which may be lists."""
+"""Opening encoders: by path, template, layers and pooling, which may be lists."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from inspect import signature
-from itertools import groupby
+from itertools import chain, groupby, product
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from flowbert.encoders.sentence_transformer import (
     SentenceTransformerEncoder,
     is_sentence_transformer,
 )
+from flowbert.encoders.template import TEMPLATES
 from flowbert.errors import UserError, first_line, warn
 from flowbert.numbers import Count
 from flowbert.progress import tell
@@ -45,7 +46,8 @@ class EncoderOptions:
         max_length: Tokens after which a sentence is cut; 0 for the limit of the network.
         dtype: ``float32``, ``float16`` or ``bfloat16``.
         template: Text around every sentence, with ``{}`` in its place, or ``prompteol``,
-            ``pretended-cot``, ``knowledge``, ``echo``.
+            ``pretended-cot``, ``knowledge``, ``echo``. ``compare`` also accepts several: names such
+            as ``prompteol,echo``, or a list.
         sink_token: Token in front of every sentence of a decoder that is not pooled. None for the
             one that its tokenizer writes, else ``<|endoftext|>``, BOS or EOS; empty for none.
         views: Layers, poolings and templates whose vectors are concatenated, such as
@@ -59,21 +61,21 @@ class EncoderOptions:
     pooling: str | list[str] | None = None
     max_length: Count | None = None
     dtype: str = "float32"
-    template: str | None = None
+    template: str | list[Any] | None = None
     sink_token: str | None = None
     views: list[Any] | None = None
     max_words: Count | None = None
 
 
 def open_encoders(
-    options: "EncoderOptions | Encoder | str",
+    options: Any,
     count_over: Sequence[str] = (),
     device: torch.device | str = "cpu",
 ) -> list[Encoder]:
-    """Open every combination of path, layers and pooling; each network is loaded once.
+    """Open every combination of path, template, layers and pooling; each network is loaded once.
 
     Args:
-        options: The options, a path, or an encoder as it is.
+        options: The options, a path, an encoder as it is, or a list of these.
         count_over: Sentences whose tokens ``idf`` and ``sif`` count.
         device: Device of the networks, see :func:`choose_device`.
 
@@ -82,6 +84,9 @@ def open_encoders(
             available.
     """
     device = choose_device(device)
+    if isinstance(options, list | tuple):
+        opened = [open_encoders(each, count_over, device) for each in options]
+        return list(chain.from_iterable(opened))
     if isinstance(options, str):
         options = EncoderOptions(options)
     if is_sentence_transformer(options):
@@ -134,7 +139,7 @@ def open_encoder(
     encoders = open_encoders(options, count_over, device)
     if len(encoders) != 1:
         raise UserError(
-            f"received {len(encoders)} of path, layers and pooling; expected one",
+            f"received {len(encoders)} of path, template, layers and pooling; expected one",
             argument="encoder",
         )
     return encoders[0]
@@ -154,8 +159,10 @@ def _open(
     specs = _layer_specs(options.layers)
     # All pairs, say, are known once the network is loaded: with one of the other sets, or the last.
     single = [spec for spec in specs if spec not in tuple(SIZES)]
+    templates = _templates(options.template)
     settings = asdict(options) | {
         "path": path,
+        "template": templates[0],
         "layers": single[0] if single else "last" if specs else None,
         "count_over": count_over,
     }
@@ -170,9 +177,13 @@ def _open(
     few_layers = len({number for layers in sets for number in layers}) < len(sets)
     encoders: list[Encoder] = []
     tell(f"{path}: pooling {', '.join(str(x or first.pooling) for x in poolings)}")
-    for pooling in poolings:
-        sink = options.sink_token
-        pooled = first.read(pooling=pooling, count_over=count_over, sink_token=sink)
+    for template, pooling in product(templates, poolings):
+        pooled = first.read(
+            template=template if len(templates) > 1 else None,
+            pooling=pooling,
+            count_over=count_over,
+            sink_token=options.sink_token,
+        )
         for layers in sets:
             encoder = pooled.read(layers=layers)
             encoder.by_layer = few_layers
@@ -188,6 +199,14 @@ def _warn_of_map(encoder: SentenceEncoder) -> None:
             "encode --model and compare --methods take the whole model",
             3,
         )
+
+
+def _templates(value: str | list[Any] | None) -> list[Any]:
+    """Names that commas separate, the texts of a list, or one text."""
+    if isinstance(value, str):
+        names = value.split(",")
+        return names if set(names) <= TEMPLATES.keys() else [value]
+    return value or [None]
 
 
 def _layer_specs(value: str | int | list[Any] | None) -> list[LayerSpec]:

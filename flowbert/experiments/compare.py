@@ -68,8 +68,9 @@ def compare(
     """Compare encoders x layers x poolings x methods x corpora x tasks x seeds.
 
     Args:
-        encoder: An encoder, its path, options whose path, layers and pooling may be lists, or a
-            SentenceTransformer object, whose vectors are kept for this comparison alone.
+        encoder: An encoder, its path, options whose path, layers, pooling and template may be
+            lists, or a SentenceTransformer object, whose vectors are kept for this comparison
+            alone; or a list of these.
         methods: Maps by name or import path (``whitening-128:shrinkage=0.1``, ``flow``,
             ``whitening-64+flow``), ``advised`` for what :func:`flowbert.advise` recommends for
             each encoder, and folders of models: ``raw,flow``; in Python also a
