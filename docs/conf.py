@@ -48,7 +48,7 @@ add_module_names = False
 nitpicky = True
 # Neither names of other libraries (no network) nor types of signatures that nobody makes.
 _INTERNAL = (
-    r"flowbert\..*\.(_\w+|BatchLoader|EncoderFiles|Folder|Registered|Row|Store"
+    r"flowbert\..*\.(_\w+|BatchLoader|EncoderFiles|Findings|Folder|Registered|Row|Store"
     r"|TensorOrFloat)"
 )
 nitpick_ignore_regex = [("py:.*", r"(?!flowbert).*"), ("py:(class|obj)", _INTERNAL)]
