@@ -28,7 +28,7 @@ BATCHES, BATCH = 2000, 64
 class Synthetic:
     """An encoder that costs nothing, so that the store is measured."""
 
-    path = pass_key = "synthetic"
+    path = backbone_key = "synthetic"
 
     def __init__(self, dim: int) -> None:
         self.dim = dim

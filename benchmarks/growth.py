@@ -47,7 +47,7 @@ class RandomEncoder:
     """An encoder that costs nothing, so that the cache is measured."""
 
     path = "random"
-    pass_key = "random"
+    backbone_key = "random"
 
     def __init__(self, dim: int) -> None:
         self.dim = dim

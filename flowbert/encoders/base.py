@@ -53,7 +53,7 @@ class Encoder(Protocol):
         """JSON values of the current state; equal identities give equal vectors, up to rounding."""
 
     @property
-    def pass_key(self) -> str:
+    def backbone_key(self) -> str:
         """Encoders with equal keys share a backbone and are computed in one pass."""
 
     def encode(self, sentences: Sequence[str]) -> Floats:

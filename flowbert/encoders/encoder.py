@@ -335,7 +335,7 @@ class SentenceEncoder(Embedder, nn.Module):
         }
 
     @property
-    def pass_key(self) -> str:
+    def backbone_key(self) -> str:
         """Encoders with equal keys share a backbone and are computed in one pass."""
         reading = self.reading
         return f"{id(self.backbone)} {reading.max_length} {reading.template} {reading.sink_token}"
@@ -367,7 +367,7 @@ def encode_counted(
     """Vectors of encoders that share a pass, ``(N, D)`` each.
 
     Args:
-        encoders: Encoders with equal ``pass_key``.
+        encoders: Encoders with equal ``backbone_key``.
         sentences: N sentences.
         on_batch: Called with the number of sentences after each batch.
     """

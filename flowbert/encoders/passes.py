@@ -58,7 +58,7 @@ def encode_together(
     """Vectors of several encoders from one pass, as each alone gives them.
 
     Args:
-        encoders: Encoders with equal ``pass_key``.
+        encoders: Encoders with equal ``backbone_key``.
         sentences: N sentences.
         batch_tokens: Tokens of a batch, as in
             :meth:`~flowbert.encoders.SentenceEncoder.embed`.

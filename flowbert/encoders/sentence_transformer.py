@@ -145,7 +145,7 @@ class SentenceTransformerEncoder(Embedder, nn.Module):
         return {"files": self._source, "weights": digest(weights, rules)}
 
     @property
-    def pass_key(self) -> str:
+    def backbone_key(self) -> str:
         """No two share a pass."""
         return str(id(self))
 

@@ -221,7 +221,7 @@ def _encode(experiments: Sequence[Experiment], cache: EmbeddingCache) -> None:
     encoders: dict[str, dict[Encoder, None]] = defaultdict(dict)
     sentences: dict[str, set[str]] = defaultdict(set)
     for experiment in experiments:
-        key = experiment.encoder.pass_key
+        key = experiment.encoder.backbone_key
         encoders[key][experiment.encoder] = None
         sentences[key].update(experiment.sentences())
     for key, group in encoders.items():

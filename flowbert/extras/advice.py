@@ -204,7 +204,7 @@ def follow_advice(
     """
     backbones: dict[str, Encoder] = {}
     for encoder in encoders:
-        backbones.setdefault(encoder.pass_key, encoder)
+        backbones.setdefault(encoder.backbone_key, encoder)
     with_raw = "raw" in [method.name for method in methods]
     followed: list[Method] = []
     for method in methods:

@@ -158,7 +158,7 @@ class WordVectors(Embedder):
         }
 
     @property
-    def pass_key(self) -> str:
+    def backbone_key(self) -> str:
         """No two share a pass."""
         return str(id(self))
 

@@ -90,7 +90,7 @@ class EmbeddingCache:
     ) -> None:
         passes: dict[str, dict[Store, Encoder]] = {}
         for part, store in found:
-            passes.setdefault(part.pass_key, {})[store] = part
+            passes.setdefault(part.backbone_key, {})[store] = part
         texts = sorted(set(sentences), key=lambda text: (len(text), text))
         keys = _keys(texts)
         for parts in passes.values():

@@ -279,7 +279,7 @@ def test_a_sink_is_in_front_of_a_decoder_and_not_pooled(kind, layer):
     np.testing.assert_allclose(
         plain.encode(SENTENCES), expected, rtol=0, atol=TOLERANCE
     )
-    assert len({each.pass_key for each in (encoder, last, prompted, plain)}) == 3
+    assert len({each.backbone_key for each in (encoder, last, prompted, plain)}) == 3
 
 
 def test_a_sink_that_the_tokenizer_writes_is_not_written_twice():

@@ -44,7 +44,7 @@ def test_views_are_those_encoders_side_by_side(folder):
         together, np.concatenate(alone, axis=1), rtol=0, atol=TOLERANCE
     )
     assert views.columns()["pooling"] == "last_token | zipf | mean"
-    passes = {view.pass_key for view in views.views}
+    passes = {view.backbone_key for view in views.views}
     assert len(passes) == 2  # one for each template
 
 

@@ -38,7 +38,7 @@ class WordSums:
         return {"seed": self.seed, "dim": self.dim}
 
     @property
-    def pass_key(self):
+    def backbone_key(self):
         return f"word-sums {self.identity}"
 
     def encode(self, sentences, *, show=False):

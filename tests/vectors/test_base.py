@@ -17,7 +17,7 @@ X = rows(50, 6).astype(np.float32)
 class Numbered:
     """An encoder of the sentences "0", "1", ... to the rows of X."""
 
-    path = pass_key = "numbered"
+    path = backbone_key = "numbered"
     dim = X.shape[1]
 
     def __init__(self, share=1.0):

@@ -36,7 +36,7 @@ class CountingEncoder:
     def __init__(self, name="counting", dim=3, before=lambda _: None):
         self.dim = dim
         self.identity = {"name": name, "dim": dim, "layers": [1]}
-        self.pass_key = name
+        self.backbone_key = name
         self.calls = []
         self.before = before
 

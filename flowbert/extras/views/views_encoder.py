@@ -77,7 +77,7 @@ class ViewsEncoder(Embedder, nn.Module):
         """Vectors of a list of N sentences: ``(N, V D)``, float32."""
         passes: dict[str, list[int]] = {}
         for number, view in enumerate(self.views):
-            passes.setdefault(view.pass_key, []).append(number)
+            passes.setdefault(view.backbone_key, []).append(number)
         vectors: dict[int, Floats] = {}
         for numbers in passes.values():
             variants: list[Any] = [self.views[number] for number in numbers]
@@ -112,7 +112,7 @@ class ViewsEncoder(Embedder, nn.Module):
         return {"views": [view.identity for view in self.views]}
 
     @property
-    def pass_key(self) -> str:
+    def backbone_key(self) -> str:
         """No two share a pass."""
         return str(id(self))
 
