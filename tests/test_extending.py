@@ -114,7 +114,7 @@ def test_a_task_in_results_is_scored_where_its_module_is_imported():
     Path("quiz.csv").write_text(written.replace(",0\n", ",1\n", 1), encoding="utf-8")
     assert load_task(source).digest != task.digest
     forget()
-    refused(r"examples\.extend\.task.*is not imported", load_scoring, state)
+    refused(r"needs the module examples\.extend\.task,", load_scoring, state)
 
 
 def test_a_measure_is_on_the_page_where_its_module_is_imported(monkeypatch):
