@@ -76,7 +76,7 @@ def _describe(option: Parameter) -> str:
 
 
 def _wrap(text: str, indent: int = 0) -> list[str]:
-    width = min(shutil.get_terminal_size().columns, 100)
+    width = min(shutil.get_terminal_size().columns, 120)
     margin = " " * indent
     return textwrap.wrap(
         text,

@@ -21,6 +21,7 @@ from flowbert.options import renamed
 
 _CONFIGS = Path(__file__).parents[1] / "configs"
 _FLAGS = ("print_config", "quiet")
+_SIMILAR = {"output": "run_dir", "run_dir": "output"}
 _SHORT = {"-c": "config", "-h": "help"}
 
 
@@ -212,6 +213,7 @@ def _check_name(name: str, names: Sequence[str], where: str) -> None:
         known = ".".join(known.split(".")[:2])
     if known not in names:
         last = name.rpartition(".")[2]
-        hint = nearest([f"--{each}" for each in names], f"--{name}")
+        similar = _SIMILAR.get(name, name)
+        hint = nearest([f"--{each}" for each in names], f"--{similar}")
         hint = nearest(REMOVED, last) if last in REMOVED else hint
         raise UserError(f"{where}{name}: no such option{hint}; see --help")

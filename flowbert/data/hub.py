@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 import pandas as pd
 
 from flowbert.data.tables import choose_columns, make_frame, name_labels
-from flowbert.data.text_files import user_path
+from flowbert.data.text_files import user_path, what_is_missing
 from flowbert.errors import UserError, first_line
 
 
@@ -51,6 +51,7 @@ def fetch_encoder(
         UserError: If the model is neither on the hub nor in its cache.
     """
     from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError
 
     model, _, named = name.partition("@")
     try:
@@ -59,10 +60,13 @@ def fetch_encoder(
         )
     # Not a name, no such model or revision, private, offline and not cached, no space left, ...
     except Exception as error:
+        reason = what_is_missing(user_path(name).absolute())
+        if "did you mean" not in reason and not isinstance(error, HFValidationError):
+            reason = first_line(error)
         raise UserError(
             argument=argument,
             received=name,
-            expected=f"a folder, or a model on the hub or in its cache ({first_line(error)})",
+            expected=f"a folder, or a model on the hub or in its cache ({reason})",
         ) from error
     return Path(fetched)
 

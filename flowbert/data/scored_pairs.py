@@ -244,7 +244,8 @@ def load_sts(
         )
     elif senteval is None:
         raise UserError(
-            f"received nothing; expected a folder or hub for {name}",
+            f"received nothing; expected for {name} SentEval's folder data/downstream, which "
+            "github.com/facebookresearch/SentEval downloads, or hub for MTEB's copies",
             argument="senteval",
         )
     else:

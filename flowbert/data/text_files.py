@@ -61,10 +61,15 @@ def check_file(path: Path) -> None:
     if path.is_dir():
         raise UserError(f"{path}: is a folder; expected a file")
     if not path.is_file():
-        folder = next(parent for parent in path.parents if parent.is_dir())
-        missing = path.relative_to(folder).parts[0]
-        similar = nearest((entry.name for entry in folder.iterdir()), missing)
-        raise UserError(f"{path}: no such file; {folder} has no {missing!r}{similar}")
+        raise UserError(f"{path}: no such file; {what_is_missing(path)}")
+
+
+def what_is_missing(path: Path) -> str:
+    """The first part of a path that does not exist, with the nearest names in its folder."""
+    folder = next(parent for parent in path.parents if parent.is_dir())
+    missing = path.relative_to(folder).parts[0]
+    similar = nearest((entry.name for entry in folder.iterdir()), missing)
+    return f"{folder} has no {missing!r}{similar}"
 
 
 def read_yaml(path: Path) -> Mapping[str, Any]:

@@ -136,17 +136,22 @@ def find_regressions(
 
     Example:
         >>> scores = {1: 0.7, 2: 0.6}
-        >>> steps = [{"step": step, "a": score, "b": 0.65} for step, score in scores.items()]
-        >>> [message[:29] for message in find_regressions(steps, "a", "b")]
-        ['a: 0.6000, below b: 0.6500; u']
+        >>> names = "flow/STSB/dev/spearman_all", "zca/STSB/dev/spearman_all"
+        >>> steps = [
+        ...     {"step": step, names[0]: score, names[1]: 0.65} for step, score in scores.items()
+        ... ]
+        >>> [message[:41] for message in find_regressions(steps, *names)]
+        ['flow on STSB/dev: 60.0, below zca: 65.0; ']
     """
     last, best = history[-1], max(history, key=lambda each: each[own])
+    method, _, task = own.rpartition("/")[0].partition("/")
+    where = f"{method} on {task}: {100 * last[own]:z.1f}"
     messages = []
     for name in _LIKELIHOODS:
         rose = name in last and last[name] < best[name]
         if rose and best[own] - last[own] > _CLEARLY:
             messages.append(
-                f"{own}: {last[own]:.4f} at the end and {best[own]:.4f} at step "
+                f"{where} at the end and {100 * best[own]:z.1f} at step "
                 f"{best['step']}, while the likelihood rose from {best[name]:.3f} to "
                 f"{last[name]:.3f} bits per dimension; a better density is not a "
                 "better similarity: try fewer steps, or more noise"
@@ -154,8 +159,8 @@ def find_regressions(
             break
     if rival is not None and last[rival] - last[own] > _CLEARLY:
         messages.append(
-            f"{own}: {last[own]:.4f}, below {rival}: {last[rival]:.4f}; use that "
-            "map, train longer, or change the noise"
+            f"{where}, below {rival.partition('/')[0]}: {100 * last[rival]:z.1f}; use that map, "
+            "train longer, or change the noise"
         )
     return messages
 

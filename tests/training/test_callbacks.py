@@ -137,7 +137,7 @@ def test_a_score_that_falls_while_the_likelihood_rises_is_told(scores, bits, exp
     assert len(find_regressions(history, "own", "map")) == bool(expected)
     assert expected in "".join(find_regressions(history, "own", None))
     below = [{**each, "map": 0.8} for each in history]
-    told = "below map: 0.8000" in "".join(find_regressions(below, "own", "map"))
+    told = "below map: 80.0" in "".join(find_regressions(below, "own", "map"))
     assert told != math.isnan(scores[0])
 
 
@@ -161,7 +161,7 @@ def test_a_fit_tells_it_and_a_resumed_one_too(tmp_path):
         module = make_module(schedule="constant")
         fit(tmp_path, *callbacks, module=module, **options)
 
-    told = "0.7000 at the end and 0.9000 at step 5, while the likelihood rose"
+    told = "flow on STSB/dev: 70.0 at the end and 90.0 at step 5, while the likelihood rose"
     with pytest.warns(FlowbertWarning, match=told):
         part(max_epochs=3)
     part(max_epochs=1)
