@@ -1,7 +1,7 @@
 """The picture at the top of README: cosines of sentence pairs by human score, under each method.
 
 ``python -m tools.cosines RUN --methods raw,whitening --picture docs/cosines`` draws the files
-``figures/cosines.csv`` and ``results.csv`` of a run.
+``analysis.json`` and ``results.csv`` of a run.
 """
 
 import argparse
@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from flowbert.extras.analysis.drawing import method_colours
-from tools.pictures import save_pictures
+from flowbert.extras.analysis import Analysis
+from flowbert.extras.analysis.bands import prepare_cosines
+from flowbert.extras.analysis.drawing import DARK, method_colours
+from tools.pictures import INK, save_pictures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,6 +33,8 @@ def draw(cosines: pd.DataFrame, titles: dict[str, str], scores: pd.Series) -> "F
 
     cosines = cosines[cosines["method"].isin(list(titles))]
     colours = method_colours(titles)
+    if rcParams["text.color"] == INK["dark"]:
+        colours = {method: DARK[colour] for method, colour in colours.items()}
     figure = Figure((1.2 + 2.9 * len(titles), 3.3), layout="constrained")
     (axes,) = figure.subplots(1, len(titles), squeeze=False, sharex=True, sharey=True)
     for ax, (method, title) in zip(axes, titles.items(), strict=True):
@@ -99,7 +103,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     methods = options.methods.split(",")
     titles = (options.titles or options.methods).split(",")
-    cosines = pd.read_csv(options.run / "figures" / "cosines.csv")
+    analysis = Analysis.from_json(options.run / "analysis.json")
+    cosines = prepare_cosines(analysis.frames["band_cosines"])
     results = pd.read_csv(options.run / "results.csv")
     whole = results.query("split == 'test' and metric == 'spearman'")
     scores = 100 * whole.query("aggregation == 'wmean'").set_index("method")["value"]

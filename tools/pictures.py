@@ -1,10 +1,13 @@
 """Light and dark SVG files of the documents' pictures."""
 
 import re
+import sys
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from flowbert.extras.analysis.drawing import DARK
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,3 +54,17 @@ def save_pictures(draw: "Callable[[], Figure]", path: Path) -> None:
         # DejaVu, which matplotlib measures with, is wider than these.
         text = re.sub(r"'DejaVu Sans'[^;\"]*", _FONTS, svg.getvalue())
         path.with_name(f"{path.name}-{theme}.svg").write_text(text, encoding="utf-8")
+
+
+def main() -> None:
+    """``python -m tools.pictures FIGURE.svg PATH``: a figure of a page for light and dark."""
+    source, path = map(Path, sys.argv[1:])
+    text = source.read_text(encoding="utf-8")
+    for theme, colours in {"light": {}, "dark": DARK}.items():
+        for light, dark in colours.items():
+            text = text.replace(light, dark)
+        path.with_name(f"{path.name}-{theme}.svg").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
