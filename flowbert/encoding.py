@@ -172,12 +172,8 @@ def encode(
     def blocks(start: int = 0) -> Iterator[Any]:
         if isinstance(rows, Vectors):
             return _quantized(_mapped(fitted, rows), precision, scale)
-        options: dict[str, Any] = {"total": len(rows), "initial": start}
-        embedded = fitted.embed_blocks(
-            rows[start:],
-            BLOCK_SENTENCES,
-            bar(desc="Encoding", unit="sentences", **options),
-        )
+        progress = bar("encoding", len(rows), done=start)
+        embedded = fitted.embed_blocks(rows[start:], BLOCK_SENTENCES, progress)
         return _quantized(embedded, precision, scale)
 
     if output is None:
@@ -254,7 +250,7 @@ def _open_model(
 
 def _mapped(model: Model, vectors: Vectors) -> Iterator[Any]:
     """Blocks of vectors after the map of a model, with a progress bar."""
-    with bar(desc="Mapping", total=len(vectors), unit="rows") as progress:
+    with bar("mapping", len(vectors)) as advance:
         for block in vectors.blocks():
             yield model.transform(block)
-            progress.update(len(block))
+            advance(len(block))

@@ -1,9 +1,10 @@
-"""Progress of long steps, shown in terminals and notebooks."""
+"""Progress of long steps, shown in terminals and notebooks, with warnings above it."""
 
-import sys
+import os
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
-
-from tqdm.auto import tqdm
 
 _bars_shown = True
 
@@ -14,23 +15,96 @@ def show_progress(shown: bool) -> None:
     _bars_shown = shown
 
 
-def bar(*args: Any, shown: bool | None = None, **options: Any) -> Any:
-    """A tqdm bar, with its arguments, that appears after a second and leaves no line behind.
+def share_console() -> None:
+    """Make rich's console, which Lightning's bar has, that of standard error.
+
+    Bars and warnings then know of each other.
+    """
+    from rich import reconfigure  # not before something is shown
+
+    reconfigure(stderr=True, **console_options())
+
+
+def console_options() -> dict[str, Any]:
+    """Options of a rich console that prints texts as they are; no styles with ``NO_COLOR``."""
+    options: dict[str, Any] = dict.fromkeys(("markup", "emoji", "highlight"), False)
+    return options | ({"color_system": None} if os.environ.get("NO_COLOR") else {})
+
+
+def _console() -> Any:
+    """The shared console, or one of standard error."""
+    from rich import console, get_console
+
+    shared = get_console()
+    own = {"stderr": True} | console_options()
+    return shared if shared.stderr else console.Console(**own)
+
+
+@contextmanager
+def bar(
+    step: str, total: int, shown: bool | None = None, done: int = 0
+) -> Iterator[Callable[[int], None]]:
+    """Show the progress of a step that takes more than a second; it leaves nothing behind.
 
     Args:
-        *args: Arguments of tqdm.
-        shown: Whether it is shown; None for in terminals and notebooks.
-        **options: Arguments of tqdm.
+        step: Name of the step.
+        total: Number of its items.
+        shown: Whether it is shown; None for what :func:`show_progress` says.
+        done: Number of items that are finished.
+
+    Yields:
+        A function that is called with the number of further items that are finished.
     """
-    hidden = None if shown is None else not shown
-    if shown is None and not _bars_shown:
-        hidden = True
-    elif shown is None and "ipykernel" in sys.modules:  # its stderr is not a terminal
-        hidden = False
-    return tqdm(*args, delay=1, leave=False, disable=hidden, **options)
+    from rich import progress as rich
+
+    console, begin = _console(), time.monotonic()
+    is_shown = _bars_shown if shown is None else shown
+    columns = (
+        rich.TextColumn("{task.description}", markup=False),
+        rich.BarColumn(),
+        rich.TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+        rich.TimeElapsedColumn(),
+        rich.TextColumn("•"),
+        rich.TimeRemainingColumn(),
+    )
+    bars = rich.Progress(
+        *columns,
+        console=console,
+        transient=True,
+        disable=not (is_shown and (console.is_interactive or console.is_jupyter)),
+    )
+    task = bars.add_task(step, total=total, completed=done)
+
+    def advance(count: int) -> None:
+        bars.advance(task, count)
+        if time.monotonic() > begin + 1:
+            bars.start()
+
+    try:
+        yield advance
+    finally:
+        if not bars.disable:
+            bars.stop()
+
+
+def track(items: Collection[Any], step: str) -> Iterator[Any]:
+    """Yield items below a :func:`bar`."""
+    with bar(step, len(items)) as advance:
+        for item in items:
+            yield item
+            advance(1)
 
 
 def tell(step: str) -> None:
     """Print the name of a step without a bar, in terminals."""
-    if _bars_shown and sys.stderr.isatty():
-        print(step, file=sys.stderr)
+    console = _console()
+    if _bars_shown and console.is_terminal:
+        console.print(step)
+
+
+def print_warning(message: str) -> None:
+    """Print a warning above the bars; it is one line where no terminal is."""
+    from rich.text import Text
+
+    console = _console()
+    console.print(Text(message, "yellow"), soft_wrap=not console.is_terminal)

@@ -1,11 +1,15 @@
 """Tables of texts for the terminal and the page."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from flowbert.progress import console_options
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,31 +98,65 @@ def short_names(paths: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def table_text(table: Table, width: int | None = None) -> str:
-    """A table as plain text, intervals in lines of their own.
+_DETAIL = r"\[.*\]|±\S+"  # intervals and standard deviations
+_ANY_WIDTH = 10_000  # where no terminal is
+_GAP = 2  # characters between two columns
+
+
+def print_lines(lines: Sequence[str], style: str = "") -> None:
+    """Print lines of text, wrapped between words in a terminal."""
+    console = _console()
+    for line in lines:
+        console.print(line, style=style)
+
+
+def _console() -> Console:
+    console = Console(**console_options())
+    if not console.is_terminal:
+        console.width = _ANY_WIDTH
+    return console
+
+
+def print_table(text: pd.DataFrame, title: str, groups: Sequence[str] = ()) -> None:
+    """Print texts; columns that do not fit into the terminal follow below, with the names of rows.
 
     Args:
-        table: The table.
-        width: Largest number of characters in a line: the settings of a row then follow its name
-            in a second line, and further columns below.
+        text: The cells; its index names the rows. A row with a cell ``use`` is emphasized.
+        title: A line above the table.
+        groups: A name for each row, printed above the rows of equal names, unless all are equal.
     """
-    first = table.text.map(lambda cell: cell.partition("\n")[0])
-    second = table.text.map(lambda cell: cell.partition("\n")[2])
-    text = _interleave(first, second.rename(lambda _: ""))
-    if width is None or max(map(len, text.splitlines())) <= width:
-        return text
-    parts = [str(name).partition(" (") for name in first.index]
-    first.index = pd.Index([name for name, _, _ in parts])
-    rest = [f"  ({rest}" if rest else "" for _, _, rest in parts]
-    return _interleave(first, second.set_axis(rest), width)
+    console = _console()
+    indent = "  " if len(set(groups)) > 1 else ""
+    print_lines([title, ""])
+    for columns in _blocks(text, console.width - len(indent)):
+        table = RichTable(box=None, padding=(0, _GAP, 0, 0), pad_edge=False)
+        table.add_column("", overflow="fold")
+        for column in columns:
+            table.add_column(column, justify="right", no_wrap=True)
+        group = None
+        for row, name in enumerate(text.index):
+            if indent and groups[row] != group:
+                group = groups[row]
+                table.add_row(Text(group, "bold"))
+            cells = [Text(cell) for cell in text[columns].iloc[row]]
+            for cell in cells:
+                cell.highlight_regex(_DETAIL, "not bold dim")
+            style = "bold green" if "use" in text.iloc[row].values else ""
+            table.add_row(Text(f"{indent}{name}"), *cells, style=style)
+        with console.capture() as captured:
+            console.print(table)
+        lines = captured.get().splitlines()
+        print("\n".join([*map(str.rstrip, lines), ""]))
 
 
-def _interleave(
-    first: pd.DataFrame, second: pd.DataFrame, width: int | None = None
-) -> str:
-    """Both lines of each row; a line without any text is left out."""
-    order = np.arange(2 * len(first)).reshape(2, -1).T.ravel()
-    lines = pd.concat([first, second]).iloc[order]
-    shown = (lines != "").any(axis=1).to_numpy() | (lines.index.to_numpy() != "")
-    text = lines[shown].to_string(line_width=width)
-    return "\n".join(line.rstrip() for line in text.splitlines())
+def _blocks(text: pd.DataFrame, width: int) -> Iterator[list[str]]:
+    """Names of the columns that are shown beside each other."""
+    names = max(len(str(name)) for name in text.index) + _GAP
+    used, block = names, list[str]()
+    for column in text:
+        size = max(map(len, [str(column), *text[column]])) + _GAP
+        if block and used + size - _GAP > width:
+            yield block
+            used, block = names, []
+        used, block = used + size, [*block, str(column)]
+    yield block

@@ -83,7 +83,11 @@ MISTAKES = [
     ("encode --input missing.txt", "--output: received nothing"),
     ("export", "required: model, to"),
     ("compare --labels wrong.csv --columns a,b,d --methods learned-removal", "d"),
-    ("encode --input missing.txt --output v.npy --encoder ./nowhere", "nowhere"),
+    (
+        "encode --input missing.txt --output v.npy --encoder ./stoped",
+        "did you mean 'st",
+    ),
+    ("fit --output a.json", "--output: no such option.*--run_dir"),
 ]
 
 

@@ -63,7 +63,7 @@ LIGHT = {
     "import flowbert.data.text_files": (*LIBRARIES, *NUMERIC),
     "import flowbert.flows": (*LIBRARIES, *NUMERIC[:3], "sklearn"),
     "import flowbert.experiments": (*LIBRARIES, "matplotlib", "pytorch_lightning"),
-    "import flowbert.experiments.result_tables": (*LIBRARIES, "matplotlib", "jinja2"),
+    "import flowbert.experiments.summary": (*LIBRARIES, "matplotlib", "jinja2"),
     "import flowbert.fitting": LIBRARIES,
 }
 SCRIPT = """

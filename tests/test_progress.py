@@ -1,11 +1,21 @@
 """Progress bars are shown in terminals and notebooks, unless they are switched off."""
 
 import io
-import sys
+from itertools import chain, repeat
+from types import SimpleNamespace
 
 import pytest
+import rich
 
-from flowbert.progress import bar, show_progress, tell
+from flowbert import progress
+from flowbert.progress import (
+    bar,
+    print_warning,
+    share_console,
+    show_progress,
+    tell,
+    track,
+)
 
 
 class Terminal(io.StringIO):
@@ -13,34 +23,53 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture(autouse=True)
-def shown(monkeypatch):
-    """The default, whatever a command of another test has left."""
-    monkeypatch.setattr("flowbert.progress._bars_shown", True)
+@pytest.fixture
+def write(monkeypatch):
+    """What a step of two seconds writes to a stream."""
+    monkeypatch.setattr(progress, "_bars_shown", True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    console = vars(rich.get_console()).copy()
+
+    def write(stream, seconds=2.0, **options):
+        times = chain([0.0], repeat(seconds))
+        clock = SimpleNamespace(monotonic=lambda: next(times))
+        monkeypatch.setattr(progress, "time", clock)
+        monkeypatch.setattr("sys.stderr", stream)
+        share_console()
+        with bar("1/2 bert: encoding", 2000, **options) as advance:
+            advance(2000)
+            print_warning("warning: one of [many] " + "words " * 20)
+        tell("evaluating")
+        return stream.getvalue()
+
+    yield write
+    vars(rich.get_console()).update(console)
 
 
-def test_where_bars_are_shown(monkeypatch):
-    monkeypatch.setattr("sys.stderr", io.StringIO())
-    assert bar(total=3).disable
-    assert not bar(total=3, shown=True).disable
-    monkeypatch.setitem(sys.modules, "ipykernel", sys)
-    assert not bar(total=3).disable
+def test_bars_are_shown_in_terminals(write, monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    text = write(Terminal())
+    assert "1/2 bert: encoding" in text
+    assert "2,000/2,000" in text
+    assert "evaluating\n" in text
+    assert "\x1b[33mwarning: one of [many] words" in text
+    monkeypatch.setenv("NO_COLOR", "1")
+    text = write(Terminal())
+    assert "2,000/2,000" in text
+    assert "\x1b[33m" not in text
+
+
+def test_bars_wait_a_second_and_are_switched_off(write):
+    assert "2,000" not in write(Terminal(), seconds=0.5)
+    assert "2,000" not in write(Terminal(), shown=False)
     show_progress(False)
-    assert bar(total=3).disable
+    text = write(Terminal())
+    assert "2,000" not in text
+    assert "evaluating" not in text
+    assert "2,000/2,000" in write(Terminal(), shown=True)
 
 
-def test_bars_are_shown_in_terminals(monkeypatch):
-    assert list(bar(range(3), "Fitting", unit="maps")) == [0, 1, 2]
-    terminal = Terminal()
-    monkeypatch.setattr("sys.stderr", terminal)
-    assert bar(total=3, shown=False).disable
-    with bar(desc="Fitting", total=3) as progress:
-        assert not progress.disable
-        progress.update(3)
-    assert not terminal.getvalue()  # it took less than a second
-    tell("evaluating")
-    assert terminal.getvalue() == "evaluating\n"
-    show_progress(False)
-    assert bar(total=3).disable
-    tell("evaluating")
-    assert terminal.getvalue() == "evaluating\n"
+def test_pipes_have_warnings_in_one_line(write):
+    assert write(io.StringIO()) == "warning: one of [many] " + "words " * 20 + "\n"
+    assert list(track(range(3), "fitting")) == [0, 1, 2]

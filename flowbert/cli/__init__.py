@@ -20,6 +20,7 @@ from flowbert.cli.help import help_text
 from flowbert.cli.line import CommandLine, read_line
 from flowbert.errors import FlowbertWarning, UserError, check_choice
 from flowbert.numbers import is_count
+from flowbert.progress import print_warning
 from flowbert.quota import available_processors
 
 SPINS = "3000"
@@ -180,6 +181,6 @@ def _fail(message: str) -> None:
 def _show_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any
 ) -> None:
-    """Print a warning as one line; those of other packages with their place."""
+    """Print a warning; those of other packages with their place."""
     place = "" if issubclass(category, FlowbertWarning) else f"{filename}:{lineno}: "
-    print(f"warning: {place}{' '.join(str(message).split())}", file=sys.stderr)
+    print_warning(f"warning: {place}{' '.join(str(message).split())}")

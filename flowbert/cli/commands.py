@@ -15,10 +15,11 @@ from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError, check_choice, warn
 from flowbert.experiments import Results
 from flowbert.experiments.next_commands import next_commands
-from flowbert.experiments.result_tables import print_results
+from flowbert.experiments.summary import print_results, print_verdicts
 from flowbert.io import as_json
-from flowbert.progress import show_progress, tell
+from flowbert.progress import share_console, show_progress, tell
 from flowbert.registry import import_custom, import_object
+from flowbert.text_tables import print_lines
 from flowbert.threads import threads_for, use_threads
 
 
@@ -33,6 +34,7 @@ def run(line: CommandLine) -> None:
     """
     threads = line["threads"]
     show_progress(not line["quiet"])
+    share_console()
     with threads_for() if threads is None else use_threads(threads):
         for module in as_list(line["import"] or None, "import"):
             import_custom(module, "import")
@@ -70,23 +72,22 @@ def _call(line: CommandLine, function: Callable[..., Any]) -> None:
 
 def _print_measurements(command: str, returned: Any, output: str | None) -> None:
     """Print results, an analysis or advice, and write their page."""
+    rows = 0
     if isinstance(returned, Results):
-        print_results(returned)
+        rows = print_results(returned)
     elif command == "analyze":
-        if text := import_object("flowbert.extras.analysis.measure.analysis_text")(
-            returned
-        ):
-            print(text)
+        import_object("flowbert.extras.analysis.measure.print_analysis")(returned)
     elif command == "reproduce":
-        print(import_object("flowbert.extras.report.reproduction_text")(returned))
+        import_object("flowbert.extras.report.print_reproduction")(returned)
     else:
         print(returned)
     if output is not None:
         print("written:", ", ".join([output, *_page(returned, output)]))
     elif command != "advise":
         print("nothing was written; --output FILE.json keeps this and writes its page")
-    if isinstance(returned, Results) and returned.verdicts:
-        print("\n".join(["", *returned.verdicts]))
+    if rows > _ON_A_SCREEN:
+        print()
+        print_verdicts(returned)
 
 
 def _page(returned: Any, output: str) -> list[str]:
@@ -101,6 +102,10 @@ def _page(returned: Any, output: str) -> list[str]:
         warn(f"no page was written: {error}")
         return []
     return [str(save_report(path, returned if isinstance(returned, Results) else None))]
+
+
+# Rows of a table after which the verdicts are repeated, as they are far above.
+_ON_A_SCREEN = 6
 
 
 def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,14 +177,11 @@ def train(function: Callable[..., Any], line: CommandLine) -> None:
     if rank_zero_only.rank != 0:  # type: ignore[attr-defined]
         return
     if isinstance(returned, Results):
-        if len(returned.frame):
-            print_results(returned)
+        print_results(returned)
         names = sorted(path.name for path in folder.iterdir())
-        print(f"written to {folder}: {', '.join(names)}")
-        commands = next_commands(folder, returned.about)
-        ending = [*returned.verdicts, *(f"next: {program()} {x}" for x in commands)]
-        if ending:
-            print("\n".join(["", *ending]))
+        print_lines([f"written to {folder}: {', '.join(names)}"])
+        for each in next_commands(folder, returned.about):
+            print(f"next: {program()} {each}")
     else:
         print(f"written: {returned}")
 

@@ -98,10 +98,10 @@ class Embedder:
     def embed_blocks(
         self, sentences: Sequence[str], size: int, progress: Any
     ) -> Iterator[Floats]:
-        """:meth:`embed` of blocks of ``size`` sentences; a tqdm bar counts every batch."""
-        with progress:
+        """:meth:`embed` of blocks of ``size`` sentences; a :func:`bar` counts every batch."""
+        with progress as advance:
             for start in range(0, len(sentences), size):
-                yield self.embed(sentences[start : start + size], progress.update)
+                yield self.embed(sentences[start : start + size], advance)
 
     def encode(
         self,
@@ -146,10 +146,7 @@ class Embedder:
                 received=truncate_dim,
                 expected=f"a whole number from 1 to {dim}, or none",
             )
-        total = len(texts)
-        progress = bar(
-            desc="Encoding", total=total, unit="sentences", shown=show_progress_bar
-        )
+        progress = bar("encoding", len(texts), show_progress_bar)
         blocks = self.embed_blocks(texts, size, progress)
         vectors: Floats = np.empty((0, truncate_dim or dim), dtype=np.float32)
         vectors = np.concatenate([vectors, *(x[:, :truncate_dim] for x in blocks)])

@@ -202,16 +202,17 @@ def find_verdicts(
         networks = table["encoder"].str.partition("; template ")[0]
         names = short_names(networks)
         if len(names) > 1:
-            lines.append(f"all encoders{where}: {whole.text}{note}")
+            lines.append(f"all encoders{where}: {whole.text}")
         for network, name in names.items():
             mine = table[networks == network]
             if len(mine) > 1:
                 part = _verdict(mine, draws)
-                lines.append(f"{name}{where}: {part.text}{note}")
+                lines.append(f"{name}{where}: {part.text}")
                 rows_with_gains = (
                     mine[GAIN_KEYS].reset_index(drop=True).join(part.gains)
                 )
                 gains += rows_with_gains.to_dict("records")
+        lines += [f"{note}{where}"] if note else []
     return {"verdicts": lines, "gains": gains, "differences": differences}
 
 
@@ -230,9 +231,11 @@ def _tables(rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, str]]:
         ranks = table[_READ].apply(tuple, axis=1).map(scores.to_dict())
         best = ranks.sort_values(ascending=False, kind="stable").index[:LISTED]
         raw = table.index[table["method"] == "raw"].difference(best)
-        note = f"; of {len(table)} rows the best {LISTED} on {chooser}"
+        note = f"Of {len(table)} rows the best {LISTED} on {chooser} were compared"
         if chooser == split:
-            note += ", which the one to use was chosen on: its score is too high"
+            note += (
+                "; the one to use was chosen on the same pairs, its score is too high"
+            )
         yield split, table.loc[[*raw, *best]], note
 
 

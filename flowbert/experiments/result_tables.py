@@ -1,10 +1,6 @@
-"""Tables of results: methods by tasks, for the terminal and for the page."""
+"""Scores of results by label, further tables of a page, and notes."""
 
 import math
-import shutil
-import sys
-from dataclasses import replace
-from operator import attrgetter
 from typing import Any
 
 import pandas as pd
@@ -12,18 +8,14 @@ import pandas as pd
 from flowbert.data.scored_pairs import SAMPLE_TASK
 from flowbert.experiments.intervals import (
     GAIN_KEYS,
-    LISTED,
     labels,
     main_aggregation,
     settings_of,
 )
 from flowbert.experiments.results import Results
-from flowbert.tasks import AGGREGATIONS, AVERAGE
+from flowbert.tasks import AGGREGATIONS
 from flowbert.tasks.space import SPACE_METRICS
-from flowbert.text_tables import Table, make_table, table_text
-
-_OTHERS = "Other metrics"
-_DETAILS = "Other metrics of the vectors"
+from flowbert.text_tables import Table, make_table
 
 
 def summarize(frame: pd.DataFrame) -> pd.DataFrame:
@@ -74,73 +66,38 @@ def mean_geometry(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def result_tables(frame: pd.DataFrame) -> list[Table]:
-    """Tables of Spearman by task and split, other metrics, other aggregations.
+    """Folded tables of what the first table of a page leaves out.
 
-    Of more than ten rows, the best ten of the development split are shown, or of the only one.
+    Spearman under other aggregations, unless all scores are equal; other metrics.
 
     Args:
         frame: Rows of results.
     """
     scores = summarize(frame)
-    if scores.empty:
-        return []
-    splits = list(scores["split"].unique())
+    is_space = scores["metric"].isin(SPACE_METRICS)
+    geometry = mean_geometry(scores).assign(table="Measures of the vectors")
+    known = scores["aggregation"].where(
+        scores["aggregation"].isin(AGGREGATIONS), "each subset"
+    )
+    names = ("Spearman x 100 (" + known + ")").where(
+        scores["metric"] == "spearman", "Other metrics"
+    )
+    shown = pd.concat([scores.assign(table=names)[~is_space], geometry])
     main = f"Spearman x 100 ({main_aggregation(frame)})"
-    geometry = mean_geometry(scores)
-    scores = scores[~scores["metric"].isin(SPACE_METRICS)]
-    aggregations = scores["aggregation"]
-    known = aggregations.isin(AGGREGATIONS)
-    names = "Spearman x 100 (" + aggregations.where(known, "each subset") + ")"
-    spearman = scores["metric"] == "spearman"
-    scores = scores.assign(table=names.where(spearman, _OTHERS))
-    best = _ranked(scores[scores["table"] == main])
-    one_task = scores["task"][spearman].nunique() == 1 and len(best) <= LISTED
-    details = [name for name, metric in SPACE_METRICS.items() if metric.is_detail]
-    geometry["table"] = main if one_task else _OTHERS
-    geometry.loc[geometry["metric"].isin(details), "table"] = _DETAILS
-    scores = pd.concat([scores, geometry], ignore_index=True)
-    tables = []
-    for name, rows in scores.groupby("table", sort=False):
-        texts = [score_cell(score) for score in rows.itertuples()]
-        cells = rows.assign(text=texts)
-        title = f"{name}, {' and '.join(splits)} split"
-        table = make_table(title, cells, folded=name not in (main, _OTHERS))
-        listed = [label for label in best if label in table.text.index][:LISTED]
-        more = len(table.text) - len(listed)
-        if more and len(best) > LISTED:
-            if not table.folded:
-                tables.append(replace(table, title=f"{title}, all rows", folded=True))
-            table = replace(
-                table,
-                title=f"{title}, the best {len(listed)} on {_chooser(splits)}; {more} more",
-                text=table.text.loc[listed],
-            )
-        tables.append(table)
-    return sorted(tables, key=attrgetter("folded"))
+    tables: list[Table] = []
+    seen: list[pd.DataFrame] = []
+    groups = dict(iter(shown.groupby("table", sort=False)))
+    for name in sorted(groups, key=lambda name: name != main):
+        texts = [_cell(score) for score in groups[name].itertuples()]
+        table = make_table(name, groups[name].assign(text=texts), folded=True)
+        values = table.text.map(lambda cell: cell.partition("\n")[0])
+        if name != main and not any(map(values.equals, seen)):
+            tables.append(table)
+        seen.append(values)
+    return tables
 
 
-def _chooser(splits: list[str]) -> str:
-    """The split by which rows are ranked."""
-    return "dev" if "dev" in splits else splits[0]
-
-
-def _ranked(scores: pd.DataFrame) -> list[str]:
-    """Labels by the average over the tasks, or the first task, of the split that ranks."""
-    rows = scores[scores["metric"] == "spearman"]
-    rows = (
-        rows[rows["split"] == _chooser(list(rows["split"].unique()))]
-        if len(rows)
-        else rows
-    )
-    tasks = list(rows["task"].unique())
-    task = AVERAGE if AVERAGE in tasks else next(iter(tasks), "")
-    ranked = rows[rows["task"] == task].sort_values(
-        "value", ascending=False, kind="stable"
-    )
-    return [str(label) for label in ranked["label"]]
-
-
-def score_cell(score: Any) -> str:
+def _cell(score: Any) -> str:
     """A score with its interval, and its deviation over the seeds, in a second line."""
     parts = []
     if math.isfinite(score.low):
@@ -159,7 +116,7 @@ def paper_table(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
     gains = pd.DataFrame(results.about.get("gains", []), columns=[*GAIN_KEYS, "choice"])
     chosen = frame.assign(label=labels(frame)).merge(gains, on=GAIN_KEYS)
     used = chosen[chosen["choice"] == "use"].set_index(keys).index
-    cells = [score_cell(score).replace("\n", " ") for score in scores.itertuples()]
+    cells = [_cell(score).replace("\n", " ") for score in scores.itertuples()]
     choices = ["use" if key in used else "" for key in scores.set_index(keys).index]
     text, choice = (
         make_table("", scores.assign(text=each)).text for each in (cells, choices)
@@ -202,7 +159,6 @@ def notes(frame: pd.DataFrame) -> list[str]:
     geometry = f"{lower}: mean over the tasks, lower is better"
     shown = {
         ", ".join(shared): True,
-        "[ ]: 95% interval": frame["low"].notna().any(),
         "±: standard deviation over the seeds": frame["std"].notna().any(),
         geometry: frame["metric"].isin(SPACE_METRICS).any(),
         "*: learned from labelled pairs": frame["supervised"].any(),
@@ -218,14 +174,3 @@ def notes(frame: pd.DataFrame) -> list[str]:
             method = f"{', '.join(metrics).replace('_', ' ')} of {method}"
         lines.append(f"nan: {method} on {', '.join(tasks)}: {reason}")
     return [line for line in lines if line]
-
-
-def print_results(results: Results) -> None:
-    """Print verdicts, tables and notes; in a terminal, wide tables continue below."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    if results.verdicts:
-        print("\n".join([*results.verdicts, ""]))
-    for table in result_tables(results.frame):
-        if not table.folded:
-            print(f"{table.title}\n\n{table_text(table, width)}\n")
-    print("\n".join(notes(results.frame)))

@@ -77,7 +77,7 @@ class Results:
 
     def __repr__(self) -> str:
         with redirect_stdout(StringIO()) as text:
-            _tables().print_results(self)
+            import_module("flowbert.experiments.summary").print_results(self)
         return text.getvalue().rstrip()
 
     def _repr_html_(self) -> str:

@@ -25,7 +25,7 @@ from flowbert.experiments.results import (
 )
 from flowbert.io import as_json, digest
 from flowbert.maps import AffineMap, LabelledPairs, Map, Moments
-from flowbert.progress import bar, tell
+from flowbert.progress import tell, track
 from flowbert.seeding import Stream
 from flowbert.tasks import STS, Record
 from flowbert.tasks.sts import embed_labels
@@ -80,7 +80,7 @@ def run_experiments(
             by_fit[experiment.fit_key].append(experiment)
     _encode([each for same in by_fit.values() for each in same], cache)
     encoded = None
-    for same in bar(by_fit.values(), "Fitting", unit="maps"):
+    for same in track(by_fit.values(), "fitting"):
         if encoded is None or encoded.encoder is not same[0].encoder:
             encoded = _Encoded(same[0].encoder, cache)
         with record_warnings() as warned:
@@ -224,8 +224,10 @@ def _encode(experiments: Sequence[Experiment], cache: EmbeddingCache) -> None:
         key = experiment.encoder.backbone_key
         encoders[key][experiment.encoder] = None
         sentences[key].update(experiment.sentences())
-    for key, group in encoders.items():
-        cache.fill(list(group), list(sentences[key]))
+    for number, (key, group) in enumerate(encoders.items(), start=1):
+        name = Path(next(iter(group)).columns()["encoder"]).name
+        step = f"{number}/{len(encoders)} {name}: encoding"
+        cache.fill(list(group), list(sentences[key]), step)
 
 
 class _Encoded:

@@ -62,5 +62,6 @@ def cosine_percentiles(vectors: Floats, seed: int = 0) -> dict[str, float]:
     last = PERCENTILES[-1]
     error = np.sqrt(last * (100 - last) / len(cosines))
     low, high = np.interp([last - error, last + error], _LEVELS, quantiles)
-    square = max(float(np.mean(cosines**2)), np.finfo(np.float64).tiny)
+    # 1 / D at least, but for the chance of the pairs (Cauchy and Schwarz).
+    square = max(float(np.mean(cosines**2)), 1 / rows.shape[1])
     return found | {"error": float(high - low) / 2, "effective_dim": 1 / square}

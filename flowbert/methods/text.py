@@ -14,7 +14,7 @@ from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.methods.examples import Examples
 from flowbert.numbers import Count, CountOrZero, HalfAtMost, Seed
-from flowbert.progress import bar
+from flowbert.progress import track
 from flowbert.seeding import Stream
 from flowbert.training.sampler import BatchDataModule, same_for_all
 
@@ -101,7 +101,7 @@ class TextDataModule(BatchDataModule):
         if self.pool == 1:
             return lengths
         starts = range(0, len(lengths), _SENTENCES_AT_ONCE)
-        for start in bar(starts, "Counting tokens", unit="blocks"):
+        for start in track(starts, "counting tokens"):
             indices = self.fitted[start : start + _SENTENCES_AT_ONCE]
             for column in set(self.examples.columns):
                 sentences = [column[i] for i in indices]

@@ -69,7 +69,12 @@ class EmbeddingCache:
                 )
         self._stores: dict[str, Store] = {}
 
-    def fill(self, encoders: Sequence[Encoder], sentences: Sequence[str]) -> None:
+    def fill(
+        self,
+        encoders: Sequence[Encoder],
+        sentences: Sequence[str],
+        step: str = "encoding",
+    ) -> None:
         """Encode sentences that are missing, in one pass for all encoders of a backbone.
 
         It waits while another process encodes with one of them.
@@ -77,16 +82,20 @@ class EmbeddingCache:
         Args:
             encoders: The encoders.
             sentences: Sentences in any order, repeated ones too.
+            step: Name of the progress bar.
 
         Raises:
             UserError: If the folder cannot be written.
             KeyboardInterrupt: After Ctrl-C; its message tells what is in the files.
         """
         check_list(sentences)
-        self._fill(self._find_stores(encoders), sentences)
+        self._fill(self._find_stores(encoders), sentences, step)
 
     def _fill(
-        self, found: Sequence[tuple[Encoder, Store]], sentences: Sequence[str]
+        self,
+        found: Sequence[tuple[Encoder, Store]],
+        sentences: Sequence[str],
+        step: str = "encoding",
     ) -> None:
         passes: dict[str, dict[Store, Encoder]] = {}
         for part, store in found:
@@ -103,7 +112,7 @@ class EmbeddingCache:
                     # In one order, or two processes could wait for each other.
                     for store in sorted(parts, key=lambda store: store.name):
                         locks.enter_context(store.lock())
-                    _encode_missing(parts, texts, keys)
+                    _encode_missing(parts, texts, keys, step)
 
     def rows(self, encoder: Encoder, sentences: Sequence[str]) -> "CachedVectors":
         """A copy of the vectors of sentences, ``(N, D)``; missing ones are encoded."""
@@ -210,16 +219,19 @@ def _writing(folder: Path | None) -> Iterator[None]:
 
 
 def _encode_missing(
-    parts: Mapping[Store, Encoder], texts: Sequence[str], keys: Sequence[bytes]
+    parts: Mapping[Store, Encoder],
+    texts: Sequence[str],
+    keys: Sequence[bytes],
+    step: str,
 ) -> None:
     """Encode what is missing in one pass, and keep it block by block."""
     todo = np.flatnonzero(_missing(parts, keys))
-    with bar(desc="Encoding", total=len(todo), unit="sentences") as progress:
+    with bar(step, len(todo)) as advance:
         for start in range(0, len(todo), BLOCK_SENTENCES):
             block = todo[start : start + BLOCK_SENTENCES].tolist()
             sentences = [texts[i] for i in block]
             encoders = list(parts.values())
-            vectors = encode_counted(encoders, sentences, progress.update)
+            vectors = encode_counted(encoders, sentences, advance)
             for store, rows in zip(parts, vectors, strict=True):
                 store.add([keys[i] for i in block], rows)
 

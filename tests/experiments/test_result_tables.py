@@ -11,7 +11,8 @@ from flowbert.experiments.result_tables import (
     result_tables,
     summarize,
 )
-from flowbert.text_tables import table_text
+from flowbert.experiments.results import Results
+from flowbert.experiments.summary import print_results
 
 
 def test_labels_name_the_settings_that_differ():
@@ -34,7 +35,7 @@ def test_what_a_method_lacks_is_no_difference():
     assert set(labels(frame)) == {"raw", "whitening", "flow", "gold"}
 
 
-def test_seeds_have_an_interval_and_a_deviation():
+def test_seeds_have_an_interval_and_a_deviation(capsys):
     values = enumerate([0.4, 0.5, 0.6])
     seeds = [sts_rows("flow", "STSB", value, seed=seed) for seed, value in values]
     mean = row("flow", "STSB", "spearman", "wmean", 0.5, std=0.1)
@@ -45,8 +46,8 @@ def test_seeds_have_an_interval_and_a_deviation():
     assert figure["std"] == pytest.approx(10)
     assert (figure["low"], figure["high"]) == pytest.approx((45, 55))
     assert figures.loc[("alignment", "all"), "value"] == pytest.approx(0.5)
-    (cell,) = result_tables(frame)[0].text["STSB"]
-    assert cell == "50.00\n[45.0, 55.0] ±10.00"
+    print_results(Results(frame.to_dict("records"), {}))
+    assert "50.0 ±10.00 [45.0, 55.0]" in capsys.readouterr().out
 
 
 def test_a_seed_without_figure_leaves_no_mean():
@@ -56,38 +57,28 @@ def test_a_seed_without_figure_leaves_no_mean():
     assert summarize(frame)["value"].isna().all()
 
 
-def test_several_tasks_have_a_table_of_other_metrics():
+def test_the_page_has_tables_of_what_its_first_table_lacks():
     frame = results(
         sts_rows("raw", "STSB", 0.4),
-        sts_rows("raw", "SICKR", 0.6),
         [row("raw", "average", "spearman", "wmean", 0.5)],
-        [row("raw", "STS12", "spearman", "MSRpar", 0.5)],
+        [*sts_rows("raw", "STS12"), row("raw", "STS12", "spearman", "MSRpar", 0.5)],
         [row("raw", "QNLI", "auc", "all", 0.7), row("flow", "QNLI", "auc", "all", 0.8)],
+        [row("raw", "STSB", "isoscore", "all", 0.2)],
     )
-    tables = {table.title.split(", ")[0]: table for table in result_tables(frame)}
-    weighted = tables["Spearman x 100 (wmean)"].text
-    assert list(weighted.columns) == ["STSB", "SICKR", "average"]
-    assert list(tables["Spearman x 100 (each subset)"].text.columns) == ["STS12 MSRpar"]
-    others = tables["Other metrics"]
-    assert list(others.text.columns)[:2] == ["QNLI auc", "alignment"]
-    assert others.text["alignment"].to_list() == ["0.50", ""]
-
-
-def test_details_are_on_the_page_alone():
-    frame = results(
-        sts_rows("raw", "STSB"), [row("raw", "STSB", "isoscore", "all", 0.2)]
-    )
-    folded = [
-        table.folded for table in result_tables(frame) if "isoscore" in table.text
+    tables = {table.title: table.text for table in result_tables(frame)}
+    # Those of "all" and "mean" are equal.
+    assert list(tables) == [
+        "Spearman x 100 (all)",
+        "Spearman x 100 (each subset)",
+        "Other metrics",
+        "Measures of the vectors",
     ]
-    assert folded == [True]
-
-
-def test_splits_are_columns():
-    frame = results(sts_rows("raw", "STSB"), sts_rows("raw", "STSB", 0.6, split="dev"))
-    (table,) = (table for table in result_tables(frame) if not table.folded)
-    assert table.title.endswith("test and dev split")
-    assert list(table.text.columns)[:2] == ["STSB test", "STSB dev"]
+    assert list(tables["Spearman x 100 (each subset)"]) == ["STS12 MSRpar"]
+    assert tables["Other metrics"]["QNLI auc"]["flow"] == "80.00\n[75.0, 85.0]"
+    assert "isoscore" in tables["Measures of the vectors"]
+    # All aggregations of a single task without subsets are equal.
+    (table,) = result_tables(results(sts_rows("raw", "STSB")))
+    assert table.title == "Measures of the vectors"
 
 
 def test_notes_say_what_is_shared_and_what_failed():
@@ -104,13 +95,37 @@ def test_notes_say_what_is_shared_and_what_failed():
     assert notes(frame)[-1] == "nan: alignment of raw on STSB: no positive"
 
 
-def test_text_continues_below_in_narrow_terminals():
+GAIN = {"gain": 9.0, "low": 8.0, "high": 10.0, "choice": "use"}
+
+
+def test_tables_fit_the_terminal(capsys, monkeypatch):
     tasks = [f"task{number}" for number in range(12)]
-    groups = [sts_rows(method, task) for method in ("raw", "flow") for task in tasks]
-    table = result_tables(results(*groups))[0]
-    wide, narrow = table_text(table), table_text(table, 80)
-    assert max(map(len, narrow.splitlines())) <= 80
-    for text in (wide, narrow):
-        assert text.count("50.00") == text.count("[45.0, 55.0]") == 24
-        assert all(task in text for task in tasks)
-    assert len(wide.splitlines()) == 5
+    groups = [
+        sts_rows(method, task, encoder=encoder)
+        for encoder in ("bert", "roberta")
+        for method in ("raw", "flow")
+        for task in tasks
+    ]
+    gains = [{**rows[0], **GAIN} for rows in groups if rows[0]["task"] == "task0"][1::2]
+    run = Results([item for rows in groups for item in rows], {"gains": gains})
+    print_results(run)
+    wide = capsys.readouterr().out.splitlines()
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    print_results(run)
+    coloured = capsys.readouterr().out
+    monkeypatch.setenv("NO_COLOR", "1")
+    print_results(run)
+    narrow = capsys.readouterr().out
+    assert "\x1b[1;32m" in coloured
+    assert "\x1b" not in narrow
+    lines = narrow.splitlines()
+    assert max(map(len, lines)) <= 80
+    (row,) = [line for line in wide if line.startswith("  flow")][:1]
+    assert row.split()[:5] == ["flow", "use", "50.0", "[45.0,", "55.0]"]
+    assert row.count("50.0") == 12
+    blocks = lines.count("roberta")
+    assert blocks > 1
+    assert sum(line.count("50.0") for line in lines) == 4 * 12

@@ -15,8 +15,8 @@ import pytest
 from experiments.small import WordSums, write_corpus, write_nli, write_pairs
 from flowbert.experiments import Results, compare
 from flowbert.experiments.intervals import RESULT_COLUMNS
-from flowbert.experiments.result_tables import print_results
 from flowbert.experiments.results import records_folder
+from flowbert.experiments.summary import print_results
 from flowbert.extras.analysis.analyze import analyze_results
 from flowbert.vectors import EmbeddingCache
 from helpers import refused

@@ -2,18 +2,13 @@
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from flowbert.arrays import Floats
-from flowbert.extras.analysis.drawing import INK, Plot, colour_of
 from flowbert.extras.analysis.measure import MEASURES, Measure, stack
 from flowbert.extras.analysis.sample import Sample
-
-if TYPE_CHECKING:  # matplotlib is imported when something is drawn
-    from matplotlib.axes import Axes
 
 BANDS = 5
 COSINE_BINS = 50
@@ -97,46 +92,12 @@ def prepare_cosines(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[frame["cosine_from"].ge(first) & frame["cosine_to"].le(last)]
 
 
-def draw_cosines(ax: "Axes", frame: pd.DataFrame) -> None:
-    """Histograms of cosines, a band of gold scores above the other, with their medians.
-
-    Args:
-        ax: Axes.
-        frame: Columns method, gold_from, gold_to, median, cosine_from, cosine_to and share.
-    """
-    names = []
-    bands = frame.groupby(["gold_from", "gold_to", "median"], sort=False, dropna=False)
-    for place, ((low, high, median), rows) in enumerate(bands):
-        names.append(f"{low:.3g} to {high:.3g}")
-        steps = place + 0.85 * rows["share"] / frame["share"].max()
-        edges = [*rows["cosine_from"], rows["cosine_to"].iloc[-1]]
-        colour = colour_of(frame)
-        ax.stairs(steps, edges, baseline=place, fill=True, color=colour, alpha=0.6)
-        ax.plot([median, median], [place, place + 0.85], color=INK)
-    ax.set_yticks(range(len(names)), names)
-    ax.grid(visible=False, axis="y")
-    ax.locator_params(axis="x", nbins=4)
-    ax.set(xlabel="cosine", ylabel="gold score")
-
-
 @MEASURES.register("band_cosines")
 class BandCosines(Measure):
     """A row per task, method, band and bin of a histogram of cosines.
 
     median is that of the band's cosines, pairs the number in the bin.
     """
-
-    plots: ClassVar = {
-        "cosines": Plot(
-            draw_cosines,
-            "Cosines by gold score",
-            "Histograms of the pairs in each band of the gold score, with their medians. The less "
-            "the bands overlap, the better the ranking.",
-            prepare_cosines,
-            facets="task method",
-            share="xy",
-        )
-    }
 
     def frame(self, sample: Sample) -> pd.DataFrame:
         """The histograms of every task under every method."""

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from scipy import stats
 from torch import Tensor
 
-from flowbert.extras.analysis.drawing import Plot, draw_intervals
 from flowbert.extras.analysis.measure import MEASURES, Measure
 from flowbert.extras.analysis.sample import Sample
 from flowbert.flows import Glow, bits_per_dim
@@ -98,13 +97,6 @@ def _flow_bits(flow: Glow, rows: Tensor) -> float:
     return bits_per_dim(float(-flow.log_prob(rows).mean()), flow.dim)
 
 
-def prepare_bits(frame: pd.DataFrame) -> pd.DataFrame:
-    """Bits per dimension as values without interval, the best density first."""
-    columns = {"density": "label", "bits": "value"}
-    sorted_rows = frame.rename(columns=columns).sort_values("value")
-    return sorted_rows.reindex(columns=["label", "value", "low", "high"])
-
-
 @MEASURES.register("bits")
 class Bits(Measure):
     """A row per density: bits per dimension of held-out vectors, see :func:`density_bits`."""
@@ -113,17 +105,6 @@ class Bits(Measure):
         "Bits per dimension of held-out sentences, lower is better. A flow above the best Gaussian "
         "is a worse density than whitening, because of its noise."
     )
-    plots: ClassVar = {
-        "bits": Plot(
-            draw_intervals,
-            "Density of held-out sentences",
-            "Bits per dimension, lower is better. What a flow gains over the best Gaussian is what "
-            "no linear map sees.",
-            prepare_bits,
-            rows="label",
-            height=0.5,
-        )
-    }
 
     def frame(self, sample: Sample) -> pd.DataFrame:
         """The bits of every flow and of the Gaussians."""

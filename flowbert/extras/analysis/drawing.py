@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
@@ -36,8 +35,6 @@ _FAMILIES = {
     "nulling": "d559b4",
     **dict.fromkeys(("centering", "mean-removal"), "3f3a00"),
     "learned-removal": "4b06a0",
-    "Gaussian": "0072b2",  # densities: whitening and standardization are their maps
-    "diagonal": "00945a",
 }
 """Colours of the methods in all plots; at least 3:1 on white, and apart under deuteranopia."""
 
@@ -98,7 +95,6 @@ class Plot:
         caption: How to read it; where that depends on what is drawn, a function of the frame.
         prepare: From the frame to the one that is drawn and saved; None for the same.
         facets: Columns whose values have axes of their own, separated by spaces.
-        rows: Column whose values are rows of the picture, and add to its height.
         height: Height of the axes in inches.
         share: Axes that the facets share: ``x``, ``y`` or ``xy``.
         across: Facets in half the width of the page.
@@ -109,7 +105,6 @@ class Plot:
     caption: str | Callable[[pd.DataFrame], str]
     prepare: Callable[[pd.DataFrame], pd.DataFrame] | None = None
     facets: str = ""
-    rows: str = ""
     height: float = 2.7
     share: str = ""
     across: int = 3
@@ -144,12 +139,6 @@ def line_looks(methods: Iterable[str]) -> dict[str, dict[str, Any]]:
     return looks
 
 
-def colour_of(frame: pd.DataFrame) -> str:
-    """Colour of the only method of a frame."""
-    (colour,) = method_colours(frame["method"]).values()
-    return colour
-
-
 def short(text: str, longest: int = 64) -> str:
     """A text, or its beginning and its end if it is too long."""
     text = " ".join(str(text).split())
@@ -162,39 +151,6 @@ def short(text: str, longest: int = 64) -> str:
 def scatter(ax: "Axes", points: pd.DataFrame, **look: Any) -> None:
     """Many small points, columns x and y; in an SVG they are one image."""
     ax.scatter(points["x"], points["y"], s=5, rasterized=True, **look)
-
-
-def draw_intervals(ax: "Axes", frame: pd.DataFrame) -> None:
-    """Values with their intervals, a row per label.
-
-    Args:
-        ax: Axes.
-        frame: Columns label, value, low and high; of results also group, whose raw row has a
-            dotted line.
-    """
-    rows = range(len(frame))
-    colours = frame["label"].map(method_colours(frame["label"]))
-    for row, colour, score in zip(rows, colours, frame.itertuples(), strict=True):
-        text = f"{score.label}: {score.value:z.2f}"
-        if score.low == score.low:
-            text += f" [{score.low:z.1f}, {score.high:z.1f}]"
-        ax.plot(
-            [score.low, score.high], [row, row], color=colour, linewidth=3, alpha=0.6
-        )
-        ax.plot(score.value, row, "o", color=colour, markersize=6, gid=TITLE + text)
-    groups = (
-        frame.assign(row=rows).groupby("group", sort=False) if "group" in frame else []
-    )
-    for _, group in groups:
-        raw = group["value"][group["label"].str.match(r"raw\b")]
-        ends = group["row"].min() - 0.5, group["row"].max() + 0.5
-        ax.vlines(raw, *ends, colors=INK, linestyles=(0, (1, 2)), linewidth=1)
-    names = [fill(short(label), 34) for label in frame["label"]]
-    ax.set_yticks(rows, names, fontsize=8)
-    ax.set_ylim(len(frame) - 0.5, -0.5)
-    ax.tick_params(axis="y", length=0)
-    ax.grid(visible=False, axis="y")
-    ax.locator_params(axis="x", nbins=5)
 
 
 def draw(plot: Plot, frame: pd.DataFrame) -> "Figure":
@@ -212,8 +168,7 @@ def draw(plot: Plot, frame: pd.DataFrame) -> "Figure":
     halves = 1 if len(parts) <= plot.across else 2
     across = min(len(parts), halves * plot.across)
     down = math.ceil(len(parts) / across)
-    rows = frame[plot.rows].nunique() if plot.rows else 0
-    size = (halves * _WIDTH, down * (plot.height + 0.32 * rows))
+    size = (halves * _WIDTH, down * plot.height)
     figure = Figure(size, dpi=_DPI, layout="constrained")
     longest = int(12 * size[0] / across)  # of the title above a facet
     x, y = "x" in plot.share, "y" in plot.share

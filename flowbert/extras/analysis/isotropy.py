@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from flowbert.arrays import Floats
-from flowbert.extras.analysis.drawing import ORDINAL, Plot, line_looks, scatter, short
+from flowbert.extras.analysis.drawing import (
+    ORDINAL,
+    TITLE,
+    Plot,
+    line_looks,
+    scatter,
+    short,
+)
 from flowbert.extras.analysis.measure import MEASURES, Measure, by_method
 from flowbert.extras.analysis.sample import RAW, Sample
 from flowbert.maps import cosine_percentiles
@@ -104,11 +111,22 @@ def draw_spectra(ax: "Axes", frame: pd.DataFrame) -> None:
     frame = frame[frame["share"] > 1e-12]  # less is rounding
     looks = line_looks(frame["method"])
     for method, rows in frame.groupby("method", sort=False):
-        label = f"{short(method)}, first {rows['share'].iloc[0]:.1%}"
-        ax.plot(rows["direction"], rows["share"], **looks[method], label=label)
+        told = f"{TITLE}{method}: {rows['share'].iloc[0]:.1%} to {rows['share'].iloc[-1]:.1g}"
+        look = looks[method] | {"label": short(method), "gid": told}
+        ax.plot(rows["direction"], rows["share"], **look)
     ax.set(xlabel="direction", ylabel="share of the variance", yscale="log")
     ax.yaxis.set_major_formatter("{x:.0e}")  # the default writes formulas
     ax.minorticks_off()
+
+
+def _describe_spectra(frame: pd.DataFrame) -> str:
+    first = frame[frame["direction"] == 1]
+    shares = zip(first["method"], first["share"], strict=True)
+    told = ", ".join(f"{share:.1%} under {method}" for method, share in shares)
+    return (
+        "Eigenvalues of the covariance as shares of their sum; a flat line is isotropic. The first "
+        f"direction has {told}."
+    )
 
 
 @MEASURES.register("spectra")
@@ -122,7 +140,7 @@ class Spectra(Measure):
         "spectra": Plot(
             draw_spectra,
             "Spectra",
-            "Eigenvalues of the covariance as shares of their sum; a flat line is isotropic.",
+            _describe_spectra,
         )
     }
 
@@ -269,7 +287,7 @@ class Sentences(Measure):
     plots: ClassVar = {
         "map": Plot(
             draw_map,
-            "Map of the corpus",
+            "Map of the measured sentences",
             "The first two principal components. A point is a sentence, coloured by its length; "
             "scales differ between methods.",
             facets="method",

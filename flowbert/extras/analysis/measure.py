@@ -15,7 +15,7 @@ from flowbert.extras.analysis.drawing import Plot
 from flowbert.extras.analysis.sample import Sample
 from flowbert.io import as_json, read_json, write_json
 from flowbert.registry import Registry, imports_refused
-from flowbert.text_tables import Table, number_table, table_text
+from flowbert.text_tables import Table, number_table, print_table
 
 
 class Measure(ABC):
@@ -238,11 +238,9 @@ def analyze_sample(
     return Analysis(setting, frames)
 
 
-def analysis_text(analysis: Analysis) -> str:
-    """The tables of numbers of an analysis as plain text."""
-    return "\n\n".join(
-        f"{table.title}\n\n{table_text(table)}"
-        for name, frame in analysis.frames.items()
-        for table in measure_of(name).tables(frame)
-        if not table.words
-    )
+def print_analysis(analysis: Analysis) -> None:
+    """Print the tables of numbers of an analysis."""
+    for name, frame in analysis.frames.items():
+        for table in measure_of(name).tables(frame):
+            if not table.words:
+                print_table(table.text, table.title)

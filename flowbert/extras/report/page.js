@@ -17,9 +17,9 @@ const copy = (text, pressed) => {
   setTimeout(() => { pressed.textContent = label; }, 1000);
 };
 all(".command").forEach((box) => {
-  const pressed = button("Copy", box, () => copy(box.querySelector("code").textContent, pressed));
+  const pressed = button("Copy", box, () => copy(box.querySelector("code").textContent.trim(), pressed));
 });
-const results = document.querySelector(".results");
+const results = document.querySelector("#results");
 if (results) {
   const rows = () => all("tbody tr:not(.group)", results);
   const heads = all("thead th", results);

@@ -1,7 +1,7 @@
 """The page of a run: verdicts, tables and pictures in one HTML file."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -13,9 +13,9 @@ import yaml
 from flowbert import __version__
 from flowbert.data.text_files import user_path
 from flowbert.errors import UserError
-from flowbert.experiments.intervals import main_aggregation
 from flowbert.experiments.result_tables import notes, result_tables
 from flowbert.experiments.results import Results
+from flowbert.experiments.summary import Summary
 from flowbert.extras.analysis import Analysis, Plot, Table
 from flowbert.extras.analysis.bands import prepare_cosines
 from flowbert.extras.analysis.drawing import DARK, inline, method_colours, save_picture
@@ -28,8 +28,12 @@ from flowbert.extras.report.content import (
     read_content,
 )
 from flowbert.extras.report.plots import CONTENT_PLOTS
-from flowbert.extras.report.reproduction import notes_on, reproduction_tables
-from flowbert.extras.report.summary import Summary
+from flowbert.extras.report.reproduction import (
+    coverage,
+    notes_on,
+    reproduced_rows,
+    task_tables,
+)
 from flowbert.io import as_json, write_atomically
 from flowbert.options import takes_options
 from flowbert.text_tables import short_names
@@ -150,10 +154,15 @@ def save_page(content: PageContent, page: Path) -> Path:
     frames, nothing = content.analysis.frames, dict[str, Any]()
     html = environment.from_string(template).render(
         run=content,
-        summary=attempt("summary", partial(Summary, content), None),
+        summary=attempt(
+            "summary", partial(Summary, content.frame, content.record), None
+        ),
         sections=dict(_sections(content, pictures)),
         pictures=pictures,
         cosines=attempt("cosines", partial(_cosines, frames), nothing),
+        published=attempt(
+            "rows", partial(_reproduced, content), list[dict[str, Any]]()
+        ),
         neighbours=attempt("neighbours", partial(_neighbours, frames), nothing),
         colour_of=lambda method: method_colours([method])[method][1:],
         dark=DARK,
@@ -229,13 +238,7 @@ def _results(content: PageContent) -> Section:
     """Tables of results."""
     if content.frame.empty:
         return Section()
-    main = f"Spearman x 100 ({main_aggregation(content.frame)})"
-    tables = [
-        replace(table, folded=True)
-        for table in result_tables(content.frame)
-        if not table.title.startswith(main)
-    ]
-    return Section((), tables, notes(content.frame))
+    return Section((), result_tables(content.frame), notes(content.frame))
 
 
 def _cosines(frames: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
@@ -267,10 +270,21 @@ def _neighbours(frames: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
 
 def _published(content: PageContent) -> Section:
     """Published scores and ours."""
-    if not content.record.get("published"):
+    comparison = _comparison(content)
+    if comparison.empty:
         return Section()
-    comparison = pd.DataFrame(content.record["published"]).where(pd.notna)
-    return Section((), reproduction_tables(comparison), notes_on(comparison))
+    notes = notes_on(comparison)
+    return Section([coverage(comparison)], task_tables(comparison), notes)
+
+
+def _reproduced(content: PageContent) -> list[dict[str, Any]]:
+    comparison = _comparison(content)
+    return [] if comparison.empty else reproduced_rows(comparison)
+
+
+def _comparison(content: PageContent) -> pd.DataFrame:
+    """What ``reproduce`` returned; a file has null for NaN."""
+    return pd.DataFrame(content.record.get("published", [])).where(pd.notna)
 
 
 def _differences(content: PageContent) -> Section:
@@ -302,6 +316,11 @@ def _setting(setting: Mapping[str, Any]) -> str:
         "fitted": "maps fitted on {} other sentences",
         "sentences": "{} sentences measured",
     }
+    if "fitted" not in setting:  # those of a comparison
+        texts = {
+            "corpus": "maps fitted on corpus {}",
+            "sentences": "{} sentences of the tasks measured",
+        }
     lists = {
         name: value if isinstance(value, list) else [value]
         for name, value in setting.items()

@@ -1,5 +1,6 @@
 """Plots of results and of what was logged: intervals, alignment and uniformity, trainings."""
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -8,25 +9,16 @@ import pandas as pd
 from flowbert.experiments.intervals import labels, main_aggregation
 from flowbert.experiments.plan import UNMAPPED
 from flowbert.experiments.result_tables import mean_geometry, summarize
-from flowbert.extras.analysis.drawing import (
-    TITLE,
-    Plot,
-    draw_intervals,
-    method_colours,
-    short,
-)
+from flowbert.experiments.summary import Summary
+from flowbert.extras.analysis.drawing import TITLE, Plot, method_colours, short
 from flowbert.extras.report.content import PageContent
-from flowbert.extras.report.summary import Summary
 from flowbert.text_tables import in_order
 
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
     from matplotlib.axes import Axes
 
 _LOGGED = r"(?P<source>step|train|held_out|val)/(?P<measure>[^/]+)"
-_VALIDATION = (
-    r"(?P<method>[^/]+)/(?P<task>.+)/(?P<split>[^/]+)"
-    r"/(?P<metric>spearman_wmean|alignment|uniformity)"
-)
+_VALIDATION = r"(?P<method>[^/]+)/(?P<task>.+)/(?P<split>[^/]+)/spearman_wmean"
 PLANE = ["alignment", "uniformity"]
 
 _LOG_SOURCES = {
@@ -38,14 +30,13 @@ _LOG_SOURCES = {
 
 
 def curve(content: PageContent) -> pd.DataFrame:
-    """Each validation: columns method, task, step, spearman_wmean, alignment, uniformity."""
+    """Each validation: columns method, task, step and spearman_wmean."""
     rows = _matching(content.metrics, _VALIDATION)
     if (rows["split"] != "test").any():  # the test split is measured after the training
         rows = rows[rows["split"] != "test"]
     rows = rows.assign(task=rows["task"] + " " + rows["split"])
-    index = ["method", "task", "step"]
-    wide = rows.pivot(index=index, columns="metric", values="value")
-    return wide.reindex(columns=["spearman_wmean", *PLANE]).reset_index()
+    rows = rows.rename(columns={"value": "spearman_wmean"})
+    return rows[["method", "task", "step", "spearman_wmean"]]
 
 
 def draw_curve(ax: "Axes", frame: pd.DataFrame) -> None:
@@ -59,7 +50,8 @@ def draw_curve(ax: "Axes", frame: pd.DataFrame) -> None:
     for method, rows in frame.groupby("method", sort=False):
         x, y = rows["step"], 100 * rows["spearman_wmean"]
         style = "o-" if y.nunique() > 1 else "x--"
-        ax.plot(x, y, style, color=colours[method], label=short(method))
+        told = f"{TITLE}{method}: {y.iloc[0]:z.1f} to {y.iloc[-1]:z.1f}"
+        ax.plot(x, y, style, color=colours[method], label=short(method), gid=told)
     ax.set(xlabel="step", ylabel="Spearman x 100 (wmean)")
 
 
@@ -67,7 +59,9 @@ def _curve_caption(frame: pd.DataFrame) -> str:
     text = "One point per validation."
     if (frame.groupby("method")["spearman_wmean"].nunique() == 1).any():
         text += " Dashed: methods without training."
-    return text
+    last = 100 * frame.groupby(["task", "method"])["spearman_wmean"].last()
+    ends = [f"{' '.join(names)} {score:z.1f}" for names, score in last.items()]
+    return f"{text} At the end: {', '.join(ends)}."
 
 
 def training(content: PageContent) -> pd.DataFrame:
@@ -92,7 +86,9 @@ def draw_logged(ax: "Axes", frame: pd.DataFrame) -> None:
     for source, rows in frame.groupby("source", sort=False):
         name, colour = _LOG_SOURCES[source]
         style = "-" if len(rows) > 30 else ".-"
-        ax.plot(rows["step"], rows["value"], style, color=colour, label=name)
+        values = rows["value"]
+        told = f"{TITLE}{name}: {values.iloc[0]:.4g} to {values.iloc[-1]:.4g}"
+        ax.plot(rows["step"], values, style, color=colour, label=name, gid=told)
     ax.locator_params(axis="x", nbins=4, integer=True)  # a step is a whole number
     ax.locator_params(axis="y", nbins=5)
     ax.set(xlabel="step")
@@ -117,67 +113,33 @@ def _matching(metrics: pd.DataFrame, pattern: str) -> pd.DataFrame:
     return rows.join(names).dropna()
 
 
-_LEADER = "#6b6b6b"  # lines from points to their names
-MOST_LABELS = 40
-"""Largest number of rows of the intervals: more cannot be told apart."""
-
-
-def intervals(content: PageContent) -> pd.DataFrame:
-    """Headline scores with their intervals, sorted as in the table, the lead column first.
-
-    Columns column, label, group, value, low and high. Every label has a row in every column, so
-    that facets are alike.
-    """
-    summary = Summary(content)
-    if len(summary.rows) > MOST_LABELS:
-        return summary.cells[:0]
-    keys = ["column", "label"]
-    values = [summary.columns, summary.rows["label"]]
-    every = pd.MultiIndex.from_product(values, names=keys)
-    scores = summary.cells.drop_duplicates(keys).set_index(keys)[
-        ["value", "low", "high"]
-    ]
-    groups = summary.rows.set_index("label")["group"]
-    return scores.reindex(every).reset_index().join(groups, on="label")
-
-
 def plane(content: PageContent) -> pd.DataFrame:
     """Alignment and uniformity, means over the tasks.
 
-    Columns label, step, alignment and uniformity. Results have no step; a method that is trained
-    has a row per validation.
+    Columns group (run and encoder), label, alignment and uniformity.
     """
     means = mean_geometry(summarize(content.frame)).set_index(
         ["label", "split", "metric"]
     )
     points = in_order(means["value"], ["metric"]).reset_index()
+    rows = Summary(content.frame, content.record).rows.set_index("label")
+    points = points.join(rows[["group", "name"]], on="label").dropna(subset="name")
+    points["label"] = points["name"]
     if points["split"].nunique() > 1:
         points["label"] += ", " + points["split"]
-    path = curve(content).groupby(["method", "step"])[PLANE].mean().reset_index()
-    trained = path.groupby("method")["alignment"].transform("nunique") > 1
-    path = path[trained].assign(label=path["method"] + ", training")
-    columns = ["label", "step", *PLANE]
-    frame = pd.concat([points, path], ignore_index=True).reindex(columns=columns)
-    return frame.dropna(subset=PLANE)
+    return points.reindex(columns=["group", "label", *PLANE]).dropna(subset=PLANE)
 
 
 def draw_plane(ax: "Axes", frame: pd.DataFrame) -> None:
-    """Alignment against uniformity; a training is a path that begins at a hollow point.
+    """Alignment against uniformity.
 
     Args:
         ax: Axes.
-        frame: Columns label, step (NaN for a point), alignment and uniformity.
+        frame: Columns label, alignment and uniformity.
     """
-    is_path = frame["step"].notna()
     names: list[tuple[float, float, str]] = []
-    for label, rows in frame[is_path].groupby("label", sort=False):
-        colour = method_colours([label])[label]
-        x, y = rows["uniformity"], rows["alignment"]
-        ax.plot(x, y, ".-", color=colour, gid=f"{TITLE}{label}")
-        ax.plot(x[:1], y[:1], "o", color=colour, markerfacecolor="none")
-        names.append((x.iloc[-1], y.iloc[-1], str(label)))
     # Points that cannot be told apart are one, with all names.
-    points = frame[~is_path].round(2).groupby(PLANE[::-1], sort=False)["label"]
+    points = frame.round(2).groupby(PLANE[::-1], sort=False)["label"]
     for (x, y), labels_there in points:
         colour = method_colours(labels_there)[labels_there.iloc[0]]
         text = (
@@ -191,30 +153,15 @@ def draw_plane(ax: "Axes", frame: pd.DataFrame) -> None:
 
 
 def _name_points(ax: "Axes", names: list[tuple[float, float, str]]) -> None:
-    """Write names beside points, each above those that are near it; at most 48 characters."""
-    placed: list[tuple[float, float]] = []
-    (first, last), line = ax.get_xlim(), 0.16 * ax.figure.dpi
+    """Write names beside points, each above those of lower points; at most 48 characters."""
+    middle, line, level = sum(ax.get_xlim()) / 2, 0.16 * ax.figure.dpi, -math.inf
     for x, y, text in sorted(names, key=lambda name: name[1]):
-        left, top = ax.transData.transform((x, y))
-        near = [
-            height + line for start, height in placed if abs(start - left) < 20 * line
-        ]
-        level = max([top, *near])
-        placed.append((left, level))
-        is_right = x > (first + last) / 2
-        place = (-6 if is_right else 6, (level - top) * 72 / ax.figure.dpi)
-        side: Any = "right" if is_right else "left"
-        leader = (
-            {"arrowstyle": "-", "color": _LEADER, "linewidth": 0.6} if near else None
-        )
-        note = ax.annotate(
-            short(text, 48),
-            (x, y),
-            place,
-            textcoords="offset points",
-            arrowprops=leader,
-        )
-        note.set(ha=side, va="center")
+        height = ax.transData.transform((x, y))[1]
+        level = max(height, level + line)
+        side: Any = "right" if x > middle else "left"
+        place = (-6 if x > middle else 6, (level - height) * 72 / ax.figure.dpi)
+        look: Any = {"ha": side, "va": "center", "textcoords": "offset points"}
+        ax.annotate(short(text, 48), (x, y), place, **look)
 
 
 def _plane_caption(frame: pd.DataFrame) -> str:
@@ -222,8 +169,14 @@ def _plane_caption(frame: pd.DataFrame) -> str:
         "Alignment: mean squared distance of positive pairs. Uniformity: how evenly all sentences "
         "cover the sphere. Means over the tasks."
     )
-    if frame["step"].notna().any():
-        text += " A path shows a training on the development split; it begins at the hollow point."
+    for group, rows in frame.groupby("group", sort=False):
+        first, last = rows.loc[rows["uniformity"].agg(["idxmax", "idxmin"])].to_dict(
+            "records"
+        )
+        text += f" {group}, {first['label']} to {last['label']}: " + ", ".join(
+            f"{name} {first[name]:z.2f} to {last[name]:z.2f}" for name in PLANE
+        )
+        text += "."
     return text
 
 
@@ -259,28 +212,14 @@ def draw_layer_scores(ax: "Axes", frame: pd.DataFrame) -> None:
     for line, rows in frame.sort_values("position").groupby("line", sort=False):
         style = "o--" if str(line).endswith(", dev") else "o-"
         x, y = rows["position"], rows["value"]
-        ax.plot(x, y, style, color=colours[line], label=short(line))
+        told = f"{TITLE}{line}: {y.min():z.1f} to {y.max():z.1f}"
+        ax.plot(x, y, style, color=colours[line], label=short(line), gid=told)
     ticks = frame.drop_duplicates("position")
     ax.set_xticks(ticks["position"], ticks["layer"])
     ax.set(xlabel="layer", ylabel="Spearman x 100")
 
 
 CONTENT_PLOTS: dict[str, tuple[str, Callable[[PageContent], pd.DataFrame], Plot]] = {
-    "intervals": (
-        "Results",
-        intervals,
-        Plot(
-            draw_intervals,
-            "Results with their intervals",
-            "Spearman x 100 and other headline metrics. Lines: 95% bootstrap intervals, of "
-            "several seeds over pairs and seeds; dotted: raw.",
-            facets="column",
-            rows="label",
-            height=0.5,
-            share="y",
-            across=2,
-        ),
-    ),
     "sweep": (
         "Results",
         layer_scores,
@@ -295,7 +234,15 @@ CONTENT_PLOTS: dict[str, tuple[str, Callable[[PageContent], pd.DataFrame], Plot]
     "plane": (
         "Results",
         plane,
-        Plot(draw_plane, "Alignment and uniformity", _plane_caption, height=3.0),
+        Plot(
+            draw_plane,
+            "Alignment and uniformity",
+            _plane_caption,
+            facets="group",
+            height=3.0,
+            share="xy",
+            across=1,
+        ),
     ),
     "curve": (
         "Training",

@@ -1,62 +1,80 @@
-"""Tables of published scores and ours, for the terminal and for the page."""
+"""Published scores and ours, on the terminal and on the page."""
 
-import numpy as np
+from typing import Any
+
 import pandas as pd
 
-from flowbert.experiments.result_tables import score_cell
-from flowbert.text_tables import Table, table_text
+from flowbert.text_tables import Table, in_order, print_lines, print_table
 
 
-def reproduction_text(comparison: pd.DataFrame) -> str:
-    """The tables of the page as text, with notes.
+def print_reproduction(comparison: pd.DataFrame) -> None:
+    """Print how many rows were measured, the average of each row, all tasks, and notes.
 
     Args:
         comparison: What :func:`flowbert.reproduce` returned.
     """
-    tables = [
-        f"{table.title}\n\n{table_text(table)}"
-        for table in reproduction_tables(comparison)
-    ]
-    return "\n\n".join([*tables, *notes_on(comparison)])
+    print_lines([coverage(comparison), ""])
+    rows = pd.DataFrame(reproduced_rows(comparison)).set_index("row")
+    ours = rows["ours"].map("{:z.1f}".format)
+    ends = rows[["low", "high"]].map("{:z.1f}".format)
+    interval = " [" + ends["low"] + ", " + ends["high"] + "]"
+    ours += interval.where(rows["low"].notna(), "")
+    text = {
+        "task": rows["task"],
+        "published": rows["published"].map("{:z.1f}".format),
+        "ours": ours.where(~rows["repeated"], "same"),
+        "ours - published": rows["difference"].map("{:+.1f}".format),
+    }
+    print_table(pd.DataFrame(text).replace("+nan", "context"), "Spearman x 100")
+    for table in task_tables(comparison):
+        print_table(table.text, table.title)
+    print_lines(notes_on(comparison))
 
 
-def reproduction_tables(comparison: pd.DataFrame) -> list[Table]:
-    """The average of each row, or its only task; and all tasks, where a row has several.
+def coverage(comparison: pd.DataFrame) -> str:
+    """How many rows were measured, such as ``"12 of 20 rows measured; 8 cannot be run: ..."``."""
+    total = comparison["row"].nunique()
+    left_out = comparison[~comparison["row"].isin(_run(comparison)["row"])]
+    rows = left_out.drop_duplicates("row")["note"].value_counts(sort=False)
+    text = f"{total - int(rows.sum())} of {total} rows measured"
+    return "; ".join([text, *(f"{count} {note}" for note, count in rows.items())])
 
-    Args:
-        comparison: What :func:`flowbert.reproduce` returned.
+
+def reproduced_rows(comparison: pd.DataFrame) -> list[dict[str, Any]]:
+    """The average of each row that was measured, or its only task.
+
+    Rows of equal settings follow each other: ``repeated`` tells that the scores of ours are those
+    of the row before.
     """
     run = _run(comparison)
-    cells = [
-        score_cell(score)
-        for score in run.rename(columns={"ours": "value"}).itertuples()
-    ]
-    ours = pd.Series(cells, run.index).where(run["ours"].notna(), "")
-    scores = run.assign(ours=ours, published=run["published"].map("{:.2f}".format))
-    last = scores.drop_duplicates("row", keep="last").set_index("row").rename_axis(None)
-    kind = np.where(last["difference"].notna(), "target", "context")
-    last["difference"] = last["difference"].map("{:z.2f}".format, na_action="ignore")
-    columns = ["task", "aggregation", "published", "ours", "difference"]
-    summary = last[columns].dropna(axis=1, how="all").fillna("").assign(score=kind)
-    tables = [Table("Spearman x 100, with our 95% interval", summary)]
-    if run["task"].nunique() > 1:
-        blocks = [
-            pd.DataFrame({row: same["ours"], "published": same["published"]}).T
-            for row, same in scores.set_index("task").groupby("row", sort=False)
-        ]
-        by_task = pd.concat(blocks).fillna("").rename_axis(columns=None)
-        tables.append(Table("Spearman x 100 by task: ours, then published", by_task))
-    return tables
+    scores = in_order(run.set_index(["row", "task"])["ours"], ["task"])
+    settings = scores.groupby([*scores.columns], dropna=False, sort=False).ngroup()
+    last = run.drop_duplicates("row", keep="last").sort_values(
+        "row", key=lambda names: names.map(settings), kind="stable"
+    )
+    last = last.assign(repeated=last["row"].map(settings).duplicated())
+    rows: list[dict[str, Any]] = last.to_dict("records")
+    return rows
+
+
+def task_tables(comparison: pd.DataFrame) -> list[Table]:
+    """A table of all tasks, if there are several: ours, then the published score."""
+    run = _run(comparison)
+    scores = run.set_index(["row", "task"])[["ours", "published"]].map("{:z.1f}".format)
+    text = in_order(scores["ours"] + " / " + scores["published"], ["task"]).fillna("")
+    text = text.rename_axis(index=None, columns=None)
+    title = "Spearman x 100 by task: ours / published"
+    return [Table(title, text)] if len(text.columns) > 1 else []
 
 
 def notes_on(comparison: pd.DataFrame) -> list[str]:
-    """Each note, after the rows that it is of where these are not all that were run.
+    """Each note on rows that were measured, after their names where it is not of all.
 
     Args:
         comparison: What :func:`flowbert.reproduce` returned.
     """
-    notes = comparison[["row", "note"]].drop_duplicates()
-    every = list(_run(comparison)["row"].unique())
+    notes = _run(comparison)[["row", "note"]].drop_duplicates()
+    every = list(notes["row"].unique())
     lines = []
     for note, rows in notes[notes["note"] != ""].groupby("note", sort=False)["row"]:
         lines.append(note if list(rows) == every else f"{', '.join(rows)}: {note}")

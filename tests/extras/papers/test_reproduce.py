@@ -15,8 +15,8 @@ from flowbert.data.sample import sample_encoder_path, sample_pairs
 from flowbert.encoders import EncoderOptions, SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.experiments import compare
-from flowbert.experiments.result_tables import result_tables
 from flowbert.experiments.results import Results
+from flowbert.experiments.summary import print_results
 from flowbert.extras.papers.published import (
     IS_COPY,
     OTHER_NAME,
@@ -30,7 +30,7 @@ from flowbert.extras.papers.published import (
 from flowbert.extras.papers.reproduce import (
     reproduce,
 )
-from flowbert.extras.report import report, reproduction_text
+from flowbert.extras.report import print_reproduction, report
 from flowbert.vectors import EmbeddingCache
 from helpers import refused
 
@@ -203,7 +203,7 @@ def test_a_row_is_a_comparison_with_its_setting(run, encoder, senteval):
     assert ours == pytest.approx([100 * own[name] for name in ("value", "low", "high")])
 
 
-def test_another_encoder_makes_scores_context(run, minilm):
+def test_another_encoder_makes_scores_context(run, minilm, capsys):
     lines = run([RAW, MTEB], tasks="STS13,STS16", encoder=minilm)
     other, own = (rows for _, rows in lines.groupby("row", sort=False))
     assert other["note"].str.contains("in place of the published encoder").all()
@@ -216,10 +216,10 @@ def test_another_encoder_makes_scores_context(run, minilm):
     assert own["difference"].to_list() == pytest.approx(difference.to_list())
     inside = own["published"].between(own["low"], own["high"])
     assert own["inside"].to_list() == inside.to_list()
-    _, summary, _, by_task, *_ = reproduction_text(lines).split("\n\n")
-    kinds = [line.split()[-1] for line in summary.splitlines() if "average" in line]
-    assert kinds == ["context", "target"]
-    assert by_task.split().count("published") == 2
+    print_reproduction(lines)
+    printed = capsys.readouterr().out
+    assert printed.startswith("2 of 2 rows measured\n")
+    assert printed.count("context") == 1
 
 
 def write_config(folder, **changed):
@@ -287,16 +287,18 @@ def test_merged_subsets_have_no_other_aggregation(run, hub):
     )
 
 
-def test_tables_are_of_the_aggregation_that_all_tasks_have(hub, senteval):
+def test_tables_are_of_the_aggregation_that_all_tasks_have(hub, senteval, capsys):
     options: dict[str, Any] = {"methods": ["raw", "standardization"], "bootstrap": 20}
     results = compare(WordSums(), tasks="SAMPLE,STS13", senteval=hub, **options)
-    assert result_tables(results.frame)[0].title == "Spearman x 100 (all), test split"
+    print_results(results)
+    assert "Spearman x 100 (all)" in capsys.readouterr().out
     assert results.verdicts
     frame = results.frame
     assert set(frame[frame["task"] == "STS13"]["aggregation"]) == {"all"}
     assert results.table().notna().all(axis=None)
     known = compare(WordSums(), tasks="SAMPLE,STS13", senteval=senteval, **options)
-    assert result_tables(known.frame)[0].title == "Spearman x 100 (wmean), test split"
+    print_results(known)
+    assert "Spearman x 100 (wmean)" in capsys.readouterr().out
     assert known.score("raw", "STS13", aggregation="all") == results.score(
         "raw", "STS13"
     )
@@ -344,7 +346,7 @@ def test_mistakes_are_named(options, message, run):
     refused(message, run, **options)
 
 
-def test_nli_pairs_that_cannot_be_loaded_are_told_once(run, monkeypatch):
+def test_nli_pairs_that_cannot_be_loaded_are_told_once(run, monkeypatch, capsys):
     def load(*_, **__):
         raise UserError("no hub")
 
@@ -352,6 +354,7 @@ def test_nli_pairs_that_cannot_be_loaded_are_told_once(run, monkeypatch):
     names = [
         f"su2021-1-bert-{size}-uncased-whitening-nli" for size in ("base", "large")
     ]
-    text = reproduction_text(run([RAW, *names], nli="hub"))
+    print_reproduction(run([RAW, *names], nli="hub"))
+    text = capsys.readouterr().out
     (line,) = [line for line in text.splitlines() if "no hub" in line]
-    assert line.startswith(", ".join(names) + ": cannot be run: no hub")
+    assert line == "1 of 3 rows measured; 2 cannot be run: no hub"

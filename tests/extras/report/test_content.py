@@ -1,5 +1,6 @@
 """What a run wrote, and the frames of its pictures."""
 
+import math
 from dataclasses import replace
 
 import pandas as pd
@@ -10,13 +11,14 @@ from flowbert.errors import FlowbertWarning
 from flowbert.experiments import Results
 from flowbert.experiments.next_commands import next_commands
 from flowbert.experiments.plan import UNMAPPED
+from flowbert.experiments.summary import Summary
 from flowbert.extras.analysis.bands import prepare_cosines
 from flowbert.extras.report.content import (
     PageContent,
     join_contents,
     read_content,
 )
-from flowbert.extras.report.plots import MOST_LABELS, curve, intervals, layer_scores
+from flowbert.extras.report.plots import curve, layer_scores
 
 
 def write_log(path, steps, loss, **columns):
@@ -106,7 +108,7 @@ def test_joined_runs_show_the_settings_that_differ(content):
     assert list(joined.settings.index) == ["model.noise"]
     assert list(joined.frame["run"].unique()) == ["a", "b"]
     assert joined.record["verdicts"][-1].endswith(": c")
-    assert {"raw (a)", "raw (b)"} < set(intervals(joined)["label"])
+    assert {"raw (a)", "raw (b)"} < set(Summary(joined.frame, {}).rows["label"])
 
 
 def test_averages_of_several_runs_are_over_equal_tasks():
@@ -137,11 +139,12 @@ def test_tasks_may_be_paths_and_the_test_split_is_no_validation():
     assert curve(only_test)["task"].tolist() == ["a/b.csv test"]
 
 
-def test_splits_are_columns_and_too_many_labels_are_none():
-    both = results(sts_rows("raw", "STSB"), sts_rows("raw", "STSB", split="dev"))
-    assert set(intervals(PageContent("", both))["column"]) == {"STSB test", "STSB dev"}
-    many = results(*(sts_rows(f"zca-{i}", "STSB") for i in range(MOST_LABELS + 1)))
-    assert intervals(PageContent("", many)).empty
+def test_splits_are_columns_and_missing_scores_are_rows():
+    rows = [sts_rows("raw", "STSB", split=split) for split in ("test", "dev")]
+    rows.append(sts_rows("zca", "STSB", math.nan, reason="no variance"))
+    summary = Summary(results(*rows), {})
+    assert summary.columns == ["STSB test", "STSB dev"]
+    assert list(summary.rows["method"]) == ["raw", "zca"]
 
 
 def test_scores_of_single_layers_are_lines_over_the_layers():

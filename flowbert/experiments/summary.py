@@ -1,22 +1,24 @@
 """The first screen of a page and its table of results: the finding, cards, rows by encoder."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
 from flowbert.experiments.intervals import (
     GAIN_KEYS,
+    LISTED,
     label_parts,
     labels,
     main_aggregation,
     settings_of,
 )
 from flowbert.experiments.plan import UNMAPPED
-from flowbert.experiments.result_tables import summarize
-from flowbert.extras.report.content import PageContent
+from flowbert.experiments.result_tables import mean_geometry, notes, summarize
+from flowbert.experiments.results import Results
 from flowbert.tasks import AVERAGE
 from flowbert.tasks.space import SPACE_METRICS
-from flowbert.text_tables import in_order
+from flowbert.text_tables import make_table, print_lines, print_table
 
 _GROUP_PARTS = ("run", "encoder")
 _GAINS = ["gain", "low", "high", "choice"]
@@ -24,7 +26,7 @@ _GAINS = ["gain", "low", "high", "choice"]
 
 def headline_scores(frame: pd.DataFrame) -> pd.DataFrame:
     """Scores of :func:`summarize` under the main aggregation, without those of the space."""
-    scores = summarize(frame).dropna(subset="value")
+    scores = summarize(frame)
     metrics = scores["metric"].unique()
     main = {metric: main_aggregation(scores, metric) for metric in metrics}
     shown = scores["aggregation"] == scores["metric"].map(main)
@@ -35,19 +37,19 @@ class Summary:
     """Results of a page, row by row, with the gains over raw.
 
     Args:
-        content: The content of the page.
+        frame: Rows of results.
+        record: Their metadata.
 
     Attributes:
         cells: Scores, columns label, column, value, low, high and std.
         lead: The column that rows are ranked by: that of the verdict, the average or the first.
         rows: A row per label, sorted by the lead column within its group: group (run and encoder),
-            method, details (further settings), raw (whether it is the encoder as it is), value,
-            low and high of the lead column; gain, gain_low, gain_high and choice (``use``,
-            ``tied``) as in the metadata of the results, NaN and empty without.
+            method, details (further settings), name (both), raw (whether it is the encoder as it
+            is), value, low and high of the lead column; gain, gain_low, gain_high and choice
+            (``use``, ``tied``) as in the metadata of the results, NaN and empty without.
     """
 
-    def __init__(self, content: PageContent) -> None:
-        frame, record = content.frame, content.record
+    def __init__(self, frame: pd.DataFrame, record: Mapping[str, Any]) -> None:
         scores = headline_scores(frame)
         known = pd.DataFrame(record.get("gains", []), columns=[*GAIN_KEYS, *_GAINS])
         where = ["task", "metric", "split"]
@@ -75,6 +77,8 @@ class Summary:
         rows["method_name"] = rows["method"].replace(UNMAPPED, "raw")
         rows["method"] = parts["method"]
         rows["details"] = _join(parts.drop(columns=[*places, "method"]))
+        in_brackets = " (" + rows["details"] + ")"
+        rows["name"] = rows["method"] + in_brackets.where(rows["details"] != "", "")
         rows["choice"] = rows["choice"].astype(object).fillna("")
         rows = rows.join(lead[["value", "low", "high"]], on="label")
         rows = rows[rows["label"].isin(scores["label"])]
@@ -94,30 +98,12 @@ class Summary:
         return bool(self.rows["gain"].notna().any())
 
     @property
-    def span(self) -> tuple[float, float]:
-        """Lowest and highest end of the intervals of the lead column."""
-        ends = self.rows[["value", "low", "high"]]
-        return float(ends.min(axis=None)), float(ends.max(axis=None))
-
-    @property
-    def span_of_cells(self) -> tuple[float, float]:
-        """The lowest score, and the difference of the highest one from it, at least 1."""
-        low, high = self.cells["value"].min(), self.cells["value"].max()
-        return float(low), max(float(high - low), 1.0)
-
-    @property
     def table(self) -> list[dict[str, Any]]:
         """Rows with ``cells``: for each column a score or None."""
-        cells = in_order(
-            self.cells.drop_duplicates(["label", "column"])
-            .set_index(["label", "column"])
-            .apply(
-                lambda score: score[["value", "low", "high", "std"]].to_dict(), axis=1
-            ),
-            ["column"],
-        )
-        cells = cells.astype(object).where(cells.notna(), None)
-        lists = [list(cells.loc[label, self.columns]) for label in self.rows["label"]]
+        first = self.cells.iloc[::-1].itertuples()  # of several, the first one counts
+        cells = {(score.label, score.column): score for score in first}
+        labels = self.rows["label"]
+        lists = [[cells.get((label, x)) for x in self.columns] for label in labels]
         rows = self.rows.assign(cells=lists)
         records: list[dict[str, Any]] = rows.to_dict("records")
         return records
@@ -173,3 +159,59 @@ def _sentence(text: str) -> str:
 def _join(parts: pd.DataFrame) -> pd.Series:
     """Texts of each row, separated by commas; empty ones are left out."""
     return parts.apply(lambda row: ", ".join(filter(None, row)), axis=1).astype(str)
+
+
+def print_verdicts(results: Results) -> None:
+    """Print which row to use, a line for each encoder."""
+    print_lines(results.verdicts, "bold")
+
+
+def print_results(results: Results) -> int:
+    """Print the verdicts, the table of results by encoder, and its notes; return its rows."""
+    if results.verdicts:
+        print_verdicts(results)
+        print()
+    frame = results.frame
+    if frame.empty:
+        return 0
+    summary = Summary(frame, results.about)
+    rows = summary.rows
+    if len(rows) > LISTED and summary.has_gains:
+        rows = rows[rows["raw"] | rows["gain"].notna()]
+    if len(rows):
+        more = f", {len(rows)} of {len(summary.rows)} rows"
+        title = f"Spearman x 100 ({main_aggregation(frame)}) [95% interval]"
+        title += more if len(rows) < len(summary.rows) else ""
+        text = _texts(summary, frame).loc[rows["label"]]
+        text.index = pd.Index(rows["name"])
+        print_table(text, title, rows["group"].tolist())
+    print_lines(notes(frame))
+    return len(rows)
+
+
+def _texts(summary: Summary, frame: pd.DataFrame) -> pd.DataFrame:
+    """Texts of the table by label: choice, the leading score, its gain, and further columns."""
+    scores = summary.cells
+    deviation = scores["std"].map(" ±{:.2f}".format).where(scores["std"].notna(), "")
+    is_lead = scores["column"].eq(summary.lead) & scores["low"].notna()
+    text = scores["value"].map("{:z.1f}".format) + deviation
+    text += _intervals(scores).where(is_lead, "")
+    space = mean_geometry(summarize(frame))
+    space = space[~space["metric"].map(lambda name: SPACE_METRICS[name].is_detail)]
+    space = space.assign(text=space["value"].map("{:z.2f}".format))
+    shown = pd.concat([scores.assign(text=text), space], ignore_index=True)
+    table = make_table("", shown.drop_duplicates(["label", "column"])).text
+    table.insert(0, summary.lead, table.pop(summary.lead))
+    rows = summary.rows.set_index("label")
+    if summary.has_gains:
+        ends = rows[["gain_low", "gain_high"]].set_axis(["low", "high"], axis=1)
+        gains = rows["gain"].map("{:+.1f}".format) + _intervals(ends)
+        table.insert(1, "over raw", gains.where(rows["gain"].notna(), ""))
+        table.insert(0, "", rows["choice"])
+    return table
+
+
+def _intervals(scores: pd.DataFrame) -> pd.Series:
+    """The interval of each score after a space."""
+    ends = scores[["low", "high"]].map("{:z.1f}".format)
+    return " [" + ends["low"] + ", " + ends["high"] + "]"
