@@ -136,7 +136,7 @@ def test_a_file_imports_no_code(tmp_path, monkeypatch):
     )
     save_map(Doubled().fit(rows(50, 4)), path)
     monkeypatch.delitem(__import__("sys").modules, "not_imported_here")
-    refused(r"map\.safetensors: .* is not imported", load_map, path)
+    refused(r"map\.safetensors: .*needs the module not_imported_here,", load_map, path)
 
 
 def test_what_the_state_does_not_list_is_refused(tmp_path):
