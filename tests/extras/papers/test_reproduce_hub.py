@@ -115,19 +115,23 @@ def test_the_command_of_the_documents(tmp_path, monkeypatch, capsys):
     assert hint.startswith("nothing was written; --output")
     rows = published().query("source in ['li2020', 'su2021']").set_index("id")
     rows = rows[rows["path"] == "google-bert/bert-base-uncased"]
-    _, summary, _, by_task, *blocks = printed.split("\n\n")
-    header, *lines = map(str.split, by_task.splitlines())
-    named = {line[0]: line for line in lines if line[0] in rows.index}
-    assert list(named) == list(rows.index)
+    _, _, summary, _, by_task, notes = printed.split("\n\n")
+    header, *lines = by_task.splitlines()
+    place = header.split().index("STSB")
+    named = {line.split()[0]: line for line in lines}
+    assert set(named) == set(rows.index)
     for name, row in rows.iterrows():
         (note,) = (
-            block for block in blocks if f"{name}," in block or f"{name}:" in block
+            line
+            for line in notes.splitlines()
+            if f"{name}," in line or f"{name}:" in line
         )
         assert "bert-base-uncased taken, by its name and sizes" in note
         merged = "STS12, STS13, STS14, STS15, STS16: merged subsets here"
         assert (merged in note) == (row["aggregation"] != "all")
         assert "SICKR: 400 pairs here, 4927 in SentEval" in note
-        scores = lines[lines.index(named[name]) + 2]
-        assert float(scores[1 + header.index("STSB")]) == row["STSB"]
+        ours, known = named[name].split()[1:][3 * place :: 2][:2]
+        assert float(known) == round(row["STSB"], 1)
+        assert -100 <= float(ours) <= 100
         (line,) = (line for line in summary.splitlines() if line.startswith(f"{name} "))
         assert line.split()[-1] == "context"
