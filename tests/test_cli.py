@@ -118,7 +118,7 @@ def test_mistakes_are_one_line_before_an_encoder_is_loaded(
     def load_network(*_, **__):
         pytest.fail("an encoder is loaded")
 
-    monkeypatch.setattr("flowbert.encoders.encoder.load_backbone", load_network)
+    monkeypatch.setattr("flowbert.encoders.checkpoint.Backbone", load_network)
     before = sorted(folder.rglob("*"))
     with pytest.raises(SystemExit) as stopped:
         main(words.split())
