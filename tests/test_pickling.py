@@ -88,8 +88,7 @@ def test_an_encoder_before_and_after_it_has_encoded(encoder, tmp_path):
         if named:
             refused("^encoder: .*its folder to save", Model(passed).save, tmp_path)
     assert np.array_equal(made.encode(SENTENCES), expected)
-    with pytest.raises(TypeError, match="string"):
-        made.encode(SENTENCES[0])
+    assert made.encode(SENTENCES[0]).shape == (made.dim,)
 
 
 @pytest.mark.parametrize("name", [*AFFINE, *CHAINS, "PCA"])
