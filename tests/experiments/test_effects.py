@@ -24,8 +24,6 @@ ANSWERS = "question,label,answer\nwho?,1,a man\nwho?,0,the sky\n"
 
 MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"tasks": "pairs", "split": "test,tset"}, "split: received 'tset'.*'test'"),
-    ({"uniformity_limit": -5}, "uniformity_limit: received -5"),
-    ({"positive_above": 4}, "positive_above: received 4; expected a number in"),
     ({"seeds": []}, r"seeds: received \[\]; expected one or more"),
     ({"seeds": [0, 0], "methods": FLOW}, r"seeds: received \[0, 0\]"),
     ({"corpus": "train_only", "tasks": "pairs"}, "corpus: received 'train_only'"),

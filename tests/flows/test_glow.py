@@ -177,9 +177,7 @@ def test_precision_is_that_of_the_flow_whatever_surrounds_it(dtype):
 
 BAD = [
     ({"dim": 384, "levels": 10}, "levels: received 10; expected 1 to 9 "),
-    ({"dim": 0}, "dim: received 0"),
     ({"dim": 8, "init": "whiten"}, "init: received 'whiten'; .*'whitening'"),
-    ({"dim": 8, "depth": None}, "depth: received None; expected a whole number"),
 ]
 
 
@@ -213,10 +211,11 @@ def test_check_finite_names_the_parameter_or_layer():
     with torch.no_grad():
         flow.get_parameter("levels.0.step_1.actnorm.log_scale")[0] = 100.0
     flow.check_finite()
-    with pytest.raises(
-        UserError, match=r"output of levels\.0\.step_1\.actnorm is not finite"
-    ):
-        flow.check_finite(batch())
+    refused(
+        r"output of levels\.0\.step_1\.actnorm is not finite",
+        flow.check_finite,
+        batch(),
+    )
     with torch.no_grad():
         flow.get_parameter("levels.1.step_2.mixing.log_diagonal")[1] = math.nan
     refused(r"levels\.1\.step_2\.mixing\.log_diagonal is not finite", flow.check_finite)

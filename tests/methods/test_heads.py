@@ -91,8 +91,6 @@ def test_is_fitted_before_the_first_step_and_every_so_many(
     assert float(changed.abs().max()) > 0.01
 
 
-# The callbacks that write checkpoints are left out in the second part.
-@pytest.mark.filterwarnings("ignore:Be aware that when using `ckpt_path`")
 @pytest.mark.filterwarnings("ignore:whitening")
 @pytest.mark.parametrize(
     ("head", "every", "accumulate"), [(HEAD, None, 1), (HEAD, 1, 2), (LOW_RANK, 1, 1)]
@@ -118,7 +116,6 @@ REFUSED = [
     ({"head": "flow"}, f"head: received 'flow'; {NONE}"),
     ({"head": "flowbert.maps.Flow"}, f"head: received 'flowbert.maps.Flow'; {NONE}"),
     ({"head": "whitening-999"}, "head: whitening-999: n_components: received 999"),
-    ({"head": HEAD, "head_refit_every": 0}, "head_refit_every: received 0"),
 ]
 
 

@@ -67,10 +67,6 @@ def test_equal_rows_are_held_out_together():
 BAD = [
     (ROWS[:1], {}, "rows: received 1 to fit on"),
     (ROWS[:1], {"name": "a.npy"}, "a.npy: received 1 to fit on"),
-    (ROWS, {"held_out": 0.6}, r"held_out: received 0\.6"),
-    (ROWS, {"batch_size": 0}, "batch_size: received 0"),
-    (ROWS, {"init_size": 1}, "init_size: received 1"),
-    (ROWS, {"workers": -1}, "workers: received -1"),
     (ROWS[0], {}, r"vectors: received float32 of shape \(4,\)"),
 ]
 
