@@ -20,16 +20,6 @@ def pytest_configure(config):
     os.environ["FLOWBERT_REPORT"] = "0"
 
 
-def pytest_collection_modifyitems(items):
-    """The sample encoder has no prediction layers, and two workers may share an encoder."""
-    for item in items:
-        for message in (
-            "has no prediction layers",
-            "waiting for a process that encodes",
-        ):
-            item.add_marker(pytest.mark.filterwarnings(f"ignore:.*{message}"))
-
-
 def pytest_collectstart():
     """What is imported stays: the garbage collector need not walk it again and again."""
     gc.disable()

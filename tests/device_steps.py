@@ -220,7 +220,6 @@ def test_maps(low):
         assert made.get_state().keys() == expected.get_state().keys()
 
 
-@pytest.mark.filterwarnings("ignore:encoder. .* has no learned token weights")
 @pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("low", LOW)
 def test_variants(low):

@@ -80,7 +80,7 @@ def test_python_blocks_run(path, parts, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", [path.name])
     name = "flowbert.data.scored_pairs.sample_pairs"
-    monkeypatch.setattr(name, lambda split: sample_pairs(split)[:400])
+    monkeypatch.setattr(name, lambda split: sample_pairs(split)[:150])
     # A folder here goes before the model of that name on the hub.
     Path("bert-base-uncased").symlink_to(sample_encoder_path())
     Path("my-decoder").symlink_to(sample_encoder_path())

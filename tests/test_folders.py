@@ -62,7 +62,6 @@ def write_until_killed(write, path, count):
     write(path)
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize("count", [0, 1])
 def test_a_kill_leaves_whole_ones(count, tmp_path):
     write_file(tmp_path / "a.txt", "older")

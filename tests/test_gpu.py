@@ -27,7 +27,6 @@ def on_gpu(test):
 
 
 @on_gpu
-@pytest.mark.filterwarnings("ignore:encoder. .* has no learned token weights")
 def test_poolings_are_those_of_a_cpu():
     expected = encoded_on("cpu")
     for name, vectors in encoded_on("cuda").items():

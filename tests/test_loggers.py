@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import wandb
 from pytorch_lightning.callbacks import LambdaCallback
 from pytorch_lightning.loggers import CSVLogger, WandbLogger
 
@@ -39,19 +38,20 @@ def test_wandb_without_a_key_is_offline(name, tmp_path, monkeypatch, capsys):
 
 
 @pytest.fixture
-def _wandb_offline(tmp_path, monkeypatch):
+def wandb(tmp_path, monkeypatch):
+    """The library without a key; its import takes seconds."""
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "none"))
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("WANDB_SILENT", "true")
+    return pytest.importorskip("wandb")
 
 
 OPTIONS: dict[str, Any] = {"corpus": "builtin-sample", "max_sentences": 300}
 
 
-@pytest.mark.usefixtures("_wandb_offline")
-def test_a_fit_logs_its_results_also_after_one_that_stopped(tmp_path):
+def test_a_fit_logs_its_results_also_after_one_that_stopped(wandb, tmp_path):
     """A fit that stops midway leaves no run that the next would write into."""
     run = tmp_path / "run"
 
@@ -106,8 +106,7 @@ def test_a_map_in_closed_form_is_logged(tmp_path, monkeypatch):
     assert name in events.read_bytes()
 
 
-@pytest.mark.usefixtures("_wandb_offline")
-def test_a_wandb_run_of_the_caller_stays_open(tmp_path):
+def test_a_wandb_run_of_the_caller_stays_open(wandb, tmp_path):
     with wandb.init(mode="offline", dir=tmp_path) as run:
         with wandb_run_ended():
             pass

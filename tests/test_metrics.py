@@ -21,10 +21,7 @@ from flowbert.metrics import (
 from flowbert.tasks import alignment, mean_cosine, sts_spearman, uniformity
 from flowbert.tasks.measures import isoscore, spectrum
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
-    pytest.mark.usefixtures("one_thread"),
-]
+pytestmark = pytest.mark.usefixtures("one_thread")
 DIM, COUNT = 5, 90
 METRICS: dict[str, Callable[[], Metric]] = {
     "alignment": Alignment,

@@ -7,14 +7,12 @@ import huggingface_hub
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from encoders.tiny import SENTENCES, write_tiny
 from extras.export.models import FLOW, TEXTS, fit_map
 from flowbert.encoders import SentenceEncoder, load_encoder
 from flowbert.encoding import encode
-from flowbert.errors import FlowbertWarning
 from flowbert.maps import Whitening
 from flowbert.model import Model, find_model, load_fitted
 from helpers import refused
@@ -66,19 +64,6 @@ def test_what_is_saved_is_loaded(folder, model):
     assert model.map_name == "flow"
 
 
-def test_options_of_encode(model):
-    vectors = model.encode(SENTENCES)
-    assert vectors.dtype == np.float32
-    check_close(model.encode(SENTENCES[0]), vectors[0])
-    check_close(model.encode(SENTENCES, batch_size=2), vectors)
-    shorter = model.encode(SENTENCES, truncate_dim=3, normalize_embeddings=True)
-    lengths = np.linalg.norm(vectors[:, :3], axis=1, keepdims=True)
-    check_close(shorter, vectors[:, :3] / lengths)
-    tensor = model.encode(SENTENCES, convert_to_tensor=True)
-    assert isinstance(tensor, torch.Tensor)
-    assert_array_equal(tensor.numpy(), vectors)
-
-
 NO_SENTENCES = [
     *(5, b"dog", {"a": "dog"}, {"dog"}, [None], ["dog", float("nan")], [b"dog"]),
     *([["dog"]], np.array([["dog"]])),
@@ -94,17 +79,6 @@ def test_what_is_no_list_of_sentences_and_no_size(folder):
     for size in (0, -1, 7, True, 2.0, "3"):
         message = r"^truncate_dim: received .* 1 to 6, or none"
         refused(message, whitening.encode, "dog", truncate_dim=size)
-
-
-def test_lists_of_sentences(model):
-    vectors = model.encode(SENTENCES)
-    kinds = [tuple, np.array, pd.Series, iter]
-    for kind in kinds:
-        check_close(model.encode(kind(SENTENCES)), vectors)
-    long = "dog " * 5000
-    with pytest.warns(FlowbertWarning, match="truncated to 128 tokens"):
-        assert model.encode(long).shape == vectors[0].shape
-    assert_array_equal(encode(long), encode([long])[0])
 
 
 @pytest.mark.parametrize("kind", ["folder", "words"])

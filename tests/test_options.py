@@ -256,9 +256,9 @@ ROWS = "li2020-2-bert-base-uncased-first-last,li2020-2-bert-base-uncased-flow-ta
 # A line of each command and method, by the time that it takes: an option of several is tried with
 # the first alone.
 LINES = {
+    "encode": "encode --input ../given/short.txt --output v.npy",
     "report": "report ../given/flow --output r.html",
     "compare": f"compare --methods whitening:shrinkage=0.1 {DATA} --bootstrap 0 --output r.json",
-    "encode": "encode --input ../given/short.txt --output v.npy",
     "advise": "advise --corpus ../given/corpus.txt",
     "analyze": "analyze --methods raw --corpus ../given/corpus.txt --limit 60 "
     "--tasks Chinese-STS-B --senteval ../given --output a.analysis.json",

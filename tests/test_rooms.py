@@ -1,4 +1,7 @@
-"""The core works without the extras: their imports are refused, all at once and one by one."""
+"""The core works without the extras and a network, and imports nothing heavy too early.
+
+The extras are refused all at once and one by one.
+"""
 
 import os
 import subprocess
@@ -8,10 +11,23 @@ from pathlib import Path
 import pytest
 
 import flowbert.extras
+from experiments.small import write_pairs
+from test_imports import LIBRARIES
 
 EXTRAS = sorted(path.stem for path in Path(flowbert.extras.__path__[0]).glob("[!_]*"))
+NUMERIC = ("matplotlib", "pytorch_lightning", "transformers", "torch")
+# What may not be imported by each, beside optional libraries; one after another.
+LIGHT = {
+    "import flowbert": (*NUMERIC, "numpy", "pandas"),
+    "import flowbert.cli.help": (*NUMERIC, "numpy", "pandas"),
+    "import flowbert.data.text_files": NUMERIC,
+    "import flowbert.flows": (*NUMERIC[:3], "sklearn"),
+    "import flowbert.experiments": ("matplotlib", "pytorch_lightning"),
+    "import flowbert.experiments.summary": ("matplotlib", "jinja2"),
+    "import flowbert.fitting": (),
+}
 SCRIPT = """
-import sys
+import socket, sys
 from importlib.abc import MetaPathFinder
 
 class Refused(MetaPathFinder):
@@ -19,14 +35,26 @@ class Refused(MetaPathFinder):
         if name.startswith(tuple(f"flowbert.extras.{room}" for room in rooms)):
             raise ImportError(f"{name} is refused")
 
-rooms = sys.argv[1].split()
+def refused(*_, **__):
+    raise AssertionError("network")
+
+socket.socket.connect = socket.getaddrinfo = refused
+rooms, *statements = sys.argv[1:]
+rooms = rooms.split()
 sys.meta_path.insert(0, Refused())
+for statement in statements:
+    exec(statement)
+    print(*sys.modules)
 
 from flowbert.cli import main
 
-main(["fit", "--config", "quickstart", "--run_dir", "run"])
-main(["compare", "--methods", "raw,whitening,whitening-8+flow", "--output", "results.json"])
-main(["encode", "--model", "run", "--input", "lines.txt", "--output", "vectors.npy"])
+small = "--max_sentences 300 --corpus builtin-sample --tasks pairs.tsv --bootstrap 20"
+for line in (
+    f"fit --config quickstart --run_dir run {small}",
+    f"compare --methods raw,whitening-8+flow --output results.json {small}",
+    "encode --model run --input lines.txt --output vectors.npy",
+):
+    main(line.split())
 """
 
 
@@ -39,15 +67,19 @@ main(["encode", "--model", "run", "--input", "lines.txt", "--output", "vectors.n
 )
 def test_the_core_runs_without(rooms, tmp_path):
     (tmp_path / "lines.txt").write_text("A man rides a horse.\nTwo dogs run.\n")
+    write_pairs(tmp_path / "pairs.tsv", count=40)
     ended = subprocess.run(
-        [sys.executable, "-c", SCRIPT, rooms],
+        [sys.executable, "-c", SCRIPT, rooms, *LIGHT],
         capture_output=True,
         text=True,
         cwd=tmp_path,
         env=os.environ | {"FLOWBERT_REPORT": "1"},
     )
     assert ended.returncode == 0, ended.stderr
-    assert "whitening" in ended.stdout
+    *loaded, printed = ended.stdout.split("\n", len(LIGHT))
+    for (statement, heavy), modules in zip(LIGHT.items(), loaded, strict=True):
+        assert not {*heavy, *LIBRARIES} & {*modules.split()}, statement
+    assert "whitening" in printed
     for file in ("run/results.json", "results.json", "vectors.npy"):
         assert (tmp_path / file).is_file()
     no_page = "the page was not written" in ended.stderr

@@ -116,7 +116,7 @@ def compare(
         UserError: If an argument is wrong; nothing has been encoded then.
 
     Example:
-        >>> results = compare(methods="raw,whitening", bootstrap=0)
+        >>> results = compare(methods="raw,whitening", max_sentences=1000, bootstrap=0)
         >>> results.score("whitening", "SAMPLE") > results.score("raw", "SAMPLE")
         True
     """

@@ -28,8 +28,8 @@ from transformers import (
 
 from encoders.tiny import (
     SENTENCES,
-    TOLERANCE,
     add_modules,
+    assert_near,
     word_tokenizer,
 )
 from flowbert.encoders import (
@@ -227,7 +227,7 @@ def test_weights_and_code_that_are_not_used(folder):
         SentenceEncoder(folder)
 
 
-NAMES = ["Qwen2.5-0.5B", "v1.txt", "last", "a b", "x[1]", "o:n@e", "*"]
+NAMES = ["v1.txt", "last", "a b[1]", "o:n@e", "*"]
 
 
 def test_folders_and_runs_of_any_name(folder, tmp_path, monkeypatch):
@@ -278,9 +278,7 @@ def test_a_trained_encoder_is_used_as_it_was_trained(folder, tmp_path):
     for path in ("run", "run/model/encoder"):
         again = SentenceEncoder(tmp_path / path)
         assert again.identity == encoder.identity
-        assert_allclose(
-            again.encode(SENTENCES), encoder.encode(SENTENCES), atol=TOLERANCE
-        )
+        assert_near(again.encode(SENTENCES), encoder.encode(SENTENCES))
     plain = AutoTokenizer.from_pretrained(tmp_path / "run/model/encoder")
     assert len(plain("cat " * 50)["input_ids"]) == 52
     SentenceEncoder(tmp_path / "run", pooling="idf:cls=2")

@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from torch import nn
 
-from encoders.tiny import SENTENCES, TOLERANCE, states_of, word_tokenizer
+from encoders.tiny import (
+    SENTENCES,
+    TOLERANCE,
+    assert_near,
+    states_of,
+    word_tokenizer,
+)
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.layers import average_layers
 from flowbert.encoders.passes import encode_together
@@ -19,6 +26,7 @@ from flowbert.encoders.pooling import (
 )
 from flowbert.errors import FlowbertWarning, UserError
 from flowbert.vectors import EmbeddingCache
+from helpers import refused
 
 CORPUS = [
     "the cat sleeps",
@@ -40,6 +48,7 @@ def batch():
 
 FORMULAS = {
     "mean": lambda x: x.sum(0) / len(x),
+    "mean:unit=true": lambda x: nn.functional.normalize(x).mean(0),
     "cls": lambda x: x[0],
     "max": lambda x: torch.stack([row.max() for row in x.T]),
     "position_mean": lambda x: (
@@ -57,8 +66,7 @@ def test_formula_over_real_tokens(text):
         torch.testing.assert_close(vector, FORMULAS[text](row[:length]))
 
 
-@pytest.mark.filterwarnings("ignore:encoder. .* has no learned token weights")
-@pytest.mark.parametrize("text", [name for name in POOLINGS if name != "cls_pooler"])
+@pytest.mark.parametrize("text", sorted({*POOLINGS, *FORMULAS} - {"cls_pooler"}))
 def test_linear_poolings_commute_with_the_average_of_layers(text, bert):
     encoder = bert.read(pooling=text, count_over=CORPUS)
     features = encoder.tokenize(SENTENCES)
@@ -96,7 +104,7 @@ def test_token_weights_by_hand(text, cls, bert, tiny):
     assert encoder.token_weights is not None
     assert_allclose(encoder.token_weights[ids], weights, rtol=2.0**-23)
     expected = weights @ states_of(tiny("bert"), sentence)[-1] / weights.sum()
-    assert_allclose(encoder.encode([sentence])[0], expected, atol=TOLERANCE)
+    assert_near(encoder.encode([sentence])[0], expected)
 
 
 @pytest.mark.parametrize("text", ["idf", "sif", "zipf"])
@@ -104,7 +112,7 @@ def test_a_sentence_of_weight_zero_gets_its_plain_mean(text, bert):
     encoder = bert.read(pooling=text, count_over=["the the", "the"])
     sentences = ["", "the"] if text == "idf" else [""]
     plain = bert.encode(sentences)
-    assert_allclose(encoder.encode(sentences), plain, atol=TOLERANCE)
+    assert_near(encoder.encode(sentences), plain)
 
 
 @pytest.mark.parametrize("prefix", ["", "##", "\u0120", "\u2581"])
@@ -163,7 +171,7 @@ def test_learned_weights_begin_as_the_mean(bert):
             )
         assert (encoder.log_token_factors is None) == frozen
         vectors = encoder.encode(SENTENCES)
-        assert_allclose(vectors, bert.encode(SENTENCES), atol=TOLERANCE)
+        assert_near(vectors, bert.encode(SENTENCES))
 
 
 def test_learned_weights_by_hand(bert, tiny):
@@ -175,7 +183,7 @@ def test_learned_weights_by_hand(bert, tiny):
     states = states_of(tiny("bert"), "the cat sits not")[-1]
     expected = weights @ states / weights.sum()
     vector = encoder(features)
-    assert_allclose(vector[0].detach(), expected, atol=TOLERANCE)
+    assert_near(vector[0].detach(), expected)
     (gradient,) = torch.autograd.grad(vector[0, 0], factors.weight)
     used = torch.zeros(len(gradient), dtype=torch.bool)
     used[features["input_ids"]] = True
@@ -230,7 +238,7 @@ def test_vectors_of_another_size_than_the_tokens(bert):
         assert_array_equal(variant.encode(SENTENCES), vectors)
     rows = EmbeddingCache(folder=False).rows(both, SENTENCES)
     # Sentences in another order: sums of float32 in another order.
-    assert_allclose(rows[:], together[0], atol=TOLERANCE)
+    assert_near(rows[:], together[0])
 
 
 class Unpooled(Pooling):
@@ -243,5 +251,4 @@ class Unpooled(Pooling):
 
 def test_vectors_of_a_wrong_shape(bert):
     message = r"^pooling: received .*Unpooled, .* shape \(1, 1, 16\); expected \(1, k\)"
-    with pytest.raises(UserError, match=message):
-        bert.read(pooling=f"{__name__}.Unpooled")
+    refused(message, bert.read, pooling=f"{__name__}.Unpooled")

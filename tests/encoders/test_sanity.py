@@ -7,12 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_allclose
 from tokenizers import Tokenizer
 from tokenizers.models import BPE, Unigram
 from transformers import FunnelConfig, FunnelModel, PreTrainedTokenizerFast
 
-from encoders.tiny import CONFIGS, SENTENCES, TOLERANCE, tiny_network, word_tokenizer
+from encoders.tiny import (
+    CONFIGS,
+    SENTENCES,
+    assert_near,
+    tiny_network,
+    word_tokenizer,
+)
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.passes import encode_together
@@ -70,7 +75,7 @@ def test_where_padding_changes_vectors_batches_have_equal_lengths(kind):
     batches: list[int] = []
     with pytest.warns(FlowbertWarning, match="padding changes the vectors"):
         (together,) = encode_together([opened], texts, on_batch=batches.append)
-    assert_allclose(together, alone, atol=TOLERANCE)
+    assert_near(together, alone)
     assert len(batches) == len(set(opened.lengths(texts))) < len(texts)
 
 
@@ -160,12 +165,12 @@ def test_a_pooler_that_is_always_called_is_taken_out(tmp_path):
     with torch.no_grad():
         expected = network(**opened.tokenize(texts))
     mean = expected.last_hidden_state.mean(dim=1)
-    assert_allclose(opened.encode(texts), mean, atol=TOLERANCE)
+    assert_near(opened.encode(texts), mean)
     assert not any("pooler" in name for name in opened.state_dict())
     message = "has no pooler, or was loaded without it"
     refused(message, opened.read, pooling="cls_pooler")
     pooled = SentenceEncoder(tmp_path, pooling="cls_pooler").encode(texts)
-    assert_allclose(pooled, expected.pooler_output, atol=TOLERANCE)
+    assert_near(pooled, expected.pooler_output)
 
 
 # ----------------------------------------------------------------------- outlier tokens
@@ -180,7 +185,6 @@ def sink():
     return SentenceEncoder(backbone, layers=2)
 
 
-@pytest.mark.filterwarnings("ignore:encoder. .* has no learned token weights")
 @pytest.mark.parametrize("pooling", [name for name in POOLINGS if name != "cls_pooler"])
 def test_a_pooling_that_reads_an_outlier_is_told(pooling, sink):
     variant = sink.read(pooling=pooling, count_over=SENTENCES)

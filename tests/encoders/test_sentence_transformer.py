@@ -6,14 +6,18 @@ from typing import Any
 
 import pytest
 import torch
-from numpy.testing import assert_allclose
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as library
 from sentence_transformers.sentence_transformer.modules.tokenizer import (
     WhitespaceTokenizer,
 )
 
-from encoders.tiny import SENTENCES, TOLERANCE, WORDS, write_tiny
+from encoders.tiny import (
+    SENTENCES,
+    WORDS,
+    assert_near,
+    write_tiny,
+)
 from flowbert.encoders import SentenceTransformerEncoder, load_encoder
 
 TEXTS = [*SENTENCES, "The CAT", "  a dog ", "mat " * 40]
@@ -171,7 +175,7 @@ def check(name, folder, *changes):
     vectors, expected = encoder.encode(TEXTS), peer.encode(TEXTS)
     if "Normalize" in name and name in OURS:  # dropped: cosines are the same
         vectors = torch.nn.functional.normalize(torch.from_numpy(vectors)).numpy()
-    assert_allclose(vectors, expected, rtol=0, atol=TOLERANCE)
+    assert_near(vectors, expected)
 
 
 # Of every kind of reading one; all are slow.

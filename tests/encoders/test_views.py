@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from encoders.tiny import SENTENCES, TOLERANCE, write_tiny
+from encoders.tiny import (
+    SENTENCES,
+    assert_near,
+    write_tiny,
+)
+from experiments.small import write_pairs
 from flowbert.cli import main
 from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoder
 from flowbert.errors import UserError
@@ -40,9 +45,7 @@ def test_views_are_those_encoders_side_by_side(folder):
     assert isinstance(views, ViewsEncoder)
     alone = [SentenceEncoder(folder, **view).encode(SENTENCES) for view in VIEWS]
     together = views.encode(SENTENCES)
-    np.testing.assert_allclose(
-        together, np.concatenate(alone, axis=1), rtol=0, atol=TOLERANCE
-    )
+    assert_near(together, np.concatenate(alone, axis=1))
     assert views.columns()["pooling"] == "last_token | zipf | mean"
     passes = {view.backbone_key for view in views.views}
     assert len(passes) == 2  # one for each template
@@ -77,7 +80,7 @@ def test_a_model_of_views_is_saved_truncated_and_compared(folder, tmp_path, caps
     expected = model.encode(SENTENCES)
     assert expected.shape == (len(SENTENCES), 8)
     loaded = Model.load(tmp_path)
-    np.testing.assert_allclose(loaded.encode(SENTENCES), expected, atol=TOLERANCE)
+    assert_near(loaded.encode(SENTENCES), expected)
     refused(
         "encoder: received another one",
         Model.load,
@@ -98,7 +101,8 @@ def test_views_are_fitted_and_encoded_by_the_command_line(folder, tmp_path):
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
     method = "views:maps=[centering+whitening-4|raw]"
     views = "[{layers: last, pooling: last_token, template: prompteol}, {layers: 1}]"
-    options = f"--encoder.path {folder} --corpus {tmp_path}/texts.txt --tasks SAMPLE"
+    pairs = write_pairs(tmp_path / "pairs.tsv", count=9)
+    options = f"--encoder.path {folder} --corpus {tmp_path}/texts.txt --tasks {pairs}"
     run = str(tmp_path / "run")
     main(
         [
@@ -111,7 +115,7 @@ def test_views_are_fitted_and_encoded_by_the_command_line(folder, tmp_path):
     main(["encode", "--model", run, "--input", texts, "--output", str(output)])
     vectors = np.load(output)
     assert vectors.shape == (len(TEXTS), 4 + 16)
-    np.testing.assert_allclose(vectors, Model.load(run).encode(TEXTS), atol=TOLERANCE)
+    assert_near(vectors, Model.load(run).encode(TEXTS))
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,12 @@ Stability of Numerical Algorithms, 2002, section 4.2), u = 2 ** -24. Here n <= 6
 follow each other, and layer norms amplify errors by less than 10: 2 * 64 * 8 * 10 * u = 6e-4.
 """
 
+
+def assert_near(found, expected):
+    """Vectors are equal up to that difference."""
+    np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCE)
+
+
 _SIZES: dict[str, Any] = {
     "hidden_size": 16,
     "num_hidden_layers": 3,

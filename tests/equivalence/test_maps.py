@@ -57,6 +57,7 @@ def cells(ways):
         slow = method not in EVERY_WAY and (row + column) % 16 > 0
         exports = way in (exported_model, sentence_transformers)
         slow |= exports and method != "flow"  # a second each
+        slow |= method == "learned-removal"  # of all directions
         marks = [SLOW] if slow else []
         made.append(
             pytest.param(method, way, id=f"{method}-{way.__name__}", marks=marks)
@@ -80,7 +81,7 @@ def test_figures(method, way, lab):
 @pytest.mark.parametrize(
     "method",
     [
-        name if name in ("flow", "raw", *CHAINS) else pytest.param(name, marks=SLOW)
+        name if name in ("flow", CHAINS[1]) else pytest.param(name, marks=SLOW)
         for name in METHODS
     ],
 )

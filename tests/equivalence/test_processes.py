@@ -15,7 +15,6 @@ from flowbert.io import digest_file
 from flowbert.model import Model
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
     pytest.mark.usefixtures("one_thread"),
     pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning"),
 ]
@@ -47,8 +46,6 @@ def test_a_flow(lab):
     np.testing.assert_allclose(rows["value"], one["value"], rtol=0, atol=1e-4)
 
 
-# Lightning's all_gather with gradients, of which it is no parameter.
-@pytest.mark.filterwarnings("ignore:.*all_gather is deprecated:FutureWarning")
 @pytest.mark.slow  # the default run has test_a_flow, and gradients in methods/test_trained.py
 @pytest.mark.parametrize("method", ["simcse", "sbert", "mlm"])
 def test_an_encoder(method, lab, tmp_path):

@@ -122,7 +122,6 @@ def words(lab, tmp_path_factory):
 
 
 # The encoder before the training, beside which a model is compared.
-@pytest.mark.filterwarnings("ignore:encoder. .* has no learned token weights")
 @pytest.mark.parametrize(
     "way",
     [

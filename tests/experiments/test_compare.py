@@ -252,9 +252,8 @@ def test_corpora_and_subsets(encoder, tmp_path):
     names = ["target", "train_only", "builtin-sample", "nli", file]
     data = write_task(tmp_path / "data", {"train": 90, "dev": 9, "test": 60})
     options: dict[str, Any] = {"tasks": "Chinese-STS-B", "senteval": str(data)}
-    results = run(
-        encoder, "whitening", corpus=",".join(names), nli="builtin-sample", **options
-    )
+    given = {"corpus": ",".join(names), "nli": "builtin-sample", "max_sentences": 400}
+    results = run(encoder, "whitening", **given, **options)
     spearman = results.frame.query("aggregation == 'wmean'")
     assert spearman["corpus"].tolist() == names
     assert spearman["value"].nunique() == len(names)

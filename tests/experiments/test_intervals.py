@@ -26,7 +26,7 @@ from flowbert.experiments.plan import UNMAPPED, parse_methods, plan_experiments
 from flowbert.experiments.run import run_experiments
 from flowbert.experiments.summary import print_results
 from flowbert.fitting import fit
-from flowbert.tasks import STS, spearman
+from flowbert.tasks import STS
 from flowbert.vectors import EmbeddingCache
 
 SPREAD = np.linspace(-1, 1, 201)
@@ -153,48 +153,24 @@ def results_of(tasks, methods="raw,standardization"):
     return run_experiments(cells, EmbeddingCache(False), None, torch.device("cpu"))
 
 
-def drawn_again(task, items, resamples):
-    """Weighted means of the subsets' correlations on drawn pairs ``(methods, R)``."""
-    rng = np.random.default_rng(123)
-    replicates = np.empty((len(items), resamples))
-    starts = np.cumsum([0, *task.strata])[:-1]
-    for resample in range(resamples):
-        drawn = [
-            start + rng.integers(0, size, size)
-            for start, size in zip(starts, task.strata, strict=True)
-        ]
-        for row, values in enumerate(items.values()):
-            scores = [spearman(values[part], task.gold[part]) for part in drawn]
-            replicates[row, resample] = np.average(scores, weights=task.strata)
-    return replicates
-
-
-def test_intervals_are_those_of_naive_resampling():
+def test_intervals_are_those_of_the_tasks_resamples():
+    """Which tests/tasks/test_bootstrap.py compares with drawn pairs."""
     data = STSData("tiny", {"test": [subset("a", 25, 1), subset("b", 40, 2)]})
     task = STS(data)
     results = results_of([task])
-    resamples = 1500
-    results.add_intervals(resamples)
-    frame = results.frame.query("aggregation == 'wmean'").set_index("method")
-    items = {
-        name: results.items[task][cell] for name, cell in frame["experiment"].items()
-    }
-    naive = drawn_again(task, items, resamples)
+    results.add_intervals(50, seed=3)
+    frame = results.frame.query("aggregation == 'wmean'").set_index("experiment")
+    items = {key: results.items[task][key] for key in frame.index}
+    drawn = task.resample(items, 50, seed=3)["spearman", "wmean"]
+    expected = np.column_stack([frame["value"], drawn])
+    assert_allclose(frame[["low", "high"]], find_intervals(expected))
     (line,) = results.verdicts
     cells = results.about["differences"]["tiny spearman, test"]["cells"]
-    ends = [re.findall(r"-?\d+\.\d", cells[1][0])[1:]]
-    intervals = [frame.loc[name, ["low", "high"]].to_list() for name in items]
-    intervals.append([float(end) / 100 for end in ends[0]])
-    # The share of replicates below a quantile has the standard deviation sqrt(p (1 - p) / R);
-    # two samples are compared, at 4 of their standard deviations. Texts have one decimal.
-    share = 4 * np.sqrt(2 * 0.025 * 0.975 / resamples)
-    for values, (low, high) in zip(
-        [*naive, naive[1] - naive[0]], intervals, strict=True
-    ):
-        for p, end in ((0.025, low), (0.975, high)):
-            window = np.clip([p - share, p + share], 0, 1)
-            lowest, highest = np.quantile(values, window)
-            assert lowest - 0.0005 <= end <= highest + 0.0005
+    ends = 100 * find_intervals(expected[[1]] - expected[[0]])[0]
+    # The text has one decimal.
+    assert_allclose(
+        ends, [*map(float, re.findall(r"-?\d+\.\d", cells[1][0])[1:])], atol=0.06
+    )
     assert line.startswith("word-sums-0: ")
 
 

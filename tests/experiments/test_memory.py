@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
@@ -60,9 +60,7 @@ def test_pairs_that_are_none(number):
 
 TRANSFORMERS = [
     PCA(n_components=3),
-    TruncatedSVD(n_components=3, random_state=1),
     Normalizer(),
-    make_pipeline(StandardScaler(), PCA(n_components=4, whiten=True)),
     make_pipeline(StandardScaler(), Whitening(n_components=3)),
 ]
 

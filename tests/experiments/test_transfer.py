@@ -49,7 +49,7 @@ def told(encoder, corpus, tasks, **maps):
 
 
 def test_only_a_map_that_costs_points_is_told(encoder):
-    whitening = Whitening().fit(encoder.encode(sample_corpus()[:2000]))
+    whitening = Whitening().fit(encoder.encode(sample_corpus()[:1500]))
     tasks = [STS(SAMPLE)]
     maps = {"whitening": whitening, "one": one_direction()}
     (text,) = told(encoder, "news.txt", tasks, **maps)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.testing import assert_close
 
 from flowbert.flows import (
     MIXINGS,
@@ -14,8 +15,6 @@ from flowbert.flows import (
     Reverse,
 )
 
-close = torch.testing.assert_close
-
 
 @pytest.fixture
 def x():
@@ -27,14 +26,14 @@ def test_actnorm_starts_from_the_first_batch_in_training(x):
     actnorm = ActNorm(6)
     z, log_det = actnorm(x)
     # float32 rounds values near 100 / 0.1 to 1e-4.
-    close(z.mean(0), torch.zeros(6), atol=1e-4, rtol=0)
-    close(z.std(0, correction=0), torch.ones(6), atol=1e-4, rtol=0)
+    assert_close(z.mean(0), torch.zeros(6), atol=1e-4, rtol=0)
+    assert_close(z.std(0, correction=0), torch.ones(6), atol=1e-4, rtol=0)
     exact = x.double()
     std = (exact - exact.mean(0)).square().mean(0).sqrt()
     expected = {"bias": -exact.mean(0), "log_scale": -(std + 1e-6).log() / 3}
     for name, value in expected.items():
-        close(actnorm.get_parameter(name).double(), value, rtol=1e-5, atol=1e-6)
-    close(log_det[0].double(), -std.log().sum(), rtol=1e-4, atol=0)
+        assert_close(actnorm.get_parameter(name).double(), value, rtol=1e-5, atol=1e-6)
+    assert_close(log_det[0].double(), -std.log().sum(), rtol=1e-4, atol=0)
 
 
 def test_actnorm_starts_once(x):
@@ -52,7 +51,7 @@ def test_actnorm_starts_once(x):
     loaded.load_state_dict(ActNorm(6).state_dict())
     loaded(2 * x)
     for layer in (actnorm, loaded):
-        close(layer.bias.detach(), -2 * x.mean(0))
+        assert_close(layer.bias.detach(), -2 * x.mean(0))
 
 
 def test_actnorm_of_a_constant_dimension_is_finite():
@@ -60,7 +59,7 @@ def test_actnorm_of_a_constant_dimension_is_finite():
     z, log_det = actnorm(torch.tensor([[1.0, 4.0], [2.0, 4.0]]))
     assert torch.isfinite(z).all()
     assert torch.isfinite(log_det).all()
-    close((3 * actnorm.log_scale[1]).exp().item(), 1e6, rtol=1e-3, atol=0)
+    assert_close((3 * actnorm.log_scale[1]).exp().item(), 1e6, rtol=1e-3, atol=0)
 
 
 def moved(coupling):
@@ -75,13 +74,13 @@ def test_couplings_shift_and_scale_by_their_networks(x):
     additive, affine = moved(AdditiveCoupling(6, 8)), moved(AffineCoupling(6, 8))
     assert all(torch.equal(each(x)[0][:, :3], x[:, :3]) for each in (additive, affine))
     z, log_det = additive(x)
-    close(z[:, 3:], x[:, 3:] + additive.get_submodule("net")(x[:, :3]))
+    assert_close(z[:, 3:], x[:, 3:] + additive.get_submodule("net")(x[:, :3]))
     assert not log_det.any()
     z, log_det = affine(x)
     output = affine.get_submodule("net")(x[:, :3])
     scale = torch.sigmoid(output[:, [1, 3, 5]] + 2)  # shifts are the even outputs
-    close(z[:, 3:], (x[:, 3:] + output[:, [0, 2, 4]]) * scale)
-    close(log_det, scale.log().sum(1))
+    assert_close(z[:, 3:], (x[:, 3:] + output[:, [0, 2, 4]]) * scale)
+    assert_close(log_det, scale.log().sum(1))
     with torch.no_grad():
         affine.get_parameter("net.bias_out").fill_(-200.0)
     assert torch.isfinite(affine(x)[1]).all()  # the scale underflows, its logarithm not
@@ -100,7 +99,7 @@ def test_starts_of_the_learned_mixing():
     rotation = LULinear(48, "rotation", seed=2)
     W = matrix(rotation, 48)
     # Sums of 48 rounded products: 48 x 1e-7.
-    close(W @ W.T, torch.eye(48), atol=1e-5, rtol=0)
+    assert_close(W @ W.T, torch.eye(48), atol=1e-5, rtol=0)
     assert abs(rotation(torch.zeros(1, 48))[1].item()) < 1e-4
 
 
@@ -115,7 +114,7 @@ def test_learned_mixing_is_the_product_of_its_factors():
     P = torch.eye(5).double()[:, layer.permutation]
     L = layer.triangles.tril(-1) + torch.eye(5).double()
     U = layer.triangles.triu(1) + torch.diag(layer.sign * layer.log_diagonal.exp())
-    close(layer(torch.eye(5).double())[0], P @ L @ U)
+    assert_close(layer(torch.eye(5).double())[0], P @ L @ U)
 
 
 def test_starts_depend_on_the_seed_alone():

@@ -26,6 +26,7 @@ from flowbert.tasks import (
     spearman,
 )
 from flowbert.tasks.measures import draw_counts
+from helpers import refused
 
 # A question without any answer is left out of MAP and MRR, with a warning.
 pytestmark = pytest.mark.filterwarnings("ignore:.*questions have no answer")
@@ -282,5 +283,4 @@ def test_mistakes_are_named(arguments, names):
 
 @pytest.mark.parametrize("change", [{"kind": "ranking"}, {"more": 1}])
 def test_a_state_that_is_no_task(change):
-    with pytest.raises(UserError, match="task: received"):
-        load_scoring(load_task("SAMPLE").state() | change)
+    refused("task: received", load_scoring, load_task("SAMPLE").state() | change)

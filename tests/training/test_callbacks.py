@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 from fits import fit, make_data, make_module, make_rows
 from flowbert.data.scored_pairs import STSData, Subset
 from flowbert.encoders import SentenceEncoder
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import FlowbertWarning
 from flowbert.maps import Standardization, Whitening, make_map
 from flowbert.tasks import STS
 from flowbert.training import (
@@ -62,8 +62,12 @@ def test_a_baseline_learns_from_pairs_and_may_be_a_chain(tmp_path):
         loaded.load_state_dict(baseline.state_dict())
         assert_close(loaded.map.transform(X), expected)
         assert baseline.name == text
-    with pytest.raises(UserError, match="labelled pairs"):
-        fit(tmp_path, WhiteningBaseline(make_map("learned-removal-2")))
+    refused(
+        "labelled pairs",
+        fit,
+        tmp_path,
+        WhiteningBaseline(make_map("learned-removal-2")),
+    )
 
 
 def test_baseline_is_fitted_before_a_test_without_a_fit(tmp_path):

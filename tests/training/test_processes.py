@@ -14,13 +14,13 @@ from flowbert.data.scored_pairs import STSData, Subset
 from flowbert.tasks import STS
 from flowbert.training import AtomicCheckpointIO, TaskEvaluation, checkpoint_callbacks
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
-    pytest.mark.usefixtures("one_thread"),
-]
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.mark.parametrize(("accumulate", "init"), [(1, "actnorm"), (3, "whitening")])
+@pytest.mark.parametrize(
+    ("accumulate", "init"),
+    [pytest.param(1, "actnorm", marks=pytest.mark.slow), (3, "whitening")],
+)
 def test_two_processes_fit_the_flow_of_one(accumulate, init, tmp_path):
     # The noise of a process is its own.
     one, two, resumed = (make_module(noise=0.0, init=init) for _ in range(3))
@@ -49,7 +49,7 @@ def test_two_processes_fit_the_flow_of_one(accumulate, init, tmp_path):
 
 
 EPOCHS = 12
-KILLS = 5
+KILLS = 3
 
 
 def fit_to_the_end(folder):

@@ -108,7 +108,6 @@ def test_what_cannot_be_a_folder(tmp_path):
     )
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_killed_process_blocks_nobody(tmp_path):
     context = get_context("fork")
     ready = context.Event()

@@ -68,7 +68,6 @@ def test_fewer_examples_than_a_batch_are_one_batch():
     ] == [2, 2]
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize("workers", [0, 2])
 def test_iterations_go_on_with_the_batch_after_the_last(workers):
     def loader():

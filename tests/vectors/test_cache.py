@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from encoders.tiny import SENTENCES, TOLERANCE
+from encoders.tiny import SENTENCES, assert_near
 from flowbert.encoders.passes import encode_together
 from flowbert.errors import UserError
 from flowbert.vectors import EmbeddingCache, cache, store
@@ -119,7 +119,7 @@ def test_variants_are_filled_by_one_pass(make, bert, monkeypatch):
     largest.by_layer = True  # but it is not linear
     for encoder in (*pairs, parts[3], largest):
         rows = shared.rows(encoder, SENTENCES)[:]
-        np.testing.assert_allclose(rows, encoder.encode(SENTENCES), atol=TOLERANCE)
+        assert_near(rows, encoder.encode(SENTENCES))
     ours = [one for one in passes if one[0] > 1]
     assert ours == [(4, len(SENTENCES))]
 

@@ -123,8 +123,7 @@ def test_files_of_a_folder_with_other_types(name, message, tmp_path):
         pyarrow.parquet.write_table(each, tmp_path / "in" / f"{number}.parquet")
     file, to = VectorFile(tmp_path / "in"), tmp_path / "to.parquet"
     others = file.other_columns()
-    with pytest.raises(UserError, match=message):
-        write_vectors(to, file.blocks(), file.shape, "float32", others)
+    refused(message, write_vectors, to, file.blocks(), file.shape, "float32", others)
     assert not to.exists()
 
 
@@ -201,7 +200,6 @@ def append(path, start=0, killed_at=50):
     return append_vectors(path, "key", len(X), 10, blocks)
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize(
     ("killed_at", "left", "start"),
     [

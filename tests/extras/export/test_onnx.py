@@ -14,6 +14,7 @@ from flowbert.extras.export import ONNX, export
 from flowbert.extras.views import ViewsEncoder
 from flowbert.extras.word_vectors import WordVectors
 from flowbert.model import Model
+from helpers import refused
 
 for _name in ("onnx", "onnxscript", "onnxruntime"):
     pytest.importorskip(_name, reason=f"needs {_name}")
@@ -52,6 +53,8 @@ def test_views_of_a_template(template, tmp_path):
     fitted = fit_map(name, encoder.encode(TEXTS))
     check(Model(encoder, fitted), tmp_path)
     check(Model(encoder.views[1]), tmp_path)
+    sink = SentenceEncoder(tmp_path / "llama", layers=1, sink_token="[MASK]")
+    check(Model(sink), tmp_path)
     others = [views[0], {"layers": 1}]
     mixed = ViewsEncoder(str(tmp_path / "llama"), views=others)
     with pytest.raises(UserError, match="expected no prompt, and one template"):
@@ -93,8 +96,13 @@ def test_what_no_graph_computes_is_refused(tmp_path):
     words = WordVectors(str(tmp_path / "words.txt"))
     with_prompt = SentenceEncoder("builtin-sample", template="query: {}")
     for encoder, part in ((words, "words.txt"), (with_prompt, "'query: {}'")):
-        with pytest.raises(UserError, match=f"^format: received onnx for .*{part}"):
-            export(Model(encoder), tmp_path / "to", format="onnx")
+        refused(
+            f"^format: received onnx for .*{part}",
+            export,
+            Model(encoder),
+            tmp_path / "to",
+            format="onnx",
+        )
         assert [path.name for path in tmp_path.iterdir()] == ["words.txt"]
 
 
@@ -103,6 +111,11 @@ def test_a_network_that_the_exporter_does_not_know(tmp_path, monkeypatch):
         raise torch.onnx.OnnxExporterError("no such operation\nmore")
 
     monkeypatch.setattr(torch.onnx, "export", fail)
-    with pytest.raises(UserError, match="received onnx for BertModel"):
-        export(Model(small_encoder()), tmp_path / "to", format="onnx")
+    refused(
+        "received onnx for BertModel",
+        export,
+        Model(small_encoder()),
+        tmp_path / "to",
+        format="onnx",
+    )
     assert not list(tmp_path.iterdir())

@@ -18,12 +18,12 @@ from extras.export.models import (
     largest_difference,
 )
 from flowbert.encoders import SentenceEncoder, load_encoder, open_encoder
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import FlowbertWarning
 from flowbert.extras.export import EXPORT_FORMATS, SentenceTransformers, export
 from flowbert.extras.export.sentence_transformers import MODES, stock_modules
 from flowbert.extras.word_vectors import WordVectors
 from flowbert.model import Model
-from helpers import use_hub_cache
+from helpers import refused, use_hub_cache
 
 sentence_transformers = pytest.importorskip(
     "sentence_transformers", reason="needs sentence-transformers"
@@ -197,20 +197,23 @@ MISTAKES = [
 @pytest.mark.parametrize(("make", "options", "message"), MISTAKES)
 def test_mistakes(make, options, message, bert, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=f"^{message}"):
-        export(make(bert), **{"to": "to"} | options)
+    refused(f"^{message}", export, make(bert), **{"to": "to"} | options)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_missing_package(bert, tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     for format in EXPORT_FORMATS:
-        with pytest.raises(UserError, match=r"^format: .*pip install"):
-            export(Model(bert), tmp_path / "to", format=format)
+        refused(
+            r"^format: .*pip install",
+            export,
+            Model(bert),
+            tmp_path / "to",
+            format=format,
+        )
 
 
 def test_other_vectors_are_noticed(bert, tmp_path, monkeypatch):
     monkeypatch.setattr(SentenceTransformers, "encode", lambda *_: np.eye(256))
-    with pytest.raises(UserError, match=r"^to: .*cosines differ by 1\.0e\+00"):
-        export(Model(bert), tmp_path / "to")
+    refused(r"^to: .*cosines differ by 1\.0e\+00", export, Model(bert), tmp_path / "to")
     assert not list(tmp_path.iterdir())

@@ -1,17 +1,14 @@
 """The command for BERT-base, word for word, on files in the layouts of the hub."""
 
 import gzip
-import re
 import shlex
 from pathlib import Path
 
 import datasets
 import pandas as pd
 import pytest
-import torch
-from safetensors.torch import save_file
-from transformers import BertConfig, BertForPreTraining
 
+from extras.papers.test_reproduce import write_bert
 from flowbert.cli import main
 from flowbert.data.sample import sample_corpus
 from flowbert.extras.papers.published import PUBLISHED_TASKS, published
@@ -19,43 +16,15 @@ from flowbert.extras.papers.published import PUBLISHED_TASKS, published
 COMMAND = (
     "flowbert reproduce --rows li2020,su2021 --encoder bert-base-uncased --senteval hub"
 )
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 # Few and short, as the network has 12 layers; more than 768, or a flow has no optimum.
 SENTENCES = sorted({*sample_corpus()}, key=lambda text: (len(text), text))[:800]
-OLD_NAMES = {
-    "LayerNorm.weight": "LayerNorm.gamma",
-    "LayerNorm.bias": "LayerNorm.beta",
-}
+SIZES = {"num_hidden_layers": 12, "hidden_size": 768, "num_attention_heads": 12}
 CARD = "---\nlanguage:\n- en\n---\n"
 NLI = {
     "stanfordnlp/snli": ("plain_text", "plain_text"),
     "nyu-mll/multi_nli": ("default", "data"),
 }
-
-
-def write_bert_base(folder):
-    """A random network with the files and sizes of ``bert-base-uncased``.
-
-    Only the feed-forward layers are narrower, for a short test. Parameters have the names of 2018,
-    as in the published file, with its prediction layers.
-    """
-    folder.mkdir()
-    words = {word for text in SENTENCES for word in re.findall(r"\w+|[^\w\s]", text)}
-    known = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *sorted(words)]
-    config = BertConfig(intermediate_size=8)
-    unused = [f"[unused{number}]" for number in range(config.vocab_size - len(known))]
-    (folder / "vocab.txt").write_text("\n".join([*known, *unused]), encoding="utf-8")
-    (folder / "tokenizer_config.json").write_text('{"do_lower_case": true}')
-    (folder / "config.json").write_text(config.to_json_string())
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        weights = BertForPreTraining(config).state_dict()
-    renamed = {}
-    for name, value in weights.items():
-        for new, old in OLD_NAMES.items():
-            name = name.replace(new, old)
-        renamed[name] = value.clone()  # the file has no tied tensors
-    save_file(renamed, folder / "model.safetensors", {"format": "pt"})
 
 
 def write_hub(root):
@@ -99,7 +68,8 @@ def write_hub(root):
 def test_the_command_of_the_documents(tmp_path, monkeypatch, capsys):
     for document in ("README.md", "docs/papers.md"):
         assert COMMAND in (ROOT / document).read_text(encoding="utf-8").splitlines()
-    write_bert_base(tmp_path / "bert-base-uncased")
+    # Only the feed-forward layers are narrower than those of the published network.
+    write_bert(tmp_path / "bert-base-uncased", **SIZES, vocab_size=30522)
     write_hub(tmp_path / "hub")
     load = datasets.load_dataset
 
