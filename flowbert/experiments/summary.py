@@ -197,7 +197,8 @@ def _texts(summary: Summary, frame: pd.DataFrame) -> pd.DataFrame:
     text = scores["value"].map("{:z.1f}".format) + deviation
     text += _intervals(scores).where(is_lead, "")
     space = mean_geometry(summarize(frame))
-    space = space[~space["metric"].map(lambda name: SPACE_METRICS[name].is_detail)]
+    is_detail = space["metric"].map(lambda name: SPACE_METRICS[name].is_detail)
+    space = space[~is_detail.astype(bool)]  # without rows it is a column of objects
     space = space.assign(text=space["value"].map("{:z.2f}".format))
     shown = pd.concat([scores.assign(text=text), space], ignore_index=True)
     table = make_table("", shown.drop_duplicates(["label", "column"])).text
