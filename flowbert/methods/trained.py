@@ -109,9 +109,9 @@ class TrainedModule(TrainingModule):
         """Raise an error for examples that the method cannot train on."""
 
     def setup(self, stage: str) -> None:
-        """Leave out of the training what no vector depends on; a predictor reads all layers."""
-        if stage == "fit" and self.predictor is None:
-            _freeze_unread(self.encoder)
+        """Leave out of the training what no vector and no prediction depends on."""
+        if stage == "fit":
+            _freeze_unread(self.encoder, self.predictor)
 
     def on_fit_start(self) -> None:
         """Check the data and the precision.
@@ -289,19 +289,25 @@ def _dropouts(encoder: SentenceEncoder) -> Iterator[tuple[nn.Module, str]]:
                 yield module, name
 
 
-def _freeze_unread(encoder: SentenceEncoder) -> None:
-    """Parameters that no vector depends on require no gradients, for which DDP would wait."""
-    blocks = find_blocks(encoder.backbone.network.base_model).values()
+def _freeze_unread(encoder: SentenceEncoder, predictor: Any) -> None:
+    """What no vector and no prediction depends on requires no gradients: DDP would wait for them."""
+    modules = [encoder] if predictor is None else [encoder, predictor]
     # A sentence need not read all experts of a block.
-    read = {p for x in blocks for p in x[: max(encoder.layers)].parameters()}
-    others = [p for p in encoder.parameters() if p.requires_grad and p not in read]
-    if not others:
+    trained = {
+        parameter: name
+        for module in modules
+        for name, parameter in module.named_parameters()
+        if parameter.requires_grad and "experts" not in name
+    }
+    if not trained:
         return
     features = to_device(encoder.tokenize(["A man sings."]), encoder.device)
     # Without dropout no random number is drawn.
     with encoder.backbone.evaluating(), torch.enable_grad():
         total = encoder(features).sum()
-    gradients = torch.autograd.grad(total, others, allow_unused=True)
-    for parameter, gradient in zip(others, gradients, strict=True):
+        if predictor is not None:
+            total = total + predictor(**features).logits.sum()
+    gradients = torch.autograd.grad(total, list(trained), allow_unused=True)
+    for parameter, gradient in zip(trained, gradients, strict=True):
         if gradient is None:
             parameter.requires_grad_(False)

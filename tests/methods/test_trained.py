@@ -2,6 +2,7 @@
 
 import os
 import socket
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -111,16 +112,24 @@ class Gradients(Callback):
         self.tensors["loss"] = outputs["loss"].clone()
 
 
-JOINT = ("simcse", "simcse, whitening:shrinkage=0.3", "sbert", "sbert of layer 1")
-"""Methods, with a head or a layer below the top, above which DDP would wait for gradients."""
+JOINT = ("simcse", "simcse, whitening:shrinkage=0.3", "sbert", "sbert of xlnet")
+"""Methods, with a head or a network with weights that its vectors do not read."""
+
+
+def layer_two_of_four(kind, **options):
+    """An encoder with weights that its vectors do not read, for which DDP would wait."""
+    sizes = {"n_layer" if kind == "xlnet" else "num_hidden_layers": 4}
+    backbone = Backbone(tiny_network(kind, **sizes), word_tokenizer())
+    return SentenceEncoder(backbone, layers=2, frozen=False, **options)
 
 
 def joint_step(method, folder, **options):
     """Gradients of a batch of 16 examples of all processes together."""
     method, _, head = method.partition(", ")
-    method, _, layer = method.partition(" of layer ")
+    method, _, kind = method.partition(" of ")
     # The weights of tokens are trained, too; they begin as the mean.
-    encoder = trainable(pooling="learned_weights", layers=int(layer or -1))
+    make = partial(layer_two_of_four, kind) if kind else trainable
+    encoder = make(pooling="learned_weights")
     given = {"loss": "infonce:hard_negative_weight=0.7"} if method == "simcse" else {}
     given |= {"head": head} if head else {}
     module = METHODS[method](encoder, dropout=0.0, **given)
@@ -131,36 +140,46 @@ def joint_step(method, folder, **options):
     return gradients.tensors
 
 
-def process(rank, folder, port):
+def process(rank, folder, port, compute, names):
     torch.set_num_threads(1)
     os.environ |= {
         "LOCAL_RANK": str(rank),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": port,
     }
-    for method in JOINT:
+    for name in names:
         options = {"devices": 2, "strategy": "ddp", "limit_val_batches": 0}
-        tensors = joint_step(method, Path(folder), **options)
-        torch.save(tensors, f"{folder}/{method}-{rank}.pt")
+        tensors = compute(name, Path(folder), **options)
+        torch.save(tensors, f"{folder}/{name}-{rank}.pt")
 
 
-@pytest.mark.filterwarnings("ignore:.* directions are few")
-def test_two_processes_have_the_gradients_of_one(tmp_path):
+def in_two_processes(compute, names, folder):
+    """What a function of a name computes in each of two processes, by name."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # OpenMP's threads do not survive a fork
     multiprocessing.start_processes(  # type: ignore[attr-defined]
-        process, (str(tmp_path), port), nprocs=2, start_method="fork"
+        process, (str(folder), port, compute, names), nprocs=2, start_method="fork"
     )
     torch.set_num_threads(threads)
-    for method in JOINT:
-        expected = joint_step(method, tmp_path, limit_val_batches=0)
-        results = [
-            torch.load(tmp_path / f"{method}-{rank}.pt", weights_only=True)
+    return {
+        name: [
+            torch.load(folder / f"{name}-{rank}.pt", weights_only=True)
             for rank in range(2)
         ]
+        for name in names
+    }
+
+
+two_processes = pytest.mark.filterwarnings("ignore:.* directions are few")
+
+
+@two_processes
+def test_two_processes_have_the_gradients_of_one(tmp_path):
+    for method, results in in_two_processes(joint_step, JOINT, tmp_path).items():
+        expected = joint_step(method, tmp_path, limit_val_batches=0)
         losses = torch.stack([result.pop("loss") for result in results])
         # SimCSE has the joint loss on both, the others the mean of their examples on each.
         assert_close(losses.mean(), expected.pop("loss"))
@@ -170,6 +189,57 @@ def test_two_processes_have_the_gradients_of_one(tmp_path):
             for name, gradient in expected.items():
                 # Sums of thousands of terms in another order, in units of 6e-8 of the largest.
                 assert_close(result[name], gradient, rtol=1e-4, atol=1e-5 * scale)
+
+
+TRAININGS: dict[str, dict[str, Any]] = {
+    "simcse": {},
+    "simcse, mlm": {"mlm_weight": 0.1},
+    "simcse, whitening": {"head": "whitening:shrinkage=0.3"},
+    "simcse, chunks": {"chunk_size": 4},
+    "simcse, upper blocks": {"frozen_layers": 1},
+    "sbert": {},
+    "mlm": {},
+    "mlm, head": {"head_only": True},
+}
+
+
+def three_steps(name, folder, **options):
+    """Weights that are trained, and whether each has changed."""
+    name, _, kind = name.partition(" of ")
+    method = name.partition(",")[0]
+    encoder = layer_two_of_four(kind)
+    module = METHODS[method](encoder, **TRAININGS[name])
+    before = {key: p.clone() for key, p in module.named_parameters()}
+    data = text_data(encoder, examples(method, 32), batch_size=4)
+    fit(folder, module=module, data=data, max_steps=3, **options)
+    trained = {key: p for key, p in module.named_parameters() if p.requires_grad}
+    assert trained
+    assert [key for key, p in trained.items() if torch.equal(p, before[key])] == []
+    return {key: p.detach().clone() for key, p in trained.items()}
+
+
+@pytest.mark.slow
+@two_processes
+@pytest.mark.parametrize("kind", ["bert", "xlnet"])
+def test_two_processes_train_all_weights_that_are_read(kind, tmp_path):
+    # XLNet has no masked language model.
+    names = [x for x in TRAININGS if kind == "bert" or "mlm" not in x]
+    names = [f"{name} of {kind}" for name in names]
+    for first, second in in_two_processes(three_steps, names, tmp_path).values():
+        assert all(torch.equal(first[key], second[key]) for key in first)
+
+
+def test_weights_that_no_prediction_reads_are_not_trained():
+    """As the pooler of BERT, and its blocks above the layer of the vectors are."""
+    encoder = layer_two_of_four("bert")
+    module = SimCSEModule(encoder, mlm_weight=0.1)
+    module.setup("fit")
+    batch = text_data(encoder, examples(size=8)).batch(0, list(range(8)))
+    _, gradients = step(module, batch)
+    named = module.named_parameters()
+    assert gradients.keys() == {name for name, p in named if p.requires_grad}
+    assert not any("pooler" in name for name in gradients)
+    assert any("layer.3" in name for name in gradients)
 
 
 @pytest.mark.parametrize("method", ["simcse", "sbert"])
