@@ -219,7 +219,12 @@ def _quantized(blocks: Iterator[Any], precision: Any, ranges: Any) -> Iterator[A
         if ranges is not None and ranges.shape != (2, block.shape[1]):
             expected = f"those of vectors of size {block.shape[1]}"
             raise UserError(argument="ranges", received=ranges.shape, expected=expected)
-        yield quantize_embeddings(block, precision, ranges=ranges)
+        if precision not in _BYTES:
+            yield quantize_embeddings(block, precision)
+            continue
+        # Before version 6 vectors beyond the ranges overflow, and int8 rounds towards 0.
+        codes = quantize_embeddings(np.clip(block, *ranges), "uint8", ranges=ranges)
+        yield codes if precision == "uint8" else (codes - np.uint8(128)).view(np.int8)
 
 
 def _read(path: str, column: str | None) -> Sequence[str]:

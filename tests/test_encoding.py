@@ -75,6 +75,10 @@ def test_the_command(model, run, tmp_path):
     main([*again, f"--ranges={tmp_path}/b.ranges.npy"])
     assert_array_equal(np.load(tmp_path / "c.npy"), codes.astype(int) + 128)
     assert not (tmp_path / "c.ranges.npy").exists()
+    narrow = np.stack([low, high]) / 2
+    codes = encode(TEXTS, model=run, precision="int8", ranges=narrow)
+    assert (codes[vectors > high / 2] == 127).all()
+    assert (codes[vectors < low / 2] == -128).all()
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -83,6 +87,9 @@ def test_sentences_with_a_model(precision, model, run, tmp_path):
     ranges = np.stack([vectors.min(axis=0), vectors.max(axis=0)])
     if precision == "float16":
         expected = vectors.astype(np.float16)
+    elif precision == "int8":  # which old versions round to 0
+        codes = quantize_embeddings(vectors, "uint8", ranges=ranges)
+        expected = (codes.astype(int) - 128).astype(np.int8)
     else:
         expected = quantize_embeddings(vectors, precision, ranges=ranges)
     options: dict[str, Any] = {"model": run, "precision": precision}

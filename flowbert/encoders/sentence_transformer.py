@@ -27,7 +27,7 @@ from flowbert.encoders.folders import (
 )
 from flowbert.encoders.template import SLOT
 from flowbert.errors import UserError
-from flowbert.io import digest, digest_file, digest_tensors, read_json
+from flowbert.io import digest, digest_file, digest_tensors, inside, read_json
 
 POOLING_NAMES = {
     "cls": "cls",
@@ -174,6 +174,9 @@ def load_library(path: str, files: EncoderFiles) -> Any:
     with loading(path):
         from sentence_transformers import SentenceTransformer
 
+        for module in read_json(files.folder / MODULES_FILE, list):
+            if module["path"]:
+                inside(files.folder, module["path"])
         model = SentenceTransformer(
             files.source,
             revision=files.revision,
