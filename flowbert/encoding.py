@@ -214,17 +214,19 @@ def _quantized(blocks: Iterator[Any], precision: Any, ranges: Any) -> Iterator[A
         if precision in ("float32", "float16"):
             yield block.astype(precision, copy=False)
             continue
-        from sentence_transformers import quantize_embeddings
-
-        if ranges is not None and ranges.shape != (2, block.shape[1]):
-            expected = f"those of vectors of size {block.shape[1]}"
-            raise UserError(argument="ranges", received=ranges.shape, expected=expected)
         if precision not in _BYTES:
+            from sentence_transformers import quantize_embeddings
+
             yield quantize_embeddings(block, precision)
             continue
-        # Before version 6 vectors beyond the ranges overflow, and int8 rounds towards 0.
-        codes = quantize_embeddings(np.clip(block, *ranges), "uint8", ranges=ranges)
-        yield codes if precision == "uint8" else (codes - np.uint8(128)).view(np.int8)
+        if ranges.shape != (2, block.shape[1]):
+            expected = f"those of vectors of size {block.shape[1]}"
+            raise UserError(argument="ranges", received=ranges.shape, expected=expected)
+        # Before version 6 quantize_embeddings lets vectors beyond the ranges overflow.
+        low, high = ranges
+        steps = np.where(high > low, (high - low) / 255, 1)
+        codes = np.clip(np.floor((block - low) / steps), 0, 255)
+        yield (codes - 128 if precision == "int8" else codes).astype(precision)
 
 
 def _read(path: str, column: str | None) -> Sequence[str]:

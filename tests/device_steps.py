@@ -132,7 +132,7 @@ LOW = [True, pytest.param(False, marks=SLOW)]
 @pytest.mark.usefixtures("device")
 def test_the_device_tells_two_devices():
     x = torch.arange(3.0, device=NAME)
-    with pytest.raises(RuntimeError, match="found .*two .*devices"):
+    with pytest.raises(RuntimeError, match=r"found .*two .*devices"):
         x + torch.ones(3)
     with torch.autocast(NAME, dtype=torch.bfloat16):
         assert (x[None] @ x[:, None]).dtype == torch.bfloat16

@@ -290,7 +290,7 @@ def _dropouts(encoder: SentenceEncoder) -> Iterator[tuple[nn.Module, str]]:
 
 
 def _freeze_unread(encoder: SentenceEncoder, predictor: Any) -> None:
-    """What no vector and no prediction depends on requires no gradients: DDP would wait for them."""
+    """What no vector and no prediction depends on requires no gradients, as DDP would wait."""
     modules = [encoder] if predictor is None else [encoder, predictor]
     # A sentence need not read all experts of a block.
     trained = {
