@@ -2,7 +2,6 @@
 
 import os
 import socket
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -128,8 +127,10 @@ def joint_step(method, folder, **options):
     method, _, head = method.partition(", ")
     method, _, kind = method.partition(" of ")
     # The weights of tokens are trained, too; they begin as the mean.
-    make = partial(layer_two_of_four, kind) if kind else trainable
-    encoder = make(pooling="learned_weights")
+    pooling = "learned_weights"
+    encoder = trainable(pooling=pooling)
+    if kind:
+        encoder = layer_two_of_four(kind, pooling=pooling)
     given = {"loss": "infonce:hard_negative_weight=0.7"} if method == "simcse" else {}
     given |= {"head": head} if head else {}
     module = METHODS[method](encoder, dropout=0.0, **given)
