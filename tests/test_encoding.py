@@ -89,7 +89,7 @@ def test_sentences_with_a_model(precision, model, run, tmp_path):
         expected = vectors.astype(np.float16)
     elif precision == "int8":  # which old versions round to 0
         codes = quantize_embeddings(vectors, "uint8", ranges=ranges)
-        expected = (codes.astype(int) - 128).astype(np.int8)
+        expected = (np.asarray(codes).astype(int) - 128).astype(np.int8)
     else:
         expected = quantize_embeddings(vectors, precision, ranges=ranges)
     options: dict[str, Any] = {"model": run, "precision": precision}
