@@ -310,10 +310,20 @@ class SentenceEncoder(Embedder, nn.Module):
         }
 
     def columns(self) -> dict[str, str]:
-        """Columns of results: encoder (with its template), layers, pooling."""
-        template = name_template(self.template)
+        """Columns of results: encoder, layers, pooling.
+
+        With the encoder stand its template, and a sink other than the one that its reading implies.
+        """
+        encoder = self.path
+        if self.template:
+            encoder += f"; template {name_template(self.template)!r}"
+        implied = resolve(
+            self.backbone, self.reading.as_json(), {"pooling": self.reading.pooling}
+        )
+        if self.reading.sink_token != implied.sink_token:
+            encoder += f"; sink_token {self.reading.sink_token!r}"
         return {
-            "encoder": f"{self.path}; template {template!r}" if template else self.path,
+            "encoder": encoder,
             "layers": name_layers(self.layers, self.num_layers),
             "pooling": self.reading.pooling,
         }

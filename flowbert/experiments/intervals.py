@@ -66,7 +66,13 @@ _ROW = ["encoder", "layers", "pooling", "split", "corpus", "method", "supervised
 _SCORE = [*_ROW, "task", "metric", "aggregation"]
 GAIN_KEYS = [*_ROW, "task", "metric"]
 """Columns of results that identify a row of ``gains`` in the metadata of results."""
-_READING = ["template", "layers", "pooling"]
+ENCODER_PARTS = (
+    "(?s)(?P<encoder>.*?)(?:; template (?P<template>.*?))?"
+    "(?:; sink_token (?P<sink_token>.*))?$"
+)
+"""Parts of the column ``encoder``, a regular expression; template and sink in quotation marks."""
+
+_READING = ["template", "sink_token", "layers", "pooling"]
 _SETTINGS = ["run", "encoder", *_READING, "corpus"]
 _UNSET = ("", "none", "given")  # raw is fitted on nothing: that is no other corpus
 
@@ -199,7 +205,7 @@ def find_verdicts(
         whole = _verdict(table, draws)
         differences[title] = {"methods": whole.names, "cells": whole.table}
         where = f" on {title}" if len(tables) > 1 else ""
-        networks = table["encoder"].str.partition("; template ")[0]
+        networks = table["encoder"].str.extract(ENCODER_PARTS)["encoder"]
         names = short_names(networks)
         if len(names) > 1:
             lines.append(f"all encoders{where}: {whole.text}")
@@ -291,8 +297,8 @@ def label_parts(frame: pd.DataFrame) -> pd.DataFrame:
 
 def settings_of(frame: pd.DataFrame) -> pd.DataFrame:
     """Encoder, layers and so on of each row; NaN where a method has none."""
-    parts = frame["encoder"].str.split("; template ", n=1)
-    settings = frame.assign(encoder=parts.str[0], template=parts.str[1]).astype(object)
+    parts = frame["encoder"].str.extract(ENCODER_PARTS)
+    settings = frame.assign(**parts).astype(object)
     settings = settings[[name for name in _SETTINGS if name in settings]]
     settings = settings.where(~settings.isin(_UNSET))
     names = short_names(settings["encoder"].dropna())

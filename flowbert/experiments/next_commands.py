@@ -1,10 +1,13 @@
 """Commands that use what results recommend."""
 
+import re
 import shlex
+from ast import literal_eval
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from flowbert.experiments.intervals import ENCODER_PARTS
 from flowbert.experiments.plan import UNMAPPED
 from flowbert.maps import is_map
 
@@ -51,8 +54,12 @@ def _fit_command(row: Mapping[str, Any]) -> str:
     if row["supervised"] or not is_map(row["method"]):
         return ""
     words = ["fit", "--method", row["method"]]
-    encoder, _, template = row["encoder"].partition("; template ")
-    reading = {"path": encoder, "layers": row["layers"], "pooling": row["pooling"]}
-    for name, value in (reading | {"template": template}).items():
-        words += [f"--encoder.{name}", value] if value not in ("", "none") else []
+    parts = re.match(ENCODER_PARTS, row["encoder"]).groupdict()  # type: ignore[union-attr]
+    words += ["--encoder.path", parts.pop("encoder")]
+    for name in ("layers", "pooling"):
+        words += (
+            [f"--encoder.{name}", row[name]] if row[name] not in ("", "none") else []
+        )
+    for name, text in parts.items():
+        words += [f"--encoder.{name}", literal_eval(text)] if text else []
     return shlex.join([*words, "--corpus", "FILE"])

@@ -304,6 +304,7 @@ def test_a_sink_is_saved_and_part_of_the_identity(sink, tmp_path):
     expected = encoder.encode(SENTENCES)
     other = encoder.read(sink_token="cat")
     assert other.identity != encoder.identity
+    assert other.columns() != encoder.columns()
     assert not np.allclose(expected, other.encode(SENTENCES))
     encoder.save(tmp_path / "trained")
     Model(encoder).save(tmp_path / "run" / "model")

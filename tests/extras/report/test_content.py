@@ -1,7 +1,9 @@
 """What a run wrote, and the frames of its pictures."""
 
 import math
+import shlex
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -86,6 +88,22 @@ def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):
     assert next_commands(tmp_path, use("simcse+zca")) == [
         f"fit --method zca --encoder.path {tmp_path} --corpus FILE"
     ]
+
+
+@pytest.mark.parametrize("template", ["", "prompteol", "it's {}; template"])
+@pytest.mark.parametrize("sink", [None, "", "<s>"])
+def test_the_next_command_reads_as_the_row_does(template, sink):
+    encoder = "bert"
+    encoder += f"; template {template!r}" if template else ""
+    encoder += "" if sink is None else f"; sink_token {sink!r}"
+    row = {"method": "zca", "task": "STSB", "encoder": encoder, "layers": "last"}
+    row |= {"pooling": "mean", "supervised": False, "choice": "use"}
+    (command,) = next_commands(Path("results.json"), {"gains": [row]})
+    words = shlex.split(command)
+    options = dict(zip(words[1::2], words[2::2], strict=True))
+    assert options.pop("--encoder.path") == "bert"
+    assert options.pop("--encoder.template", "") == template
+    assert options.pop("--encoder.sink_token", None) == sink
 
 
 def test_an_interrupted_run_says_how_to_resume(tmp_path):
