@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from flowbert.data.text_files import as_list, user_path
+from flowbert.data.text_files import COMPRESSIONS, as_list, user_path
 from flowbert.encoders.base import Encoder
 from flowbert.encoders.encoder import SentenceEncoder
 from flowbert.encoders.layers import SIZES, LayerSpec, expand_layers
@@ -26,7 +26,7 @@ from flowbert.numbers import Count
 from flowbert.progress import tell
 from flowbert.registry import import_object
 
-_TEXT = (".txt", ".vec", ".gz")
+_TEXT = (".txt", ".vec", *COMPRESSIONS)
 
 
 @dataclass(frozen=True)

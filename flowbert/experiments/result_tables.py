@@ -154,7 +154,9 @@ def notes(frame: pd.DataFrame) -> list[str]:
     ]
     sample = f"{SAMPLE_TASK} is generated text: its scores say nothing about real data"
     lower = ", ".join(
-        name for name, metric in SPACE_METRICS.items() if metric.sign == -1
+        name.replace("_", " ")
+        for name, metric in SPACE_METRICS.items()
+        if metric.sign == -1
     )
     geometry = f"{lower}: mean over the tasks, lower is better"
     shown = {
