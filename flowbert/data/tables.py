@@ -196,6 +196,8 @@ def read_columns(
     if not wrong:
         return columns
     shown = ", ".join(wrong[row] for row in sorted(wrong)[:3])
+    if len(wrong) > 3:
+        shown += f", and {len(wrong) - 3} more"
     source = frame.attrs["source"]
     if not skip:
         count = f"{len(wrong)} of {len(frame)} rows are invalid: "
@@ -300,7 +302,8 @@ def _read_fields(
                 rows[line] = row
             line = reader.line_num + 1
     except csv.Error as error:
-        raise ValueError(f"line {line}: {error}") from error
+        hint = "a quotation mark within a quoted field is written twice"
+        raise ValueError(f"line {line}: {error}; {hint}") from error
     if is_excel:
         del rows[1]
     if not rows:
