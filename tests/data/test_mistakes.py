@@ -103,7 +103,8 @@ def test_invalid_rows_are_reported_together_or_left_out(tmp_path):
     options: dict[str, Any] = {"tasks": str(path), "score_range": (1, 10)}
     message = (
         "4 of 6 rows are invalid: line 2: sentence2 is ''; expected a sentence, "
-        r"line 5: score is '11'; expected a finite number from 1 to 10, line 7: .*'x'\].*text, and 1 more \("
+        "line 5: score is '11'; expected a finite number from 1 to 10, "
+        r"line 7: .*'x'\].*text, and 1 more \("
     )
     refused(message, load_tasks, **options)
     with pytest.warns(FlowbertWarning, match="4 of 6 rows are invalid and left out"):

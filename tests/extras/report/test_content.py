@@ -96,8 +96,8 @@ def test_the_next_command_reads_as_the_row_does(template, sink):
     encoder = "bert"
     encoder += f"; template {template!r}" if template else ""
     encoder += "" if sink is None else f"; sink_token {sink!r}"
-    row = {"method": "zca", "task": "STSB", "encoder": encoder, "layers": "last"}
-    row |= {"pooling": "mean", "supervised": False, "choice": "use"}
+    row = {"method": "zca", "task": "STSB", "encoder": encoder, "choice": "use"}
+    row |= {"layers": "last", "pooling": "mean", "supervised": ""}
     (command,) = next_commands(Path("results.json"), {"gains": [row]})
     words = shlex.split(command)
     options = dict(zip(words[1::2], words[2::2], strict=True))
