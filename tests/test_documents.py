@@ -107,6 +107,7 @@ def test_commands_are_understood(path, monkeypatch):
             place = words.index("--resume")
             del words[place : place + 2]
         line = read_line(command, words)
+        assert line.values or line.trainer or not words
         if line.trainer:
             read_trainer(line.trainer)
 

@@ -5,6 +5,7 @@ import os
 import random
 import resource
 import signal
+import sys
 from typing import Any
 
 import numpy as np
@@ -393,6 +394,19 @@ def test_a_checkpoint_that_cannot_be_written(tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert list((tmp_path / "checkpoints").iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+@pytest.mark.usefixtures("one_thread")
+def test_the_baseline_of_forked_processes_is_that_of_one(pairs, tmp_path):
+    options = {**FLOW, "tasks": pairs}
+    one = fit(**options, run_dir=tmp_path / "one")
+    options["trainer"] = {**TRAINER, "devices": 2, "strategy": "ddp_fork"}
+    two = fit(**options, run_dir=tmp_path / "two")
+    name = FLOW["baseline"]
+    # Sums of float32 numbers in another order.
+    score = pytest.approx(one.score(name, "pairs"), abs=1e-6)
+    assert two.score(name, "pairs") == score
 
 
 def test_closed_form_needs_no_trainer(pairs, tmp_path):

@@ -122,8 +122,7 @@ def definitions():
 # Called by Lightning, torch, scikit-learn, argparse, the console script and users (merge).
 HOOKS = re.compile(
     r"__\w+__|on_\w+|configure_\w+|\w+_step|\w+_dataloader|\w+_checkpoint|state_key|backward"
-    r"|write_on_batch_end|inverse_transform|_format_action_invocation"
-    r"|_get_help_string|_split_lines|main|merge|setup|get_sentence_embedding_dimension|_repr_html_"
+    r"|write_on_batch_end|inverse_transform|main|merge|setup|get_sentence_embedding_dimension|_repr_html_"
 )
 
 
@@ -142,9 +141,6 @@ SHARED_FILES = {
     "__init__.py": "what a room shows",
     "base.py": "the base class of a room",
     "flow.py": "the flow, which methods/ trains and which is a map in maps/",
-    "loading.py": "an encoder or a task by its name",
-    "whitening.py": "whitening, as a map and as the first layer of a flow",
-    "sentence_transformers.py": "folders of sentence-transformers",
 }
 # Private constants that have one meaning in each file: which.
 SHARED_CONSTANTS = {"_KIND": "what a file holds, as its metadata say"}

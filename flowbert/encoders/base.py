@@ -1,6 +1,7 @@
 """What every encoder offers, and the comparison of two identities."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -66,7 +67,7 @@ class Encoder(Protocol):
         """Columns of results: encoder, layers, pooling."""
 
 
-class Embedder:
+class Embedder(ABC):
     """Sentences to vectors, with the arguments of sentence-transformers.
 
     A subclass sets :attr:`dim` and defines :meth:`embed`.
@@ -78,12 +79,13 @@ class Embedder:
     dim: int
 
     def columns(self) -> dict[str, str]:
-        """Columns of results: encoder, layers, pooling."""
-        raise NotImplementedError
+        """Columns of results: encoder, layers, pooling; empty unless a subclass has some."""
+        return {}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(self.columns().values())}, dim {self.dim})"
 
+    @abstractmethod
     def embed(
         self, sentences: Sequence[str], on_batch: Callable[[int], Any] | None = None
     ) -> Floats:
@@ -93,7 +95,6 @@ class Embedder:
             sentences: The sentences.
             on_batch: Called with the number of sentences after each batch.
         """
-        raise NotImplementedError
 
     def embed_blocks(
         self, sentences: Sequence[str], size: int, progress: Any

@@ -33,7 +33,7 @@ def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
     method = best[0]["method"].replace(UNMAPPED, "raw")
     methods = [row["method"] for row in deciding]
     if best[0]["method"] == "raw" and UNMAPPED in methods:  # read as its folder says
-        words = ["--encoder.path", best[0]["encoder"], "--input", "FILE"]
+        words = ["--encoder.path", _parts(best[0])["encoder"], "--input", "FILE"]
         return [shlex.join(["encode", *words, "--output", "vectors.npy"])]
     is_trained = (path / "model" / "encoder").is_dir()
     if is_trained:
@@ -49,12 +49,19 @@ def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
     return [shlex.join(map(str, words)) for words in ([*encode, "vectors.npy"], export)]
 
 
+def _parts(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The encoder of a row, and its template and sink as they are written there, or None."""
+    match = re.match(ENCODER_PARTS, row["encoder"])
+    assert match is not None
+    return match.groupdict()
+
+
 def _fit_command(row: Mapping[str, Any]) -> str:
     """The command that fits the map of a row of ``gains``; empty for other methods than maps."""
     if row["supervised"] or not is_map(row["method"]):
         return ""
     words = ["fit", "--method", row["method"]]
-    parts = re.match(ENCODER_PARTS, row["encoder"]).groupdict()  # type: ignore[union-attr]
+    parts = _parts(row)
     words += ["--encoder.path", parts.pop("encoder")]
     for name in ("layers", "pooling"):
         words += (

@@ -1,4 +1,4 @@
-"""Outcome of a run: candidates of a comparison, the saved model, results and page."""
+"""What follows a fit: methods to compare, the saved model, results and page."""
 
 import os
 from collections.abc import Sequence
@@ -55,9 +55,13 @@ def list_methods(run: Run) -> list[Method]:
         return [Method(name, fitted, corpus, seed if fitted.seeded else drawn)]
     if isinstance(module, FlowModule):
         last = run.folder / "checkpoints" / "last.ckpt"
-        # The module of forked processes is not this one.
+        # Module and baseline of forked processes are not these.
         if last.is_file() and not module.fit_parameters:
-            module.fit_parameters = read_checkpoint(last)["fit_parameters"]
+            content = read_checkpoint(last)
+            module.fit_parameters = content["fit_parameters"]
+            if run.baseline is not None:
+                state = content["callbacks"][run.baseline.state_key]
+                run.baseline.load_state_dict(state)
         methods = [Method("flow", Flow.from_module(module), corpus, seed)]
         if run.baseline is not None:
             named = run.baseline.name, run.baseline.map, corpus

@@ -18,7 +18,7 @@ from flowbert.flows.mixing import (
     Reverse,
 )
 from flowbert.flows.parameters import FlowOptions, GlowOptions
-from flowbert.flows.whitening import WhiteningLayer
+from flowbert.flows.whitening_layer import WhiteningLayer
 
 __all__ = [
     "COUPLINGS",

@@ -16,7 +16,7 @@ from flowbert.flows.bijection import Bijection, Composition
 from flowbert.flows.coupling import COUPLINGS
 from flowbert.flows.initialization import DataInitialized
 from flowbert.flows.mixing import MIXING_INITS, MIXINGS
-from flowbert.flows.whitening import WhiteningLayer
+from flowbert.flows.whitening_layer import WhiteningLayer
 from flowbert.numbers import Count, check_limits
 from flowbert.seeding import Stream
 

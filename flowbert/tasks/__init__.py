@@ -1,7 +1,7 @@
 """Tasks that embeddings are evaluated on, by name."""
 
 from flowbert.tasks.base import AVERAGE, TASKS, PairTask, Record, Task
-from flowbert.tasks.loading import load_scoring, load_task, load_tasks
+from flowbert.tasks.by_name import load_scoring, load_task, load_tasks
 from flowbert.tasks.measures import (
     AGGREGATIONS,
     alignment,

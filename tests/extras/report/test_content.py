@@ -64,7 +64,8 @@ def test_damaged_parts_are_left_out(folder, tmp_path, name):
 def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):
     def use(method, *others):
         rows = [{"method": method, "choice": "use"}, *({"method": x} for x in others)]
-        common = {"task": "STSB", "encoder": "bert", "choice": ""}
+        encoder = "bert; template 'query: {}'"
+        common = {"task": "STSB", "encoder": encoder, "choice": ""}
         return {"gains": [common | row for row in rows]}
 
     record = use("raw")
