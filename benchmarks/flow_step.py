@@ -63,7 +63,8 @@ def floor(setting: Setting, flow: Glow, device: str = "cpu") -> float:
 
 
 def _flow(mixing: str) -> Glow:
-    flow = Glow(DIM, LEVELS, DEPTH, WIDTH, mixing, mixing_init="rotation")
+    sizes = {"levels": LEVELS, "depth": DEPTH, "width": WIDTH}
+    flow = Glow(DIM, mixing=mixing, mixing_init="rotation", **sizes)
     flow.initialize(torch.randn(1024, DIM, generator=torch.Generator().manual_seed(1)))
     return flow
 

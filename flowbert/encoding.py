@@ -29,7 +29,6 @@ from flowbert.vectors import (
     append_vectors,
     as_vectors,
     check_output,
-    sentence_column,
     write_vectors,
 )
 from flowbert.vectors.cache import VERSION
@@ -192,7 +191,9 @@ def encode(
     columns = None
     if Path(output).suffix == ".parquet":
         if texts is not None:
-            columns = sentence_column(texts)
+            import pyarrow as pa  # slow to import
+
+            columns = pa.table({"sentence": texts})
         elif isinstance(rows, VectorFile):
             columns = rows.other_columns()
     dtype = "bfloat16" if is_bfloat16 else first.dtype.name

@@ -22,7 +22,7 @@ from flowbert.encoders import (
     open_encoders,
 )
 from flowbert.encoders.template import TEMPLATES
-from flowbert.extras.views.views_encoder import ViewsEncoder
+from flowbert.extras.views import ViewsEncoder
 from helpers import refused
 
 LISTS = (list, tuple, np.array, pd.Series, iter)

@@ -82,7 +82,7 @@ def _print_measurements(command: str, returned: Any, output: str | None) -> None
     else:
         print(returned)
     if output is not None:
-        print("written:", ", ".join([output, *_page(returned, output)]))
+        print("written:", ", ".join([output, *_page(output)]))
     elif command != "advise":
         print("nothing was written; --output FILE.json keeps this and writes its page")
     if rows > _ON_A_SCREEN:
@@ -90,18 +90,17 @@ def _print_measurements(command: str, returned: Any, output: str | None) -> None
         print_verdicts(returned)
 
 
-def _page(returned: Any, output: str) -> list[str]:
-    """Write the page of what a function returned and wrote; empty if pages are switched off."""
+def _page(output: str) -> list[str]:
+    """Write the page of what a function wrote; empty if pages are switched off."""
     if os.environ.get("FLOWBERT_REPORT") == "0":
         return []
     tell("writing the page")
-    path = user_path(output).resolve()
     try:
-        save_report = import_object("flowbert.extras.report.save_report")
+        report = import_object("flowbert.extras.report.report")
     except ImportError as error:
         warn(f"no page was written: {error}")
         return []
-    return [str(save_report(path, returned if isinstance(returned, Results) else None))]
+    return [str(report(output))]
 
 
 # Rows of a table after which the verdicts are repeated, as they are far above.

@@ -248,7 +248,7 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encode
         return _make("flowbert.extras.word_vectors.WordVectors", path, given)
     given.pop("max_words", None)
     if "views" in given:
-        return _make("flowbert.extras.views.views_encoder.ViewsEncoder", path, given)
+        return _make("flowbert.extras.views.ViewsEncoder", path, given)
     try:
         return SentenceEncoder(path, **given)
     except LibraryNeededError as error:

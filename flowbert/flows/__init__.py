@@ -1,7 +1,12 @@
 """Normalizing flows on vectors; torch only. Forward maps data to latent, inverse latent to data."""
 
 from flowbert.flows.actnorm import ActNorm
-from flowbert.flows.bijection import Bijection, Composition, FullPrecision
+from flowbert.flows.bijection import (
+    Bijection,
+    Composition,
+    DataInitialized,
+    FullPrecision,
+)
 from flowbert.flows.coupling import (
     COUPLINGS,
     AdditiveCoupling,
@@ -9,7 +14,6 @@ from flowbert.flows.coupling import (
     CouplingNet,
 )
 from flowbert.flows.glow import Glow, StandardNormal, bits_per_dim
-from flowbert.flows.initialization import DataInitialized
 from flowbert.flows.mixing import (
     MIXING_INITS,
     MIXINGS,
@@ -17,8 +21,8 @@ from flowbert.flows.mixing import (
     RandomPermutation,
     Reverse,
 )
-from flowbert.flows.parameters import FlowOptions, GlowOptions
 from flowbert.flows.whitening_layer import WhiteningLayer
+from flowbert.options import FlowOptions, GlowOptions
 
 __all__ = [
     "COUPLINGS",

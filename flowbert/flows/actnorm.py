@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from flowbert.flows.initialization import DataInitialized
+from flowbert.flows.bijection import DataInitialized
 
 LOGSCALE_FACTOR = 3.0
 """Gradients and weight decay act on s = log(scale) / 3, as in the official code."""

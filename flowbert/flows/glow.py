@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from flowbert.arrays import BLOCK_ROWS
 from flowbert.errors import UserError, check_choice
 from flowbert.flows.actnorm import ActNorm
-from flowbert.flows.bijection import Bijection, Composition
+from flowbert.flows.bijection import Bijection, Composition, DataInitialized
 from flowbert.flows.coupling import COUPLINGS
-from flowbert.flows.initialization import DataInitialized
 from flowbert.flows.mixing import MIXING_INITS, MIXINGS
 from flowbert.flows.whitening_layer import WhiteningLayer
 from flowbert.numbers import Count, check_limits
+from flowbert.options import GlowOptions
 from flowbert.seeding import Stream
 
 INITS = ("actnorm", "whitening")
@@ -64,15 +64,8 @@ class Glow(Bijection):
 
     Args:
         dim: Vector size D.
-        levels: Number of levels; each halves what the one before left.
-        depth: Steps in a level.
-        width: Width of the networks in the couplings.
-        mixing: ``lu`` (learned), ``reverse`` (the official configuration) or ``random``.
-        coupling: ``additive``, ``affine`` or the import path of another, with its options as in
-            ``mypackage.couplings.Spline:bins=8``.
-        mixing_init: Initial ``lu``: ``identity``, ``reverse``, ``random`` or ``rotation``.
-        init: ``actnorm`` (the papers), or ``whitening``: a :class:`WhiteningLayer` in front.
         seed: Seed of everything that is initialized at random.
+        **options: Fields of :class:`~flowbert.flows.GlowOptions`.
 
     Attributes:
         config: These arguments, as JSON values.
@@ -99,36 +92,21 @@ class Glow(Bijection):
 
     prior = StandardNormal()
 
-    def __init__(
-        self,
-        dim: Count,
-        levels: Count = 2,
-        depth: Count = 3,
-        width: Count = 32,
-        mixing: str = "lu",
-        coupling: str = "additive",
-        mixing_init: str = "identity",
-        init: str = "actnorm",
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, dim: Count, seed: int = 0, **options: Any) -> None:
         super().__init__()
-        check_limits(Glow, locals())
+        chosen = GlowOptions(**options)
+        check_limits(Glow, {"dim": dim})
+        check_limits(GlowOptions, options)
+        levels, depth, mixing_init = chosen.levels, chosen.depth, chosen.mixing_init
         _check_levels(levels, dim)
         check_choice("mixing_init", mixing_init, MIXING_INITS)
-        check_choice("init", init, INITS)
-        self.config: dict[str, Any] = {
-            "dim": dim,
-            "levels": levels,
-            "depth": depth,
-            "width": width,
-            "mixing": MIXINGS.normalize(mixing, "mixing"),
-            "coupling": COUPLINGS.normalize(coupling, "coupling"),
-            "mixing_init": mixing_init,
-            "init": init,
-            "seed": seed,
-        }
+        check_choice("init", chosen.init, INITS)
+        mixing = MIXINGS.normalize(chosen.mixing, "mixing")
+        coupling = COUPLINGS.normalize(chosen.coupling, "coupling")
+        names = {"mixing": mixing, "coupling": coupling}
+        self.config = {"dim": dim, "seed": seed, **chosen.glow(), **names}
         self.dim = dim
-        whitens = init == "whitening"
+        whitens = chosen.init == "whitening"
         self.front = Composition({"whitening": WhiteningLayer(dim)} if whitens else {})
         self.levels = nn.ModuleList()
         seeds = (
@@ -144,7 +122,7 @@ class Glow(Bijection):
                 )
                 if size > 1:
                     layers["coupling"] = COUPLINGS.make(
-                        coupling, dim=size, hidden_dim=width, seed=next(seeds)
+                        coupling, dim=size, hidden_dim=chosen.width, seed=next(seeds)
                     )
                 steps[f"step_{number}"] = Composition(layers)
             self.levels.append(Composition(steps))

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from flowbert.errors import UserError, choices
+from flowbert.errors import check_choice
 from flowbert.flows.bijection import Bijection
 from flowbert.flows.triangular import MIN_DIM, lu_product
 from flowbert.registry import Registry
@@ -51,12 +51,7 @@ class LULinear(Bijection):
 
     def __init__(self, dim: int, init: str = "identity", seed: int = 0) -> None:
         super().__init__()
-        if init not in MIXING_INITS:
-            raise UserError(
-                argument="mixing_init",
-                received=init,
-                expected=choices(MIXING_INITS, init),
-            )
+        check_choice("mixing_init", init, MIXING_INITS)
         permutation, triangles, diagonal = _initial_factors(dim, init, seed)
         self.triangles = nn.Parameter(triangles)
         self.log_diagonal = nn.Parameter(diagonal.abs().log())

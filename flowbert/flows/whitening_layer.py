@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from flowbert.flows.initialization import DataInitialized
+from flowbert.flows.bijection import DataInitialized
 
 SHRINKAGE = 1e-4
 """Weight of the mean variance in the covariance: no direction has the variance 0."""

@@ -285,7 +285,7 @@ MAPS: Registry[type[Map]] = Registry(
     "map",
     base=Map,
     given=("random_state", "accelerator"),
-    extras={"views": "flowbert.extras.views.views_map.ViewsMap"},
+    extras={"views": "flowbert.extras.views.ViewsMap"},
 )
 """Maps by name; seed and device are those of a fit, no part of a name."""
 

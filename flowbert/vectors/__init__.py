@@ -7,7 +7,6 @@ from flowbert.vectors.vector_file import (
     append_vectors,
     as_vectors,
     check_output,
-    sentence_column,
     write_vectors,
 )
 
@@ -20,6 +19,5 @@ __all__ = [
     "append_vectors",
     "as_vectors",
     "check_output",
-    "sentence_column",
     "write_vectors",
 ]

@@ -149,19 +149,32 @@ class VectorFile(Vectors):
         names = [field.name for field in fields if _holds_vectors(field.type)]
         return _choose(names, self.column, self.path)
 
-    def other_columns(self) -> "OtherColumns | None":
-        """Columns of .parquet files other than the vectors, such as ids; None if there are none."""
+    def other_columns(self) -> Any:
+        """Columns of .parquet files other than the vectors, such as ids: a table of pyarrow.
+
+        The whole table is in memory. None if there are none.
+
+        Raises:
+            UserError: If one is called as the written vectors, or a later file has another type of
+                a column than the first.
+        """
         if not self._is_parquet:
             return None
-        fields = [field for field in self._dataset.schema if field.name != self._name]
-        if _WRITTEN_COLUMN in [field.name for field in fields]:
+        import pyarrow as pa
+
+        names = [name for name in self._dataset.schema.names if name != self._name]
+        if _WRITTEN_COLUMN in names:
             raise UserError(
                 f"{self.path} has {_WRITTEN_COLUMN!r} and {self._name!r}; expected no other "
                 "column of that name",
                 argument="column",
             )
-        batches = self._batches([field.name for field in fields])
-        return OtherColumns(fields, batches, self.path) if fields else None
+        try:
+            return self._dataset.to_table(columns=names) if names else None
+        except pa.ArrowException as error:
+            raise UserError(
+                f"{self.path}: a column has another type than in the first file ({error})"
+            ) from error
 
     def _parquet_shape(self) -> tuple[int, int]:
         batches = self._batches([self._name], 1)
@@ -198,48 +211,6 @@ class VectorFile(Vectors):
                     raise UserError(f"{name}: lacks the column {missing.pop()!r}")
                 batches = file.iter_batches(size, columns=names, use_threads=False)
                 yield from filter(len, batches)
-
-
-class OtherColumns:
-    """Columns to write with vectors, read block by block.
-
-    Args:
-        fields: Their names and types, as pyarrow has them.
-        batches: Their rows in order.
-        path: Where they come from, for messages.
-    """
-
-    def __init__(
-        self, fields: Sequence[Any], batches: Iterator[Any], path: Path | str = ""
-    ) -> None:
-        import pyarrow as pa
-
-        self.fields = fields
-        self.path = path
-        self._batches = batches
-        self._next = pa.schema(fields).empty_table()
-
-    def take(self, count: int) -> list[Any]:
-        """The next rows of each column.
-
-        Raises:
-            UserError: If a later file has another type of a column than the first.
-        """
-        import pyarrow as pa
-
-        tables = [self._next]
-        while sum(map(len, tables)) < count:
-            table = pa.Table.from_batches([next(self._batches)])
-            try:
-                tables.append(table.cast(self._next.schema))
-            except pa.ArrowException as error:
-                raise UserError(
-                    f"{self.path}: a column has another type than in the first file ({error})"
-                ) from error
-        joined = pa.concat_tables(tables)
-        self._next = joined.slice(count)
-        columns: list[Any] = joined.slice(0, count).columns
-        return columns
 
 
 def _holds_vectors(kind: Any) -> bool:
@@ -300,7 +271,7 @@ def write_vectors(
     blocks: Iterable[NDArray[Any]],
     shape: tuple[int, int],
     dtype: str,
-    columns: OtherColumns | None = None,
+    columns: Any = None,
 ) -> None:
     """Write vectors atomically, block by block; .safetensors at once.
 
@@ -309,7 +280,8 @@ def write_vectors(
         blocks: Rows ``(n, k)`` in order.
         shape: ``(N, k)``.
         dtype: Their dtype; ``bfloat16`` for .safetensors alone.
-        columns: Further columns of a .parquet file, in front of ``embedding``.
+        columns: Further columns of a .parquet file, in front of ``embedding``: a table of pyarrow
+            with N rows.
 
     Raises:
         UserError: If the extension is unknown.
@@ -416,33 +388,24 @@ def _whole_blocks(file: IO[bytes], count: int, size: int) -> tuple[int, int]:
     return rows, start + rows * row if rows else 0
 
 
-def sentence_column(texts: Sequence[str]) -> OtherColumns:
-    """A column ``sentence`` to write with vectors."""
-    import pyarrow as pa
-
-    field = pa.field("sentence", pa.string())
-    starts = range(0, len(texts), BLOCK_ROWS)
-    parts = (texts[start : start + BLOCK_ROWS] for start in starts)
-    batches = (pa.record_batch([pa.array(part)], [field.name]) for part in parts)
-    return OtherColumns([field], batches)
-
-
 def _write_parquet(
     path: Path,
     blocks: Iterable[NDArray[Any]],
     dim: int,
     dtype: str,
-    others: OtherColumns | None,
+    others: Any,
 ) -> None:
     import pyarrow as pa
     import pyarrow.parquet
 
     kind = pa.list_(pa.from_numpy_dtype(dtype), dim)
-    fields = [] if others is None else others.fields
+    fields = [] if others is None else others.schema
     schema = pa.schema([*fields, (_WRITTEN_COLUMN, kind)])
+    start = 0
     with pyarrow.parquet.ParquetWriter(path, schema) as writer:
         for block in blocks:
-            columns = [] if others is None else others.take(len(block))
+            rows = [] if others is None else others.slice(start, len(block)).columns
             values = pa.array(block.reshape(-1))
-            columns.append(pa.FixedSizeListArray.from_arrays(values, dim))
-            writer.write_table(pa.table(columns, schema=schema))
+            vectors = pa.FixedSizeListArray.from_arrays(values, dim)
+            writer.write_table(pa.table([*rows, vectors], schema=schema))
+            start += len(block)

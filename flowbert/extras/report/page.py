@@ -14,7 +14,6 @@ from flowbert import __version__
 from flowbert.data.text_files import user_path
 from flowbert.errors import UserError
 from flowbert.experiments.result_tables import notes, result_tables
-from flowbert.experiments.results import Results
 from flowbert.experiments.summary import Summary
 from flowbert.extras.analysis import Analysis, Plot, Table
 from flowbert.extras.analysis.bands import prepare_cosines
@@ -23,7 +22,6 @@ from flowbert.extras.analysis.measure import measure_of
 from flowbert.extras.report.content import (
     PageContent,
     attempt,
-    content_of,
     join_contents,
     read_content,
 )
@@ -96,24 +94,6 @@ def report(
             {name: read_content(Path(path), nothing) for path, name in names.items()}
         )
     return save_page(content, user_path(output or page))
-
-
-def save_report(
-    path: Path, results: Results | None = None, analysis: Analysis | None = None
-) -> Path:
-    """Write the page of results in memory, or of a file or run folder.
-
-    Args:
-        path: The run folder, or the file of the results.
-        results: The results; None to read the path.
-        analysis: The analysis of the embeddings; None for that of the results.
-
-    Returns:
-        The page.
-    """
-    if results is None:
-        return report(path)
-    return save_page(content_of(path, results, analysis), page_of(path))
 
 
 def save_page(content: PageContent, page: Path) -> Path:
