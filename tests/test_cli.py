@@ -230,10 +230,14 @@ def test_the_trace_behind_any_error_is_shown_on_request(words, capsys, monkeypat
         assert ("Traceback (most recent call last):" in text) == (debug == "1")
 
 
-def test_the_trainers_options_are_behind_a_word(capsys):
-    main(["fit", "--help", "trainer"])
+@pytest.mark.parametrize(
+    ("group", "option"),
+    [("trainer", "--trainer.accelerator"), ("model", "--model.levels")],
+)
+def test_a_group_has_its_own_help(group, option, capsys):
+    main(["fit", "--help", group])
     text = capsys.readouterr().out
-    assert "--trainer.accelerator" in text
+    assert option in text
     assert "--corpus" not in text
 
 

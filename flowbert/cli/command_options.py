@@ -86,7 +86,12 @@ _OF_ALL = (
         "Print all options with their values as YAML, and exit.",
     ),
     Parameter("quiet", _FLAG, False, "Hide progress bars."),
-    Parameter("help", _OR_NONE, None, "Show this help and exit."),
+    Parameter(
+        "help",
+        _OR_NONE,
+        None,
+        "Show this help, or that of a group, such as ``model``, and exit.",
+    ),
 )
 """Options of all commands."""
 

@@ -43,8 +43,11 @@ def help_text(line: CommandLine) -> str:
     positional = POSITIONAL.get(command, "")
     usage = f"usage: {program()} {command} {positional.upper()} [options]"
     parts = [" ".join(usage.split()), "", *_wrap(summary(command))]
-    if command in TRAINER_COMMANDS and line["help"] == "trainer":
+    group = f"{line['help']}."
+    if command in TRAINER_COMMANDS and group == "trainer.":
         options = list_trainer_options()
+    elif any(name.startswith(group) for name in options):
+        options = {name: options[name] for name in options if name.startswith(group)}
     groups: dict[str, list[str]] = {"positional arguments": [], "options": []}
     indent = min(30, 6 + max(map(len, options)))
     for name, option in options.items():

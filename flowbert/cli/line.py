@@ -140,7 +140,8 @@ def _split(command: str, words: Sequence[str]) -> Iterator[tuple[str, Any]]:
         elif equals:
             yield name, value
         elif name == "help":
-            yield name, waiting.pop(0) if waiting[:1] == ["trainer"] else ""
+            is_group = waiting and not _is_option(waiting[0])
+            yield name, waiting.pop(0) if is_group else ""
         elif name in _FLAGS or not waiting or _is_option(waiting[0]):
             yield name, NOTHING
         else:

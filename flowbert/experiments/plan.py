@@ -1,4 +1,4 @@
-"""Candidates of a comparison, and experiments: one candidate, task, corpus and seed each."""
+"""Methods of a comparison, and experiments: one method, task, corpus and seed each."""
 
 import itertools
 import secrets

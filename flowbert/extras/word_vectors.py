@@ -42,7 +42,7 @@ class WordVectors(Embedder):
         https://aclanthology.org/D14-1162
 
     Args:
-        path: Text file, plain or ``.gz``: a word and its D numbers a line, as GloVe, word2vec and
+        path: Text file, plain, ``.gz`` or ``.zst``: a word and its D numbers a line, as GloVe, word2vec and
             fastText write it, or with a tab after the word. A first line of two whole numbers is
             word2vec's header, and the file has as many rows at least; of a repeated word the first
             line counts.

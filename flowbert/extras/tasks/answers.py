@@ -51,7 +51,7 @@ def load_answers(source: str | Path) -> AnswerData:
     for which MAP and MRR do not exist.
 
     Args:
-        source: A csv, tsv, jsonl or parquet file; ``"hub"`` for QNLI's validation split, or
+        source: A table, see :func:`flowbert.data.tables.read_frame`; ``"hub"`` for QNLI's validation split, or
             ``"hub:FOLDER"`` for a local copy of it.
 
     Raises:
