@@ -42,10 +42,10 @@ class WordVectors(Embedder):
         https://aclanthology.org/D14-1162
 
     Args:
-        path: Text file, plain, ``.gz`` or ``.zst``: a word and its D numbers a line, as GloVe, word2vec and
-            fastText write it, or with a tab after the word. A first line of two whole numbers is
-            word2vec's header, and the file has as many rows at least; of a repeated word the first
-            line counts.
+        path: Text file, plain, ``.gz`` or ``.zst``: a word and its D numbers a line, as GloVe,
+            word2vec and fastText write it, or with a tab after the word. A first line of two whole
+            numbers is word2vec's header, and the file has as many rows at least; of a repeated word
+            the first line counts.
         pooling: ``mean``, or ``sif[:a=0.001]``.
         count_over: Sentences whose words ``sif`` counts; other words have weight 1.
         token_weights: Saved :attr:`token_weights`, in place of counting.

@@ -51,8 +51,8 @@ def load_answers(source: str | Path) -> AnswerData:
     for which MAP and MRR do not exist.
 
     Args:
-        source: A table, see :func:`flowbert.data.tables.read_frame`; ``"hub"`` for QNLI's validation split, or
-            ``"hub:FOLDER"`` for a local copy of it.
+        source: A table, see :func:`flowbert.data.tables.read_frame`; ``"hub"`` for QNLI's
+            validation split, or ``"hub:FOLDER"`` for a local copy of it.
 
     Raises:
         UserError: If the file is missing or damaged, a label is unknown, a sentence is empty, or
