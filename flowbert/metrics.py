@@ -19,6 +19,8 @@ from torchmetrics.utilities import dim_zero_cat
 from flowbert.errors import choices
 from flowbert.tasks.measures import (
     AGGREGATIONS,
+    SPACE_METRICS,
+    Space,
     alignment_of,
     mean_cosine_of,
     squared_distances,
@@ -27,7 +29,6 @@ from flowbert.tasks.measures import (
     uniformity,
     unit_rows,
 )
-from flowbert.tasks.space import SPACE_METRICS, Space
 
 __all__ = ["Alignment", "MeanCosine", "STSSpearman", "Uniformity", "VectorMetric"]
 
@@ -131,7 +132,7 @@ class MeanCosine(_Float64Metric):
 
 
 class VectorMetric(_Float64Metric):
-    r"""A metric of ``flowbert.tasks.space.SPACE_METRICS`` that needs no pairs.
+    r"""A metric of ``flowbert.tasks.measures.SPACE_METRICS`` that needs no pairs.
 
     Exact: the state is all vectors.
 

@@ -14,7 +14,7 @@ from flowbert.experiments.intervals import (
 )
 from flowbert.experiments.results import Results
 from flowbert.tasks import AGGREGATIONS
-from flowbert.tasks.space import SPACE_METRICS
+from flowbert.tasks.measures import SPACE_METRICS
 from flowbert.text_tables import Table, make_table
 
 

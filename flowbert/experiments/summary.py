@@ -17,7 +17,7 @@ from flowbert.experiments.plan import UNMAPPED
 from flowbert.experiments.result_tables import mean_geometry, notes, summarize
 from flowbert.experiments.results import Results
 from flowbert.tasks import AVERAGE
-from flowbert.tasks.space import SPACE_METRICS
+from flowbert.tasks.measures import SPACE_METRICS
 from flowbert.text_tables import make_table, print_lines, print_table
 
 _GROUP_PARTS = ("run", "encoder")

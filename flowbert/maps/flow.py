@@ -214,13 +214,14 @@ def log_density(fitted: Map | None, rows: Floats) -> NDArray[np.float64]:
     whitens = isinstance(last, SpectralMap) and last.exponent == -0.5
     if not whitens and not isinstance(last, Flow | Standardization):
         raise _no_density(fitted)
+    prior = last.flow_.prior if isinstance(last, Flow) else Glow.prior
     found = []
     for z in torch.split(torch.as_tensor(rows, dtype=torch.float64), BLOCK_ROWS):
         total = torch.zeros(len(z), dtype=torch.float64)
         for part in parts:
             log_det, z = _step(part, z)
             total = total + log_det
-        total += Glow.prior.log_prob(z)
+        total += prior.log_prob(z)
         found.append(total)
     return torch.cat(found).numpy()
 

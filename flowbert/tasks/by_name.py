@@ -12,7 +12,7 @@ from flowbert.data.text_files import as_list
 from flowbert.errors import UserError, check_choice
 from flowbert.registry import imports_refused, is_import_path
 from flowbert.tasks.base import AVERAGE, TASKS, Task
-from flowbert.tasks.space import SPACE_METRICS
+from flowbert.tasks.measures import SPACE_METRICS
 from flowbert.tasks.sts import POSITIVE_ABOVE, STS, Pairs
 
 RESERVED = (

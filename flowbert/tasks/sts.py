@@ -29,14 +29,15 @@ from flowbert.numbers import Share, TwoOrMore, check_limits
 from flowbert.tasks.base import TASKS, Metric, PairTask, Scorer, Task
 from flowbert.tasks.measures import (
     AGGREGATIONS,
+    SPACE_METRICS,
     Counts,
     ResampledSpearman,
+    Space,
     Weights,
     spearman,
     sts_spearman,
     undefined_reason,
 )
-from flowbert.tasks.space import SPACE_METRICS, Space
 
 
 @dataclass(frozen=True, eq=False)

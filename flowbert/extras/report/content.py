@@ -15,7 +15,7 @@ from flowbert.experiments.results import Results
 from flowbert.extras.analysis import Analysis
 from flowbert.extras.analysis.analyze import analyze_results
 from flowbert.tasks import AVERAGE
-from flowbert.tasks.space import SPACE_METRICS
+from flowbert.tasks.measures import SPACE_METRICS
 
 ANALYSIS_SUFFIX = ".analysis.json"
 _NOT_SHOWN = (
