@@ -200,6 +200,16 @@ def test_lists_are_written_in_one_way(place):
     assert re.search(r"[\w\]],[\w\[]", option.description), option.description
 
 
+def test_brackets_are_lists_where_they_are_closed():
+    """``[INST] {} [/INST]`` is the template of a chat, no list."""
+    types = (str, int, list[Any], NoneType)
+    for text in ("[[1,12],last]", "[1,12],last"):
+        assert read_value("layers", text, types) == [[1, 12], "last"]
+    assert read_value("layers", "[1,12]", types) == [1, 12]
+    text = "[INST] {} [/INST]"
+    assert read_value("template", text, types) == text
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_describes_every_option(command, capsys):
     main([command, "--help"])

@@ -44,8 +44,10 @@ def _read(value: Any, types: Sequence[Any]) -> Any:
             return None
     elif bool in kinds and text.lower() in ("true", "false"):
         return text.lower() == "true"
-    elif list[Any] in types and (value is not text or text[:1] == "["):
-        return yaml.safe_load(text) if value is text else value
+    elif list[Any] in types and value is not text:
+        return value
+    elif list[Any] in types and (items := _listed(text)):
+        return items[0] if len(items) == 1 else items
     elif str in kinds and value is text:
         return value  # its function reads names a,b
     elif list in kinds and (text[:1] == "[" or "," in text or int not in kinds):
@@ -56,6 +58,17 @@ def _read(value: Any, types: Sequence[Any]) -> Any:
     elif int in kinds:
         return parse_integer(text)
     raise ValueError(value)
+
+
+def _listed(text: str) -> list[Any]:
+    """Items of ``[1,12],last``; none of a text that is no list, such as ``[INST] {} [/INST]``."""
+    if text[:1] != "[":
+        return []
+    try:
+        items: list[Any] = yaml.safe_load(f"[{text}]")
+    except yaml.YAMLError:
+        return []
+    return items
 
 
 def allowed_values(types: Sequence[Any]) -> str:
