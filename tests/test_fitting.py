@@ -409,6 +409,18 @@ def test_the_baseline_of_forked_processes_is_that_of_one(pairs, tmp_path):
     assert two.score(name, "pairs") == score
 
 
+def test_a_run_for_each_seed_and_their_comparison(run, tmp_path):
+    options = {**FLOW, "seeds": [0, 1], "run_dir": tmp_path}
+    both, one = fit(**options), Results.load(run / "results.json")
+    assert both.score("flow", "SAMPLE", seed=0) == one.score("flow", "SAMPLE")
+    assert both.frame["std"].max() > 0
+    for folder in (tmp_path, tmp_path / "seed-1"):
+        (folder / "results.json").unlink()
+    again = fit(**options, ckpt_path="last")
+    pd.testing.assert_frame_equal(again.frame, both.frame)
+    refused("expected a run: .*seed-0, .*seed-1", validate, tmp_path)
+
+
 def test_closed_form_needs_no_trainer(pairs, tmp_path):
     given = {"corpus": BUILTIN, "max_sentences": 99, "tasks": pairs}
     options = EncoderOptions(pooling="idf")

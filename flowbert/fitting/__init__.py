@@ -2,15 +2,18 @@
 
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
+
+from lightning_fabric.utilities.rank_zero import rank_zero_only
 
 from flowbert.data.text_files import user_path
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import record_warnings
 from flowbert.experiments import Results
+from flowbert.experiments.compare import check_options
 from flowbert.fitting.comparison import list_methods, measure, save, write_page
 from flowbert.fitting.prepare import Run, prepare_run
 from flowbert.fitting.run_options import (
@@ -26,7 +29,12 @@ from flowbert.options import takes_options
 from flowbert.registry import imports_refused
 from flowbert.threads import threads_for
 from flowbert.training import VectorWriter
-from flowbert.training.checkpoints import RUN_CONFIG, BestCheckpoint, new_folder
+from flowbert.training.checkpoints import (
+    RUN_CONFIG,
+    BestCheckpoint,
+    claim_folder,
+    new_folder,
+)
 from flowbert.training.trainer import quiet_lightning, seeded
 
 __all__ = [
@@ -85,12 +93,12 @@ def fit(
     """
     given = FitOptions(method=method, encoder=encoder, **options)
     folder = user_path(given.run_dir or new_folder(method))
+    if given.seeds is not None:
+        return _fit_seeds(given, folder)
     with record_warnings() as warned, prepare_run("fit", given, folder) as run:
         is_first = run.trainer.is_global_zero
         if is_first:
-            with write_atomically(folder / RUN_CONFIG) as temporary:
-                text = given.to_yaml() if given.config is None else given.config
-                temporary.write_text(text, encoding="utf-8")
+            _write_config(given, folder)
         if not isinstance(run.fitted, Map):
             _train(run)
         if not is_first or run.trainer.fast_dev_run:
@@ -98,6 +106,42 @@ def fit(
         methods = list_methods(run)
         save(run, methods)
         return measure(run, methods, warned)
+
+
+def _write_config(given: FitOptions, folder: Path) -> None:
+    with write_atomically(folder / RUN_CONFIG) as temporary:
+        text = given.to_yaml() if given.config is None else given.config
+        temporary.write_text(text, encoding="utf-8")
+
+
+def _fit_seeds(given: FitOptions, folder: Path) -> Results:
+    """Fit once per seed, and compare; a resumed fit reads what is finished."""
+    seeds = check_options(given.seeds or (), None)
+    is_first = rank_zero_only.rank == 0  # type: ignore[attr-defined]
+    resumed = given.ckpt_path and folder / "last.ckpt"
+    with claim_folder(folder, resumed) if is_first else nullcontext():
+        if is_first:
+            _write_config(given, folder)
+        runs = [_fit_seed(given, folder / f"seed-{seed}", seed) for seed in seeds]
+        records = {each.key: each for run in runs for each in run.records}
+        if not records:
+            return runs[-1]
+        results = Results.of(list(records.values()), runs[-1].about)
+        warned = [text for run in runs for text in run.about["warnings"]]
+        results.about["warnings"] = list(dict.fromkeys(warned))
+        results.add_intervals(given.bootstrap, given.bootstrap_seed)
+        results.save(folder / "results.json")
+        write_page(folder)
+    return results
+
+
+def _fit_seed(given: FitOptions, folder: Path, seed: int) -> Results:
+    finished, last = folder / "results.json", folder / "checkpoints" / "last.ckpt"
+    if given.ckpt_path and finished.is_file():
+        return Results.load(finished)
+    one = {"seed": seed, "seeds": None, "run_dir": folder, "config": None}
+    one["ckpt_path"] = last if given.ckpt_path and last.is_file() else None
+    return fit(**vars(given) | one)
 
 
 @takes_options
@@ -170,7 +214,7 @@ def _train(run: Run) -> None:
         _call(run, "fit")
     except BaseException:
         if is_first:
-            write_page(run)
+            write_page(run.folder)
         raise
     for callback in run.trainer.callbacks:
         if isinstance(callback, BestCheckpoint) and is_first:

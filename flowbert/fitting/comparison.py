@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
@@ -127,30 +128,30 @@ def measure(run: Run, methods: Sequence[Method], warned: Sequence[str]) -> Resul
     fitted_on = run.data.describe() | {"total": len(run.fitted_on)}
     results.about["fitted_on"] = fitted_on
     results.save(run.folder / "results.json")
-    write_page(run, results)
+    write_page(run.folder, run, results)
     log_results(run.trainer.loggers, run.folder, results)
     return results
 
 
-def write_page(run: Run, results: Results | None = None) -> None:
+def write_page(
+    folder: Path, run: Run | None = None, results: Results | None = None
+) -> None:
     """Write the page; what goes wrong is a warning, as the results are on the disk."""
     if os.environ.get("FLOWBERT_REPORT") == "0":
         return
     tell("writing the page")
     try:
-        if results is not None and results.vectors:
+        if run is not None and results is not None and results.vectors:
             parts = _densities(run)
             if isinstance(run.encoder, SentenceEncoder):
                 corpus = run.fitted_on.sentences[:_COUNTED]
                 parts |= {"encoder": run.encoder, "corpus": corpus, "tokens": 500}
             analyze = import_object("flowbert.extras.analysis.analyze.analyze_results")
             analysis = analyze(results, seed=run.options.seed, **parts)
-            analysis.to_json(run.folder / "analysis.json")
-        import_object("flowbert.extras.report.report")(run.folder)
+            analysis.to_json(folder / "analysis.json")
+        import_object("flowbert.extras.report.report")(folder)
     except Exception as error:
-        message = (
-            f"{run.folder}: the page was not written ({error}); the results are saved"
-        )
+        message = f"{folder}: the page was not written ({error}); the results are saved"
         warn(message)
 
 

@@ -112,6 +112,8 @@ class FitOptions(RunOptions):
         data: Options of the data module, and of the examples of methods that train the encoder.
         checkpoint: Options of :func:`flowbert.training.checkpoint_callbacks`.
         seed: Seed of all random numbers.
+        seeds: One run per seed in place of one of ``seed``, in folders ``seed-0`` and so on of the
+            run folder, which has their comparison; such as ``0,1,2``.
         run_dir: Run folder; None for ``runs/METHOD/TIME``.
         ckpt_path: Checkpoint to resume from: ``last`` or ``best`` of ``run_dir``, or a path.
         config: Text of ``config.yaml`` in the run folder; None for these options.
@@ -133,6 +135,7 @@ class FitOptions(RunOptions):
     data: Mapping[str, Any] | None = None
     checkpoint: Mapping[str, Any] | None = None
     seed: Seed = 0
+    seeds: int | Sequence[int] | None = None
     run_dir: str | Path | None = None
     ckpt_path: str | Path | None = None
     config: str | None = None
@@ -181,7 +184,7 @@ def read_run(run: str | Path, given: PredictOptions) -> FitOptions:
     """
     path = Path(run) / RUN_CONFIG
     runs = folders_with(run, RUN_CONFIG)
-    if runs and not path.is_file():
+    if runs and not (path.parent / "checkpoints").is_dir():
         raise UserError(f"received {run}; expected a run: {', '.join(runs)}")
     content = renamed(read_yaml(path))
     if (method := content.get("method", "flow")) not in METHODS:
