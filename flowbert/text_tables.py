@@ -1,8 +1,11 @@
 """Tables of texts for the terminal and the page."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
+from typing import Any
 
 import pandas as pd
 from rich.console import Console
@@ -100,18 +103,36 @@ def short_names(paths: Iterable[str]) -> dict[str, str]:
 
 _DETAIL = r"\[.*\]|±\S+"  # intervals and standard deviations
 _ANY_WIDTH = 10_000  # where no terminal is
+_NAMES = 3  # part of the width that names of rows may take
 _GAP = 2  # characters between two columns
+_COMMAND, _CONTINUED = 4 * " ", " \\"
 
 
 def print_lines(lines: Sequence[str], style: str = "") -> None:
-    """Print lines of text, wrapped between words in a terminal."""
+    """Print lines of text, in a terminal wrapped between words, which are never broken.
+
+    A line that begins with four spaces is a command: it is wrapped before options, with
+    backslashes.
+    """
     console = _console()
     for line in lines:
-        console.print(line, style=style)
+        wrapped = _wrap(line, console.width)
+        console.print(wrapped, style=style, soft_wrap=True)
+
+
+def _wrap(line: str, width: int) -> str:
+    look: Any = dict.fromkeys(("break_long_words", "break_on_hyphens"), False)
+    if not line.startswith(_COMMAND):
+        return "\n".join(wrap(line, width, **look))
+    look |= {"initial_indent": _COMMAND, "subsequent_indent": 2 * _COMMAND}
+    options = [part.replace(" ", "\0") for part in re.split(" (?=--)", line.strip())]
+    lines = wrap(" ".join(options), width - len(_CONTINUED), **look)
+    return f"{_CONTINUED}\n".join(lines).replace("\0", " ")
 
 
 def _console() -> Console:
-    console = Console(**console_options())
+    # A notebook would show each line as an output, in place of the stream.
+    console = Console(force_jupyter=False, **console_options())
     if not console.is_terminal:
         console.width = _ANY_WIDTH
     return console
@@ -130,7 +151,7 @@ def print_table(text: pd.DataFrame, title: str, groups: Sequence[str] = ()) -> N
     print_lines([title, ""])
     for columns in _blocks(text, console.width - len(indent)):
         table = RichTable(box=None, padding=(0, _GAP, 0, 0), pad_edge=False)
-        table.add_column("", overflow="fold")
+        table.add_column("", max_width=console.width // _NAMES)
         for column in columns:
             table.add_column(column, justify="right", no_wrap=True)
         group = None
@@ -151,7 +172,7 @@ def print_table(text: pd.DataFrame, title: str, groups: Sequence[str] = ()) -> N
 
 def _blocks(text: pd.DataFrame, width: int) -> Iterator[list[str]]:
     """Names of the columns that are shown beside each other."""
-    names = max(len(str(name)) for name in text.index) + _GAP
+    names = min(max(len(str(name)) for name in text.index), width // _NAMES) + _GAP
     used, block = names, list[str]()
     for column in text:
         size = max(map(len, [str(column), *text[column]])) + _GAP

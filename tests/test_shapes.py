@@ -146,7 +146,8 @@ def test_objects_show_what_they_are(embedders):
     assert dir(flowbert) == sorted(flowbert.__all__)
 
 
-def test_results_show_themselves_and_go_into_papers(embedders):
+def test_results_show_themselves_and_go_into_papers(embedders, monkeypatch):
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
     frame = pd.DataFrame({"sentence1": TEXTS[:6], "sentence2": TEXTS[6:]})
     options: dict[str, Any] = {"tasks": frame.assign(score=range(6)), "bootstrap": 20}
     methods = {"raw": "raw", "my_map": "centering"}

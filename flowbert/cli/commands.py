@@ -80,9 +80,9 @@ def _print_measurements(command: str, returned: Any, output: str | None) -> None
     elif command == "reproduce":
         import_object("flowbert.extras.report.print_reproduction")(returned)
     else:
-        print(returned)
+        print_lines(str(returned).splitlines())
     if output is not None:
-        print("written:", ", ".join([output, *_page(output)]))
+        print_lines([f"written: {', '.join([output, *_page(output)])}"])
     elif command != "advise":
         print("nothing was written; --output FILE.json keeps this and writes its page")
     if rows > _ON_A_SCREEN:
@@ -179,8 +179,8 @@ def train(function: Callable[..., Any], line: CommandLine) -> None:
         print_results(returned)
         names = sorted(path.name for path in folder.iterdir())
         print_lines([f"written to {folder}: {', '.join(names)}"])
-        for each in next_commands(folder, returned.about):
-            print(f"next: {program()} {each}")
+        commands = next_commands(folder, returned.about)
+        print_lines([f"    {program()} {each}" for each in commands])
     else:
         print(f"written: {returned}")
 

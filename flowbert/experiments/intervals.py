@@ -13,7 +13,7 @@ from flowbert.experiments.estimates import (
     find_intervals,
     has_interval,
 )
-from flowbert.experiments.plan import UNMAPPED
+from flowbert.experiments.plan import ADVISED, UNMAPPED
 from flowbert.tasks import AGGREGATIONS, AVERAGE, Task
 from flowbert.text_tables import short_names
 
@@ -272,12 +272,13 @@ def label_parts(frame: pd.DataFrame) -> pd.DataFrame:
     """Parts of the name of each row: a column for each setting that differs, and the method.
 
     What is not mapped is named by its layers and pooling, as far as they are not those of raw,
-    which is the encoder as it comes.
+    which is the encoder as it comes. What is advised is named with its own.
 
     Args:
         frame: Rows of results.
     """
     known = settings_of(frame)
+    differs = known.nunique() > 1
     stars = frame["supervised"].map({True: "*", False: ""})
     methods = frame["method"] + stars
     raw, unmapped = frame["method"] == "raw", frame["method"] == UNMAPPED
@@ -291,8 +292,9 @@ def label_parts(frame: pd.DataFrame) -> pd.DataFrame:
         known.loc[unmapped, _READING] = np.nan
     if len(readings[raw].drop_duplicates()) == readings["encoder"][raw].nunique():
         known.loc[raw, _READING] = np.nan
-    differs = known.columns[known.nunique() > 1]
-    return known[differs].fillna("").assign(method=methods)
+    if not frame["method"].str.startswith(f"{ADVISED}:").any():
+        differs = known.nunique() > 1
+    return known.loc[:, differs].fillna("").assign(method=methods)
 
 
 def settings_of(frame: pd.DataFrame) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from flowbert.experiments.intervals import ENCODER_PARTS
-from flowbert.experiments.plan import UNMAPPED
+from flowbert.experiments.plan import ADVISED, UNMAPPED
 from flowbert.maps import is_map
 
 
@@ -58,9 +58,10 @@ def _parts(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _fit_command(row: Mapping[str, Any]) -> str:
     """The command that fits the map of a row of ``gains``; empty for other methods than maps."""
-    if row["supervised"] or not is_map(row["method"]):
+    method = row["method"].removeprefix(f"{ADVISED}: ")
+    if row["supervised"] or not is_map(method):
         return ""
-    words = ["fit", "--method", row["method"]]
+    words = ["fit", "--method", method]
     parts = _parts(row)
     words += ["--encoder.path", parts.pop("encoder")]
     for name in ("layers", "pooling"):

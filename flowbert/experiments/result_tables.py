@@ -76,14 +76,12 @@ def result_tables(frame: pd.DataFrame) -> list[Table]:
     scores = summarize(frame)
     is_space = scores["metric"].isin(SPACE_METRICS)
     geometry = mean_geometry(scores).assign(table="Measures of the vectors")
-    known = scores["aggregation"].where(
-        scores["aggregation"].isin(AGGREGATIONS), "each subset"
-    )
+    known = scores["aggregation"].map(AGGREGATIONS).fillna("each subset")
     names = ("Spearman x 100 (" + known + ")").where(
         scores["metric"] == "spearman", "Other metrics"
     )
     shown = pd.concat([scores.assign(table=names)[~is_space], geometry])
-    main = f"Spearman x 100 ({main_aggregation(frame)})"
+    main = f"Spearman x 100 ({AGGREGATIONS[main_aggregation(frame)]})"
     tables: list[Table] = []
     seen: list[pd.DataFrame] = []
     groups = dict(iter(shown.groupby("table", sort=False)))
@@ -159,8 +157,12 @@ def notes(frame: pd.DataFrame) -> list[str]:
         if metric.sign == -1
     )
     geometry = f"{lower}: mean over the tasks, lower is better"
+    main = main_aggregation(frame)
+    of_subsets = ~frame["aggregation"].isin(AGGREGATIONS)
+    of_subsets &= frame["metric"] == "spearman"
     shown = {
         ", ".join(shared): True,
+        f"Spearman: {AGGREGATIONS[main]}": main == "all" or of_subsets.any(),
         "±: standard deviation over the seeds": frame["std"].notna().any(),
         geometry: frame["metric"].isin(SPACE_METRICS).any(),
         "*: learned from labelled pairs": frame["supervised"].any(),

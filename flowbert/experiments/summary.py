@@ -13,7 +13,6 @@ from flowbert.experiments.intervals import (
     main_aggregation,
     settings_of,
 )
-from flowbert.experiments.plan import UNMAPPED
 from flowbert.experiments.result_tables import mean_geometry, notes, summarize
 from flowbert.experiments.results import Results
 from flowbert.tasks import AVERAGE
@@ -74,7 +73,6 @@ class Summary:
         gains = known.set_index(keys)[_GAINS]
         gains.columns = ["gain", "gain_low", "gain_high", "choice"]
         rows = rows.drop(columns=["value", "low", "high"]).join(gains, on=keys)
-        rows["method_name"] = rows["method"].replace(UNMAPPED, "raw")
         rows["method"] = parts["method"]
         rows["details"] = _join(parts.drop(columns=[*places, "method"]))
         in_brackets = " (" + rows["details"] + ")"
@@ -180,7 +178,7 @@ def print_results(results: Results) -> int:
         rows = rows[rows["raw"] | rows["gain"].notna()]
     if len(rows):
         more = f", {len(rows)} of {len(summary.rows)} rows"
-        title = f"Spearman x 100 ({main_aggregation(frame)}) [95% interval]"
+        title = "Spearman x 100 [95% interval]"
         title += more if len(rows) < len(summary.rows) else ""
         text = _texts(summary, frame).loc[rows["label"]]
         text.index = pd.Index(rows["name"])

@@ -182,7 +182,11 @@ def spearman(x: Floats, y: Floats, weights: Weights | None = None) -> float:
     return float(ResampledSpearman([x], y)(resample)[0, 0])
 
 
-AGGREGATIONS = ("all", "mean", "wmean")
+AGGREGATIONS = {
+    "all": "all pairs of a task together",
+    "mean": "plain mean over subsets",
+    "wmean": "mean over subsets, weighted by their pairs",
+}
 """Names of the ways in which correlations of a task's subsets become one score."""
 
 

@@ -179,5 +179,6 @@ def test_a_verdict_compares_what_is_advised_with_other_layers():
         f"advised: {RECIPE[-1]}": "embedding_last",
     }
     (verdict,) = results.verdicts
-    assert verdict.startswith("builtin-sample: use advised: whitening:shrinkage=0.3, ")
+    row = "advised: whitening:shrinkage=0.3 (embedding_last, zipf)"
+    assert verdict.startswith(f"builtin-sample: use {row}, ")
     assert verdict.endswith(" over raw")

@@ -68,7 +68,7 @@ def test_the_page_has_tables_of_what_its_first_table_lacks():
     tables = {table.title: table.text for table in result_tables(frame)}
     # Those of "all" and "mean" are equal.
     assert list(tables) == [
-        "Spearman x 100 (all)",
+        "Spearman x 100 (all pairs of a task together)",
         "Spearman x 100 (each subset)",
         "Other metrics",
         "Measures of the vectors",

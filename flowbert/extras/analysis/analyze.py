@@ -22,6 +22,7 @@ from flowbert.encoders import (
     open_encoder,
 )
 from flowbert.errors import UserError
+from flowbert.experiments.intervals import label_parts
 from flowbert.experiments.plan import parse_methods, plan_experiments
 from flowbert.experiments.results import Results
 from flowbert.experiments.run import fit_map, run_experiments
@@ -181,15 +182,21 @@ def _first_rows(results: Results) -> pd.DataFrame:
     return measured.drop_duplicates(["task", "split", "method"])
 
 
+def _names(results: Results) -> dict[str, str]:
+    """Names of the methods in tables; of each the first."""
+    rows = results.frame.iloc[::-1]
+    return dict(zip(rows["method"], label_parts(rows)["method"], strict=True))
+
+
 def _cosines_by_task(results: Results) -> CosinesByTask:
     """Gold scores, and finite cosines of each method, by the name of the task."""
-    measured = _first_rows(results)
+    measured, names = _first_rows(results), _names(results)
     pairs: CosinesByTask = {}
     for task, items in results.items.items():
         if isinstance(task, STS):
             rows = measured[measured["experiment"].isin(list(items))]
             cosines = {
-                method: items[key]
+                names[method]: items[key]
                 for method, key in zip(rows["method"], rows["experiment"], strict=True)
                 if np.isfinite(items[key]).all()
             }
@@ -213,7 +220,8 @@ def analyze_results(results: Results, **parts: Any) -> Analysis:
         setting[name] = ", ".join(values) or "none"
     sample = Sample(pairs=_cosines_by_task(results), **parts)
     if len(results.sentences) >= _FEWEST_WITH_NEIGHBOURS:
-        vectors = _measurable(results.vectors)
+        names = _names(results)
+        vectors = {names[x]: y for x, y in _measurable(results.vectors).items()}
         sample = replace(sample, sentences=results.sentences, vectors=vectors)
     return analyze_sample(sample, setting)
 

@@ -26,7 +26,7 @@ ORDINAL = ("#5b6ee1", "#9a55d3", "#cf4a8f", "#d4602f", "#9a7b1a")
 
 _TRAINED = "e8500a"  # what a run trains
 _FAMILIES = {
-    **dict.fromkeys(("raw", "unmapped", "layers", "pooling", "template"), "6b6b6b"),
+    **dict.fromkeys(("raw", "layers", "pooling", "template", "sink_token"), "6b6b6b"),
     "whitening": "0072b2",
     "zca": "2b97ec",
     **dict.fromkeys(TRAINED_METHODS, _TRAINED),
@@ -122,7 +122,8 @@ def method_colours(methods: Iterable[str]) -> dict[str, str]:
     """
     colours = {}
     for method in dict.fromkeys(methods):
-        last = re.split(r"[ ,*]", method)[0].split("+")[-1]
+        map = method.removeprefix("advised: ")
+        last = re.split(r"[ ,*]", map)[0].split("+")[-1]
         family = re.sub(r"(-\d+)?(:.*)?$", "", last)
         colours[method] = f"#{_FAMILIES.get(family, _OTHER)}"
     return colours

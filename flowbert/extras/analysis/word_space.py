@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
@@ -109,6 +110,16 @@ def draw_words(ax: "Axes", frame: pd.DataFrame) -> None:
     ax.set(xlabel="first singular direction", ylabel="second singular direction")
 
 
+def _describe_words(frame: pd.DataFrame) -> str:
+    """How far the tokens of each bucket are from the origin."""
+    norms = np.hypot(frame["x"], frame["y"]).groupby(frame["ranks"], sort=False).mean()
+    told = ", ".join(f"{norm:.3g} (rank {ranks})" for ranks, norm in norms.items())
+    return (
+        "Tokens on two singular directions (Gao et al., 2019); rank 0 is the most frequent. Mean "
+        f"distance from the origin: {told}."
+    )
+
+
 @MEASURES.register("words")
 class Words(Measure):
     """A row per drawn token, see :func:`word_points`.
@@ -122,7 +133,7 @@ class Words(Measure):
         "words": Plot(
             draw_words,
             "Input embeddings by frequency",
-            "Tokens on two singular directions (Gao et al., 2019); rank 0 is the most frequent.",
+            _describe_words,
         )
     }
 
@@ -249,6 +260,15 @@ def draw_layers(ax: "Axes", frame: pd.DataFrame) -> None:
     ax.set(xlabel="hidden state (0: embedding layer)", ylabel="mean cosine")
 
 
+def _describe_layers(frame: pd.DataFrame) -> str:
+    cosines = frame["mean_cosine"]
+    return (
+        "Mean cosine of random tokens in sentences (Ethayarajh, 2019); 0 if isotropic. Input: "
+        f"distinct tokens before the first layer. Here {cosines.iloc[0]:.2f} at the input, "
+        f"{cosines.min():.2f} to {cosines.max():.2f} over all, {cosines.iloc[-1]:.2f} at the end."
+    )
+
+
 @MEASURES.register("layers")
 class LayerAnisotropy(Measure):
     """A row per layer: mean cosine of the vectors of tokens.
@@ -262,8 +282,7 @@ class LayerAnisotropy(Measure):
         "layers": Plot(
             draw_layers,
             "Anisotropy by layer",
-            "Mean cosine of random tokens in sentences (Ethayarajh, 2019); 0 if isotropic. Input: "
-            "distinct tokens before the first layer.",
+            _describe_layers,
         )
     }
 

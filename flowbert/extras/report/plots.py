@@ -52,7 +52,7 @@ def draw_curve(ax: "Axes", frame: pd.DataFrame) -> None:
         style = "o-" if y.nunique() > 1 else "x--"
         told = f"{TITLE}{method}: {y.iloc[0]:z.1f} to {y.iloc[-1]:z.1f}"
         ax.plot(x, y, style, color=colours[method], label=short(method), gid=told)
-    ax.set(xlabel="step", ylabel="Spearman x 100 (wmean)")
+    ax.set(xlabel="step", ylabel="Spearman x 100")
 
 
 def _curve_caption(frame: pd.DataFrame) -> str:
@@ -95,7 +95,14 @@ def draw_logged(ax: "Axes", frame: pd.DataFrame) -> None:
 
 
 def _logged_caption(frame: pd.DataFrame) -> str:
-    text = "Values of batches include noise or dropout; the others do not."
+    ends = frame.groupby(["measure", "source"], sort=False)["value"].agg(
+        ["first", "last"]
+    )
+    told = [
+        f"{measure} of {_LOG_SOURCES[source][0]} {first:.4g} to {last:.4g}"
+        for (measure, source), first, last in ends.itertuples()
+    ]
+    text = f"{'; '.join(told)}. Values of batches include noise or dropout; the others do not."
     bits = frame[frame["measure"] == "bits_per_dim"]
     without = bits[bits["source"] != "step"].groupby("source")["value"]
     if (without.last() > without.first()).any():
@@ -219,6 +226,18 @@ def draw_layer_scores(ax: "Axes", frame: pd.DataFrame) -> None:
     ax.set(xlabel="layer", ylabel="Spearman x 100")
 
 
+def _layers_caption(frame: pd.DataFrame) -> str:
+    best = frame.loc[frame.groupby(["column", "line"], sort=False)["value"].idxmax()]
+    told = [
+        f"{row.column} {row.line}: {row.value:.1f} at layer {row.layer}"
+        for row in best.itertuples()
+    ]
+    return (
+        "Vectors of one layer each, 0: before the first block; dashed: the development split. "
+        f"Highest: {'; '.join(told)}."
+    )
+
+
 CONTENT_PLOTS: dict[str, tuple[str, Callable[[PageContent], pd.DataFrame], Plot]] = {
     "sweep": (
         "Results",
@@ -226,7 +245,7 @@ CONTENT_PLOTS: dict[str, tuple[str, Callable[[PageContent], pd.DataFrame], Plot]
         Plot(
             draw_layer_scores,
             "Scores over the layers",
-            "Vectors of one layer each, 0: before the first block; dashed: the development split.",
+            _layers_caption,
             facets="column",
             across=2,
         ),

@@ -292,14 +292,14 @@ def test_tables_are_of_the_aggregation_that_all_tasks_have(hub, senteval, capsys
     options: dict[str, Any] = {"methods": ["raw", "standardization"], "bootstrap": 20}
     results = compare(WordSums(), tasks="SAMPLE,STS13", senteval=hub, **options)
     print_results(results)
-    assert "Spearman x 100 (all)" in capsys.readouterr().out
+    assert "Spearman: all pairs of a task together" in capsys.readouterr().out
     assert results.verdicts
     frame = results.frame
     assert set(frame[frame["task"] == "STS13"]["aggregation"]) == {"all"}
     assert results.table().notna().all(axis=None)
     known = compare(WordSums(), tasks="SAMPLE,STS13", senteval=senteval, **options)
     print_results(known)
-    assert "Spearman x 100 (wmean)" in capsys.readouterr().out
+    assert "Spearman: mean over subsets, weighted" in capsys.readouterr().out
     assert known.score("raw", "STS13", aggregation="all") == results.score(
         "raw", "STS13"
     )
