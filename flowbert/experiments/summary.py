@@ -111,7 +111,7 @@ class Summary:
         """The row to use of each encoder, with score ``before`` and ``tied``, those that tie."""
         rows = self.rows
         used = rows[rows["choice"] == "use"]
-        ties = rows[rows["choice"] == "tied"].groupby("group")["method"]
+        ties = rows[rows["choice"] == "tied"].groupby("group")["name"]
         tied = used["group"].map(ties.agg(", ".join)).astype(object).fillna("")
         return used.assign(tied=tied, before=used["value"] - used["gain"])
 
@@ -125,9 +125,9 @@ class Summary:
         encoders = _all_of(used)
         if better.empty:
             return f"No method is significantly better than raw on {encoders}"
-        if better["method"].nunique() > 1:
+        if better["name"].nunique() > 1:
             parts = [
-                f"{row.method} gains {row.gain:.1f} points on {row.group}"
+                f"{row.name} gains {row.gain:.1f} points on {row.group}"
                 for row in better.itertuples()
             ]
             return _sentence("; ".join(parts))
@@ -137,7 +137,7 @@ class Summary:
         )
         where = encoders if len(better) == len(used) else _all_of(better)
         return _sentence(
-            f"{better['method'].iloc[0]} gains {points} points on {where}; no other method is "
+            f"{better['name'].iloc[0]} gains {points} points on {where}; no other method is "
             "significantly better"
         )
 
@@ -150,7 +150,7 @@ def _all_of(used: pd.DataFrame) -> str:
 
 def _sentence(text: str) -> str:
     """With a capital, unless it begins with a name that is not a word."""
-    word = text.split()[0]
+    word = text.split()[0].rstrip(":")
     return text[0].upper() + text[1:] if word.isalpha() and len(word) > 4 else text
 
 

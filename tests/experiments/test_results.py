@@ -107,7 +107,8 @@ def test_tasks_of_all_kinds(everything):
     assert set(references["method"]) == {"gold", "majority"}
     assert not any("gold" in line or "majority" in line for line in results.verdicts)
     # Tasks of one name are kept apart in the analysis.
-    bands = analyze_results(results).frames["bands"].query("task == 'one test'")
+    bands = analyze_results(results).frames["band_cosines"]
+    bands = bands.query("task == 'one test'")
     assert bands.groupby("method")["pairs"].sum().eq(60).all()
 
 

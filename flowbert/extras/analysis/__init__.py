@@ -2,7 +2,7 @@
 
 # isort: skip_file
 # Measures register where they stand: this is their order on the page.
-from flowbert.extras.analysis.bands import BandCosines, Bands
+from flowbert.extras.analysis.bands import BandCosines
 from flowbert.extras.analysis.isotropy import (
     Isotropy,
     RandomPairCosines,
@@ -22,7 +22,6 @@ __all__ = [
     "MEASURES",
     "Analysis",
     "BandCosines",
-    "Bands",
     "Bits",
     "Buckets",
     "Isotropy",

@@ -84,7 +84,7 @@ def analyze(
         split: Splits of the tasks: ``train``, ``dev``, ``test``, or several, as in ``dev,test``.
         columns: Columns of your pair files, two sentences and the score: ``a,b,score``.
         measures: Measures by name, or by import path (``mypackage.measures.MyMeasure``), with
-            their options, such as ``isotropy,bands``. ``all`` selects the built-in ones.
+            their options, such as ``isotropy,spectra``. ``all`` selects the built-in ones.
         seed: Seed of the sample and the flow.
         output: File to write, ending in ``.analysis.json``; :func:`flowbert.report` draws it.
         cache: Folder of the embedding cache; in Python also an ``EmbeddingCache``. None for

@@ -37,8 +37,8 @@ def gold_bounds(gold: Floats) -> Floats:
     return np.linspace(first, last, BANDS + 1)
 
 
-def gold_bands(gold: Floats, cosines: Floats) -> dict[str, pd.DataFrame]:
-    """Quartiles and histograms of cosines by band of the gold score.
+def gold_bands(gold: Floats, cosines: Floats) -> pd.DataFrame:
+    """Histograms of cosines by band of the gold score.
 
     A score on a bound belongs to the band above, the highest one to the last band. Pairs without
     a cosine (NaN) are left out.
@@ -48,39 +48,23 @@ def gold_bands(gold: Floats, cosines: Floats) -> dict[str, pd.DataFrame]:
         cosines: Cosine of each pair, ``(P,)``.
 
     Returns:
-        The frames of :class:`Bands` and :class:`BandCosines` by their names, without task and
-        method.
+        The frame of :class:`BandCosines` without task and method.
 
     Example:
         >>> gold, cosines = np.array([0.0, 2.0, 5.0]), np.array([-0.5, 0.5, 0.7])
-        >>> gold_bands(gold, cosines)["bands"]["median"].tolist()
+        >>> gold_bands(gold, cosines).groupby("gold_from")["median"].first().tolist()
         [-0.5, nan, 0.5, nan, 0.7]
     """
     bounds = gold_bounds(gold)
     band_of_pair = np.digitize(gold, bounds[1:-1])
-    records, histograms = [], []
+    histograms = []
     for band, (low, high) in enumerate(pairwise(bounds)):
         chosen = cosines[(band_of_pair == band) & ~np.isnan(cosines)]
-        ends = {"gold_from": low, "gold_to": high}
-        lower, median, upper = pd.Series(chosen).quantile([0.25, 0.5, 0.75])
-        quartiles = {"lower_quartile": lower, "median": median, "upper_quartile": upper}
-        records.append(ends | {"pairs": len(chosen)} | quartiles)
+        ends = {"gold_from": low, "gold_to": high, "median": pd.Series(chosen).median()}
         counts, edges = np.histogram(chosen, COSINE_BINS, (-1, 1))
         bins = {"cosine_from": edges[:-1], "cosine_to": edges[1:], "pairs": counts}
-        histograms.append(pd.DataFrame(ends | {"median": median} | bins))
-    return {"bands": pd.DataFrame(records), "band_cosines": pd.concat(histograms)}
-
-
-@MEASURES.register("bands")
-class Bands(Measure):
-    """A row per task, method and band of the gold score, from gold_from to gold_to.
-
-    pairs is their number, the quartiles are those of their cosines, NaN without pairs.
-    """
-
-    def frame(self, sample: Sample) -> pd.DataFrame:
-        """The bands of every task under every method."""
-        return _by_task(sample, "bands")
+        histograms.append(pd.DataFrame(ends | bins))
+    return pd.concat(histograms)
 
 
 def prepare_cosines(frame: pd.DataFrame) -> pd.DataFrame:
@@ -94,20 +78,16 @@ def prepare_cosines(frame: pd.DataFrame) -> pd.DataFrame:
 
 @MEASURES.register("band_cosines")
 class BandCosines(Measure):
-    """A row per task, method, band and bin of a histogram of cosines.
+    """A row per task, method, band of the gold score and bin of a histogram of cosines.
 
     median is that of the band's cosines, pairs the number in the bin.
     """
 
     def frame(self, sample: Sample) -> pd.DataFrame:
         """The histograms of every task under every method."""
-        return _by_task(sample, "band_cosines")
-
-
-def _by_task(sample: Sample, name: str) -> pd.DataFrame:
-    parts = {
-        (task, method): gold_bands(gold, values)[name]
-        for task, (gold, cosines) in sample.pairs.items()
-        for method, values in cosines.items()
-    }
-    return stack(parts, ["task", "method"])
+        parts = {
+            (task, method): gold_bands(gold, values)
+            for task, (gold, cosines) in sample.pairs.items()
+            for method, values in cosines.items()
+        }
+        return stack(parts, ["task", "method"])

@@ -60,22 +60,12 @@ class PageContent:
 
     @property
     def title(self) -> str:
-        """Methods and tasks of the results; without results, what was measured, or the name."""
+        """What was measured without results of methods; otherwise the name."""
         if "published" in self.record:
             return "Published scores and ours"
         if self.frame.empty and "encoder" in self.analysis.setting:
             return f"Analysis of {Path(str(self.analysis.setting['encoder'])).name}"
-        if self.frame.empty or "run" in self.frame:
-            return self.name
-        tasks = self.frame["task"][self.frame["task"] != AVERAGE]
-        return f"{_first(self.frame['method'])} on {_first(tasks)}"
-
-
-def _first(values: pd.Series, most: int = 4) -> str:
-    """The first few of the distinct values, and how many are left out."""
-    names = [str(name) for name in values.unique()]
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+        return self.name
 
 
 def attempt(part: str | Path, function: Callable[[], _T], default: _T) -> _T:

@@ -131,19 +131,15 @@ def save_page(content: PageContent, page: Path) -> Path:
         for name in ("page.html.jinja", "page.css", "page.js")
     )
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    frames, nothing = content.analysis.frames, dict[str, Any]()
+    parts = {
+        name: attempt(name, partial(make, content), None)
+        for name, make in _PARTS.items()
+    }
     html = environment.from_string(template).render(
+        **parts,
         run=content,
-        summary=attempt(
-            "summary", partial(Summary, content.frame, content.record), None
-        ),
         sections=dict(_sections(content, pictures)),
         pictures=pictures,
-        cosines=attempt("cosines", partial(_cosines, frames), nothing),
-        published=attempt(
-            "rows", partial(_reproduced, content), list[dict[str, Any]]()
-        ),
-        neighbours=attempt("neighbours", partial(_neighbours, frames), nothing),
         colour_of=lambda method: method_colours([method])[method][1:],
         dark=DARK,
         style=Markup(style),
@@ -221,8 +217,9 @@ def _results(content: PageContent) -> Section:
     return Section((), result_tables(content.frame), notes(content.frame))
 
 
-def _cosines(frames: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
+def _cosines(content: PageContent) -> dict[str, Any]:
     """By task and method, bands of the gold score: name, median, shares of the bins."""
+    frames = content.analysis.frames
     if "band_cosines" not in frames:
         return {}
     frame = prepare_cosines(frames["band_cosines"])
@@ -238,14 +235,25 @@ def _cosines(frames: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
     return panels
 
 
-def _neighbours(frames: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
+def _neighbours(content: PageContent) -> dict[str, Any]:
     """By sentence and method, records of the neighbours."""
     shown: dict[str, Any] = {}
+    frames = content.analysis.frames
     if "neighbours" in frames:
         keys = ["sentence", "method"]
         for (sentence, method), rows in frames["neighbours"].groupby(keys, sort=False):
             shown.setdefault(sentence, {})[method] = rows.to_dict("records")
     return shown
+
+
+_PARTS: dict[str, Callable[[PageContent], Any]] = {
+    "summary": lambda content: Summary(content.frame, content.record),
+    "cosines": _cosines,
+    "neighbours": _neighbours,
+    "published": lambda content: (
+        reproduced_rows(_comparison(content)) if "published" in content.record else ()
+    ),
+}
 
 
 def _published(content: PageContent) -> Section:
@@ -255,11 +263,6 @@ def _published(content: PageContent) -> Section:
         return Section()
     notes = notes_on(comparison)
     return Section([coverage(comparison)], task_tables(comparison), notes)
-
-
-def _reproduced(content: PageContent) -> list[dict[str, Any]]:
-    comparison = _comparison(content)
-    return [] if comparison.empty else reproduced_rows(comparison)
 
 
 def _comparison(content: PageContent) -> pd.DataFrame:
@@ -293,24 +296,15 @@ def _measures(title: str, content: PageContent) -> Section:
 def _setting(setting: Mapping[str, Any]) -> str:
     """Setting of the analysis in one line."""
     texts = {
-        "fitted": "maps fitted on {} other sentences",
-        "sentences": "{} sentences measured",
+        "encoder": f"encoder {Path(str(setting.get('encoder'))).name}",
+        "fitted": f"maps fitted on {setting.get('fitted')} other sentences",
+        "sentences": f"{setting['sentences']} sentences measured",
     }
-    if "fitted" not in setting:  # those of a comparison
-        texts = {
-            "corpus": "maps fitted on corpus {}",
-            "sentences": "{} sentences of the tasks measured",
-        }
     lists = {
-        name: value if isinstance(value, list) else [value]
+        name: ", ".join(map(str, value if isinstance(value, list) else [value]))
         for name, value in setting.items()
     }
-    if "encoder" in lists:
-        lists["encoder"] = list(short_names(lists["encoder"]).values())
-    shown = {name: ", ".join(map(str, values)) for name, values in lists.items()}
-    return ", ".join(
-        texts.get(name, f"{name} {{}}").format(value) for name, value in shown.items()
-    )
+    return ", ".join(texts.get(name, f"{name} {text}") for name, text in lists.items())
 
 
 def _settings(content: PageContent) -> Section:

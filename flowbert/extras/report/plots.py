@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # matplotlib is imported when something is drawn
     from matplotlib.axes import Axes
 
 _LOGGED = r"(?P<source>step|train|held_out|val)/(?P<measure>[^/]+)"
-_VALIDATION = r"(?P<method>[^/]+)/(?P<task>.+)/(?P<split>[^/]+)/spearman_wmean"
+_VALIDATION = r"(?P<source>[^/]+)/(?P<task>.+)/(?P<split>[^/]+)/spearman_wmean"
 PLANE = ["alignment", "uniformity"]
 
 _LOG_SOURCES = {
@@ -29,51 +29,23 @@ _LOG_SOURCES = {
 }
 
 
-def curve(content: PageContent) -> pd.DataFrame:
-    """Each validation: columns method, task, step and spearman_wmean."""
-    rows = _matching(content.metrics, _VALIDATION)
-    if (rows["split"] != "test").any():  # the test split is measured after the training
-        rows = rows[rows["split"] != "test"]
-    rows = rows.assign(task=rows["task"] + " " + rows["split"])
-    rows = rows.rename(columns={"value": "spearman_wmean"})
-    return rows[["method", "task", "step", "spearman_wmean"]]
-
-
-def draw_curve(ax: "Axes", frame: pd.DataFrame) -> None:
-    """Spearman by training step; what does not train is dashed.
-
-    Args:
-        ax: Axes.
-        frame: Columns method, step and spearman_wmean.
-    """
-    colours = method_colours(frame["method"])
-    for method, rows in frame.groupby("method", sort=False):
-        x, y = rows["step"], 100 * rows["spearman_wmean"]
-        style = "o-" if y.nunique() > 1 else "x--"
-        told = f"{TITLE}{method}: {y.iloc[0]:z.1f} to {y.iloc[-1]:z.1f}"
-        ax.plot(x, y, style, color=colours[method], label=short(method), gid=told)
-    ax.set(xlabel="step", ylabel="Spearman x 100")
-
-
-def _curve_caption(frame: pd.DataFrame) -> str:
-    text = "One point per validation."
-    if (frame.groupby("method")["spearman_wmean"].nunique() == 1).any():
-        text += " Dashed: methods without training."
-    last = 100 * frame.groupby(["task", "method"])["spearman_wmean"].last()
-    ends = [f"{' '.join(names)} {score:z.1f}" for names, score in last.items()]
-    return f"{text} At the end: {', '.join(ends)}."
-
-
 def training(content: PageContent) -> pd.DataFrame:
-    """Logged losses, learning rate and gradient norm.
+    """Spearman x 100 of each validation; logged losses, learning rate and gradient norm.
 
-    Columns measure (``bits_per_dim``), source (``step``, ``train``, ``held_out`` or ``val``), step
-    and value.
+    Columns measure (``bits_per_dim``), source (a method; ``step``, ``train``, ``held_out`` or
+    ``val``), step and value.
     """
+    scores = _matching(content.metrics, _VALIDATION)
+    if (
+        scores["split"] != "test"
+    ).any():  # the test split is measured after the training
+        scores = scores[scores["split"] != "test"]
+    measure = "Spearman x 100, " + scores["task"] + " " + scores["split"]
+    scores = scores.assign(measure=measure, value=100 * scores["value"])
     rows = _matching(content.metrics, _LOGGED)
     if (rows["measure"] == "bits_per_dim").any():  # nll in other units
         rows = rows[rows["measure"] != "nll"]
-    return rows[["measure", "source", "step", "value"]]
+    return pd.concat([scores, rows])[["measure", "source", "step", "value"]]
 
 
 def draw_logged(ax: "Axes", frame: pd.DataFrame) -> None:
@@ -83,12 +55,14 @@ def draw_logged(ax: "Axes", frame: pd.DataFrame) -> None:
         ax: Axes.
         frame: Columns source, step and value.
     """
+    colours = method_colours(frame["source"])
     for source, rows in frame.groupby("source", sort=False):
-        name, colour = _LOG_SOURCES[source]
+        name, colour = _LOG_SOURCES.get(source, (source, colours[source]))
         style = "-" if len(rows) > 30 else ".-"
         values = rows["value"]
         told = f"{TITLE}{name}: {values.iloc[0]:.4g} to {values.iloc[-1]:.4g}"
-        ax.plot(rows["step"], values, style, color=colour, label=name, gid=told)
+        look: Any = {"color": colour, "label": short(name), "gid": told}
+        ax.plot(rows["step"], values, style, **look)
     ax.locator_params(axis="x", nbins=4, integer=True)  # a step is a whole number
     ax.locator_params(axis="y", nbins=5)
     ax.set(xlabel="step")
@@ -99,7 +73,7 @@ def _logged_caption(frame: pd.DataFrame) -> str:
         ["first", "last"]
     )
     told = [
-        f"{measure} of {_LOG_SOURCES[source][0]} {first:.4g} to {last:.4g}"
+        f"{measure} of {_LOG_SOURCES.get(source, [source])[0]} {first:.4g} to {last:.4g}"
         for (measure, source), first, last in ends.itertuples()
     ]
     text = f"{'; '.join(told)}. Values of batches include noise or dropout; the others do not."
@@ -261,17 +235,6 @@ CONTENT_PLOTS: dict[str, tuple[str, Callable[[PageContent], pd.DataFrame], Plot]
             height=3.0,
             share="xy",
             across=1,
-        ),
-    ),
-    "curve": (
-        "Training",
-        curve,
-        Plot(
-            draw_curve,
-            "Spearman during the training",
-            _curve_caption,
-            facets="task",
-            across=2,
         ),
     ),
     "training": (

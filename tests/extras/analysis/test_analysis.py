@@ -36,7 +36,7 @@ def test_what_was_not_measured_is_left_out():
 
 def test_every_method_is_measured(whole):
     frames = whole.frames
-    for name in ("isotropy", "spectra", "sentences", "bands"):
+    for name in ("isotropy", "spectra", "sentences", "band_cosines"):
         assert set(frames[name]["method"]) == {*METHODS}
     assert frames["spectra"]["share"].sum() == pytest.approx(3)
 

@@ -58,7 +58,7 @@ def test_maps_are_fitted_on_the_other_sentences(corpus, words):
 
 def test_cosines_are_those_of_the_task(corpus, words):
     options = {"corpus": corpus, "tasks": "SAMPLE", "limit": 50}
-    bands = analyze(words, "raw,truncation-8", **options).frames["bands"]
+    bands = analyze(words, "raw,truncation-8", **options).frames["band_cosines"]
     (task,) = load_tasks("SAMPLE")
     assert bands["pairs"].sum() == 2 * task.count
     raw, same = (frame["median"].to_numpy() for _, frame in bands.groupby("method"))

@@ -20,7 +20,7 @@ from flowbert.extras.report.content import (
     join_contents,
     read_content,
 )
-from flowbert.extras.report.plots import curve, layer_scores
+from flowbert.extras.report.plots import layer_scores, training
 
 
 def write_log(path, steps, loss, **columns):
@@ -153,9 +153,10 @@ def test_tasks_may_be_paths_and_the_test_split_is_no_validation():
     names = ["flow/a/b.csv/dev/spearman_wmean", "flow/a/b.csv/test/spearman_wmean"]
     metrics = pd.DataFrame(0.5, pd.Index([10], name="step"), names)
     content = PageContent("run", results(), metrics=metrics)
-    assert curve(content)["task"].tolist() == ["a/b.csv dev"]
+    measure = "Spearman x 100, a/b.csv {}"
+    assert training(content)["measure"].tolist() == [measure.format("dev")]
     only_test = PageContent("run", results(), metrics=metrics[names[1:]])
-    assert curve(only_test)["task"].tolist() == ["a/b.csv test"]
+    assert training(only_test)["measure"].tolist() == [measure.format("test")]
 
 
 def test_splits_are_columns_and_missing_scores_are_rows():
