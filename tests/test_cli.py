@@ -29,9 +29,8 @@ from flowbert.cli.command_options import (
     list_options,
 )
 from flowbert.cli.commands import config_text
-from flowbert.cli.line import read_line
+from flowbert.cli.line import read_line, read_value
 from flowbert.cli.signatures import read_signature
-from flowbert.cli.values import read_value
 from flowbert.data.text_files import as_list
 from flowbert.encoders import choose_device
 from flowbert.encoders.passes import encode_together

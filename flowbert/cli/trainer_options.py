@@ -8,7 +8,7 @@ import jsonargparse
 import yaml
 from pytorch_lightning import Trainer
 
-from flowbert.cli.values import allowed_values
+from flowbert.cli.line import allowed_values
 from flowbert.errors import UserError
 from flowbert.options import TRAINER_DEFAULTS
 

@@ -1,10 +1,8 @@
 """Normalizing flows on vectors; torch only. Forward maps data to latent, inverse latent to data."""
 
-from flowbert.flows.actnorm import ActNorm
 from flowbert.flows.bijection import (
     Bijection,
     Composition,
-    DataInitialized,
     FullPrecision,
 )
 from flowbert.flows.coupling import (
@@ -13,6 +11,7 @@ from flowbert.flows.coupling import (
     AffineCoupling,
     CouplingNet,
 )
+from flowbert.flows.data_initialized import ActNorm, DataInitialized, WhiteningLayer
 from flowbert.flows.glow import Glow, StandardNormal, bits_per_dim
 from flowbert.flows.mixing import (
     MIXING_INITS,
@@ -21,7 +20,6 @@ from flowbert.flows.mixing import (
     RandomPermutation,
     Reverse,
 )
-from flowbert.flows.whitening_layer import WhiteningLayer
 from flowbert.options import FlowOptions, GlowOptions
 
 __all__ = [

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from flowbert.errors import UserError
-from flowbert.flows.actnorm import LOGSCALE_FACTOR, ActNorm
 from flowbert.flows.bijection import Bijection
+from flowbert.flows.data_initialized import LOGSCALE_FACTOR, ActNorm
 from flowbert.registry import Registry
 from flowbert.seeding import Stream
 

@@ -11,11 +11,10 @@ from torch import Tensor, nn
 
 from flowbert.arrays import BLOCK_ROWS
 from flowbert.errors import UserError, check_choice
-from flowbert.flows.actnorm import ActNorm
-from flowbert.flows.bijection import Bijection, Composition, DataInitialized
+from flowbert.flows.bijection import Bijection, Composition
 from flowbert.flows.coupling import COUPLINGS
+from flowbert.flows.data_initialized import ActNorm, DataInitialized, WhiteningLayer
 from flowbert.flows.mixing import MIXING_INITS, MIXINGS
-from flowbert.flows.whitening_layer import WhiteningLayer
 from flowbert.numbers import Count, check_limits
 from flowbert.options import GlowOptions
 from flowbert.seeding import Stream

@@ -10,8 +10,8 @@ from torch.utils.checkpoint import checkpoint as checkpointed
 
 from flowbert.encoders import SentenceEncoder, check_same_encoder
 from flowbert.encoders.backbone import Backbone
-from flowbert.encoders.batches import to_device
 from flowbert.encoders.depth import find_blocks
+from flowbert.encoders.passes import to_device
 from flowbert.errors import UserError, warn
 from flowbert.methods.examples import Examples
 from flowbert.methods.losses import Losses

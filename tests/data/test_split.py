@@ -6,7 +6,7 @@ import pytest
 
 from examples.low_overlap import words
 from flowbert.data.text_files import split_words
-from flowbert.extras.analysis.sample import words_of
+from flowbert.extras.analysis.measure import words_of
 
 # With vowel signs, a virama, tone marks, points and a joiner: one word each.
 SCRIPTS = [

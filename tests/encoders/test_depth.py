@@ -8,8 +8,7 @@ from torch import nn
 
 from encoders.tiny import CONFIGS, SENTENCES, tiny_network
 from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.batches import SHAREABLE, workers
-from flowbert.encoders.passes import encode_together
+from flowbert.encoders.passes import SHAREABLE, encode_together, workers
 
 TRANSFORMERS_4 = transformers.__version__.startswith("4.")
 KINDS = [kind for kind in CONFIGS if kind != "qwen2"]  # its tokenizer is one of its own

@@ -5,7 +5,7 @@ import pytest
 
 from experiments.small import WordSums, write_pairs
 from flowbert.data.sample import sample_corpus
-from flowbert.extras.analysis.sample import words_of
+from flowbert.extras.analysis.measure import words_of
 
 SENTENCES = list(dict.fromkeys(sample_corpus()))[:500]
 

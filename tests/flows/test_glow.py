@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from flowbert.errors import UserError
 from flowbert.flows import ActNorm, Glow, bits_per_dim
-from flowbert.flows.whitening_layer import SHRINKAGE
+from flowbert.flows.data_initialized import SHRINKAGE
 from helpers import refused
 
 

@@ -12,10 +12,15 @@ from flowbert.extras.analysis.isotropy import (
 from flowbert.extras.analysis.bits import Bits
 from flowbert.extras.analysis.word_space import Buckets, LayerAnisotropy, Words
 from flowbert.extras.analysis.neighbours import Neighbours
-from flowbert.extras.analysis.measure import Analysis, analyze_sample
 from flowbert.extras.analysis.drawing import Plot
-from flowbert.extras.analysis.measure import MEASURES, Measure, by_method
-from flowbert.extras.analysis.sample import Sample
+from flowbert.extras.analysis.measure import (
+    MEASURES,
+    Analysis,
+    Measure,
+    Sample,
+    analyze_sample,
+    by_method,
+)
 from flowbert.text_tables import Table, number_table
 
 __all__ = [

@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 
 from flowbert.arrays import Floats
-from flowbert.extras.analysis.measure import MEASURES, Measure, stack
-from flowbert.extras.analysis.sample import Sample
+from flowbert.extras.analysis.measure import MEASURES, Measure, Sample, stack
 
 BANDS = 5
 COSINE_BINS = 50

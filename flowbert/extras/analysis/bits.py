@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from torch import Tensor
 
-from flowbert.extras.analysis.measure import MEASURES, Measure
-from flowbert.extras.analysis.sample import Sample
+from flowbert.extras.analysis.measure import MEASURES, Measure, Sample
 from flowbert.flows import Glow, bits_per_dim
 from flowbert.tasks.measures import Array, to_rows
 from flowbert.text_tables import Table, number_table

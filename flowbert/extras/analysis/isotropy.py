@@ -18,8 +18,7 @@ from flowbert.extras.analysis.drawing import (
     scatter,
     short,
 )
-from flowbert.extras.analysis.measure import MEASURES, Measure, by_method
-from flowbert.extras.analysis.sample import RAW, Sample
+from flowbert.extras.analysis.measure import MEASURES, RAW, Measure, Sample, by_method
 from flowbert.maps import cosine_percentiles
 from flowbert.tasks.measures import (
     Array,

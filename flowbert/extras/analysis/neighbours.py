@@ -6,8 +6,7 @@ from typing import ClassVar
 import pandas as pd
 
 from flowbert.extras.analysis.isotropy import nearest_neighbours
-from flowbert.extras.analysis.measure import MEASURES, Measure
-from flowbert.extras.analysis.sample import RAW, Sample
+from flowbert.extras.analysis.measure import MEASURES, RAW, Measure, Sample
 from flowbert.tasks.measures import Array
 
 NEAREST = 5

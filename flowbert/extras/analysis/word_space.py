@@ -12,8 +12,7 @@ from torch import Tensor
 
 from flowbert.extras.analysis.drawing import INK, ORDINAL, Plot, scatter
 from flowbert.extras.analysis.isotropy import nearest_neighbours
-from flowbert.extras.analysis.measure import MEASURES, Measure
-from flowbert.extras.analysis.sample import Sample
+from flowbert.extras.analysis.measure import MEASURES, Measure, Sample
 from flowbert.seeding import Stream
 from flowbert.tasks.measures import Array, mean_cosine, to_rows
 

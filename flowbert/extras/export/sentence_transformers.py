@@ -7,7 +7,7 @@ References:
 import inspect
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -19,14 +19,16 @@ from flowbert.encoders.sentence_transformer import POOLING_NAMES
 from flowbert.errors import UserError
 from flowbert.extras.export.card import base_name
 from flowbert.extras.export.formats import EXPORT_FORMATS, Format
-from flowbert.extras.export.map_module import MapModule
 from flowbert.extras.export.plain_encoder import (
     with_template_in_tokenizer,
     without_upper_blocks,
 )
 from flowbert.io import read_json, write_json
-from flowbert.maps import Map
+from flowbert.maps import Map, load_map, save_map
 from flowbert.model import Model
+
+_MAP_FILE = "map.safetensors"
+
 
 MODES = {name: mode for mode, name in POOLING_NAMES.items()}
 """Poolings without token weights, and their names in sentence-transformers."""
@@ -181,7 +183,7 @@ def _write_settings(folder: Path, encoder: SentenceEncoder) -> None:
 class SentenceTransformers(Format):
     """A folder of modules, and the map itself for :class:`flowbert.Model`.
 
-    An affine map is a ``Dense``, any other a :class:`flowbert.extras.export.map_module.MapModule`.
+    An affine map is a ``Dense``, any other a :class:`MapModule`.
     """
 
     library: ClassVar = "sentence-transformers"
@@ -271,3 +273,33 @@ print(model.similarity(embeddings, embeddings))
 ```
 
 It needs sentence-transformers 5.4 or newer, {needed}."""
+
+
+class MapModule(nn.Module):
+    """A fitted map behind the pooling; it has no parameters to train.
+
+    Args:
+        map: The map.
+    """
+
+    def __init__(self, map: Map) -> None:
+        super().__init__()
+        self.map = map
+
+    def forward(self, features: dict[str, Any]) -> dict[str, Any]:
+        """Replace ``sentence_embedding``, ``(B, D)``, by the mapped rows, ``(B, k)``."""
+        mapped: Tensor = self.map.transform(features["sentence_embedding"])
+        return features | {"sentence_embedding": mapped}
+
+    def get_embedding_dimension(self) -> int:
+        """Size k of a mapped row."""
+        return int(self.map.transform(torch.zeros(1, self.map.n_features_in_)).shape[1])
+
+    def save(self, output_path: str, **options: Any) -> None:
+        """Write the map into a folder."""
+        save_map(self.map, Path(output_path) / _MAP_FILE)
+
+    @classmethod
+    def load(cls, input_path: str) -> Self:
+        """Read the map from a folder."""
+        return cls(load_map(Path(input_path) / _MAP_FILE))

@@ -9,7 +9,7 @@ import torch
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.extras.analysis import Buckets, LayerAnisotropy, Sample, Words
-from flowbert.extras.analysis.sample import tokens_of
+from flowbert.extras.analysis.measure import tokens_of
 from flowbert.extras.analysis.word_space import (
     cosine_by_layer,
     word_buckets,

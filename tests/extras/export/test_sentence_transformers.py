@@ -102,7 +102,7 @@ def test_it_has_no_code_and_names_nothing_of_this_machine(exported):
     kinds = [
         each["type"] for each in json.loads((exported / "modules.json").read_text())
     ]
-    assert kinds.pop() == "flowbert.extras.export.map_module.MapModule"
+    assert kinds.pop() == "flowbert.extras.export.sentence_transformers.MapModule"
     assert all(kind.startswith("sentence_transformers.") for kind in kinds)
     for path in exported.rglob("*"):
         assert path.suffix != ".py"
