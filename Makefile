@@ -26,7 +26,7 @@ $(VENV)/%/installed: constraints-%.txt pyproject.toml
 # Two processes as different processors, and the numeric tests as other processors run them: instruction
 # sets of torch, of oneDNN, threads.
 PROCESSORS ?= default:SSE41:1 avx2:AVX2:2 default:AVX2:4
-NUMERIC ?= $(addprefix tests/,encoders experiments exports flows maps methods tasks training vectors)
+NUMERIC ?= $(addprefix tests/,encoders experiments extras flows maps methods tasks training vectors)
 test-processors: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -m slow tests/test_processors.py
 	set -e; for processor in $(PROCESSORS); do \

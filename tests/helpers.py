@@ -8,7 +8,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from flowbert.errors import UserError
+from flowbert.errors import FlowbertWarning, UserError
 
 
 def rows(count=200, dim=6, seed=0):
@@ -39,6 +39,11 @@ def refused(message, call, /, *given, **options):
     with pytest.raises(UserError, match=message) as caught:
         call(*given, **options)
     assert "\n" not in str(caught.value)
+
+
+def warned(message):
+    """A context with a warning of this package."""
+    return pytest.warns(FlowbertWarning, match=message)
 
 
 def draw_nothing(monkeypatch):

@@ -1,6 +1,5 @@
 """The command line: names, mistakes, help, configurations."""
 
-import errno
 import inspect
 import itertools
 import json
@@ -16,7 +15,6 @@ from types import NoneType
 from typing import Any, get_origin
 
 import pytest
-import torch
 import yaml
 
 import flowbert
@@ -33,7 +31,6 @@ from flowbert.cli.line import read_line, read_value
 from flowbert.cli.signatures import read_signature
 from flowbert.data.text_files import as_list
 from flowbert.encoders import choose_device
-from flowbert.encoders.passes import encode_together
 from flowbert.fitting.run_options import PredictOptions, read_run
 from flowbert.methods import METHODS, FlowModule
 from flowbert.options import RENAMED, TRAINED_METHODS
@@ -54,17 +51,10 @@ MISTAKES = [
     ("fit --config list.yaml", "list.yaml: received"),
     ("fit --config", "--config: received nothing"),
     ("fit --corpus mising.txt", "mising.txt: no such file.*'missing.txt'"),
-    (
-        "fit --corpus t.csv --column c",
-        "t.csv: has the columns a, b; expected c",
-    ),
-    ("compare --tasks wrong.csv", "wrong.csv: has .* score; columns names others"),
     ("fit --encoder.max_length x", "--encoder.max_length: received x.*number"),
     ("fit --model.levels x", "--model.levels: received x.*a whole number"),
     ("fit --method flwo", "--method: received 'flwo'.*did you mean 'flow'"),
     ("fit --run_dir done", "--run_dir: done holds a finished run"),
-    ("fit --method simcse --data.max_length 0", "--data.max_length: received 0"),
-    ("fit --seed 1_0", "--seed: received 1_0; expected a whole number"),
     ("fit --trainer.callbacks+ EarlyStoping", "--trainer.callbacks: received EarlyS"),
     ("fit --trainer 5", "--trainer: no such option"),
     (
@@ -72,15 +62,12 @@ MISTAKES = [
         "--run_dir: stopped holds checkpoints, config.yaml .*--resume stopped",
     ),
     ("fit --resume", "--resume: received nothing"),
-    ("fit --resume nowhere", "nowhere/config.yaml: no such file"),
     ("fit --resume stopped --seed 1", "--seed: received 1.*trainer.max_epochs"),
     ("test", "required: run"),
     ("test done --model.noise 1", "--model.noise: no such option"),
     ("test stopped --trainer.max_epochs 3", "--trainer: received 'max_epochs'"),
     ("fit --ckpt_path best --run_dir stopped", "--ckpt_path: received 'best'; .*last"),
-    ("compare --seeds a", "--seeds: received a.*a whole number"),
     ("encode --output v.npy", "--input: received 0"),
-    ("encode --input missing.txt", "--output: received nothing"),
     ("export", "required: model, to"),
     ("compare --labels wrong.csv --columns a,b,d --methods learned-removal", "d"),
     (
@@ -96,7 +83,6 @@ def folder(tmp_path, monkeypatch):
     """A working folder with a few files to mistake for others."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "missing.txt").write_text("A sentence.\n")
-    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
     (tmp_path / "wrong.csv").write_text("a,b,c\nx,y,1\nz,u,2\n")
     (tmp_path / "typo.yaml").write_text("trainer:\n  max_epoch: 3\n")
     (tmp_path / "null.yaml").write_text("seed: null\n")
@@ -219,17 +205,12 @@ def test_help_describes_every_option(command, capsys):
     assert ":func:" not in text
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "fti",
-        "fit --model.levels 9",
-        "encode --input missing.txt --output missing.txt/v",
-    ],
-)
 @pytest.mark.usefixtures("folder")
-def test_the_trace_behind_any_error_is_shown_on_request(words, capsys, monkeypatch):
-    for debug in ("0", "1"):
+def test_the_trace_behind_any_error_is_shown_on_request(capsys, monkeypatch):
+    """Of the line, of an option, and of the system."""
+    lines = ["fti", "fit --model.levels 9"]
+    lines += ["encode --input missing.txt --output missing.txt/v"]
+    for words, debug in itertools.product(lines, "01"):
         monkeypatch.setenv("FLOWBERT_DEBUG", debug)
         with pytest.raises(SystemExit) as stopped:
             main(words.split())
@@ -454,18 +435,6 @@ def test_characters_that_a_terminal_lacks_are_replaced(monkeypatch):
     assert terminal.buffer.getvalue() == b"1 vectors of size 128 written to t?che.npy\n"
 
 
-@pytest.mark.usefixtures("folder")
-def test_a_full_disk_is_one_line(capsys, monkeypatch):
-    def fail(*_):
-        raise OSError(errno.ENOSPC, "No space left on device", "v.npy")
-
-    monkeypatch.setattr("flowbert.io.os.replace", fail)
-    with pytest.raises(SystemExit):
-        main(["encode", "--input", "missing.txt", "--output", "v.npy"])
-    error = capsys.readouterr().err.splitlines()[-1]
-    assert error == "error: v.npy: No space left on device"
-
-
 @pytest.fixture
 def interruptible():
     """Python's handler of Ctrl-C, which a shell's background jobs do not have."""
@@ -514,46 +483,8 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(folder, capsys, monkeypatch):
     assert "Spearman x 100" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "words",
-    ["encode --input a.txt --output v.npy", "compare --tasks p.csv --methods raw"],
-)
-@pytest.mark.usefixtures("folder")
-def test_ctrl_c_promises_what_the_same_command_does(words, capsys, monkeypatch):
-    """After two blocks of sentences it resumes, or says that it starts again."""
-    for module in ("encoding", "vectors.cache"):
-        monkeypatch.setattr(f"flowbert.{module}.BLOCK_SENTENCES", 10)
-    monkeypatch.setenv("FLOWBERT_CACHE", "cache")
-    texts = [f"Sentence {i}" for i in range(40)]
-    Path("a.txt").write_text("\n".join(texts))
-    rows = [f"{text},{text} again,{i}" for i, text in enumerate(texts)]
-    Path("p.csv").write_text("\n".join(["sentence1,sentence2,score", *rows]))
-    kept = "20 of 40 vectors" if "encode" in words else "20 of 80 sentences"
-    blocks = []
-
-    def press(encoders, sentences, **options):
-        blocks.append(set(sentences))
-        if len(blocks) == 3:
-            raise KeyboardInterrupt
-        return encode_together(encoders, sentences, **options)
-
-    monkeypatch.setattr("flowbert.encoders.encoder.encode_together", press)
-    with pytest.raises(SystemExit):
-        main([*words.split(), "--quiet"])
-    error = capsys.readouterr().err
-    main([*words.split(), "--quiet"])
-    is_repeated = bool((blocks[0] | blocks[1]) & set.union(*blocks[3:]))
-    assert ("starts again" in error) == is_repeated
-    assert (f"{kept} are in " in error) != is_repeated
-
-
-def test_the_device_of_a_comparison_is_recorded(monkeypatch, tmp_path):
-    tasks = write_pairs(tmp_path / "pairs.tsv", count=9)
-    results = flowbert.compare(methods="raw", tasks=tasks, bootstrap=0)
-    given = results.about["config"]
-    assert given["device"] == choose_device("auto").type
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    assert choose_device("auto") == torch.device("cuda")
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+def test_an_accelerator_is_chosen_where_there_is_one(monkeypatch):
     monkeypatch.setattr("torch.backends.mps.is_available", lambda: True)
-    assert choose_device("auto") == torch.device("mps")
+    for has_cuda, name in ((True, "cuda"), (False, "mps")):
+        monkeypatch.setattr("torch.cuda.is_available", lambda x=has_cuda: x)
+        assert choose_device("auto").type == name

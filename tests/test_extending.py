@@ -13,12 +13,11 @@ from experiments.small import write_corpus, write_pairs
 from flowbert import Model, SentenceEncoder, Whitening
 from flowbert.cli import main
 from flowbert.data.sample import sample_corpus
-from flowbert.errors import FlowbertWarning
 from flowbert.extras.analysis import MEASURES, Analysis
 from flowbert.extras.analysis.analyze import analyze
 from flowbert.extras.report import report
 from flowbert.tasks import load_scoring, load_task
-from helpers import draw_nothing, refused
+from helpers import draw_nothing, refused, warned
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = {path.stem: path for path in (ROOT / "examples" / "extend").glob("*.py")}
@@ -59,28 +58,11 @@ def forget():
         del sys.modules[name]
 
 
-def test_there_is_one_of_each_kind():
-    kinds = {"coupling", "format", "loss", "map", "measure", "pooling", "task"}
-    assert EXAMPLES.keys() == kinds
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_its_command_runs_and_the_results_name_it(kind):
     name = run(kind).partition(":")[0]
     written = [*Path("run").glob("*.json"), *Path("run").glob("config.yaml")]
     assert any(name in file.read_text(encoding="utf-8") for file in written)
-
-
-def test_a_fit_with_a_pooling():
-    pooling = "examples.extend.pooling.NormWeighted:exponent=2.0"
-    small = f"--method whitening:shrinkage=0.3 {SMALL['fit']}".split()
-    small.remove("--trainer.max_epochs")
-    small.remove("1")
-    main(["fit", "--encoder.pooling", pooling, *small])
-    saved = Model.load("run", "raw").encoder
-    assert str(saved.pooling) == pooling
-    plain = saved.read(pooling="mean").encode(["A man rides."])
-    assert not np.allclose(plain, saved.encode(["A man rides."]))
 
 
 def test_a_saved_part_is_imported_only_where_the_command_says_so(capsys):
@@ -132,7 +114,7 @@ def test_a_measure_is_on_the_page_where_its_module_is_imported(monkeypatch):
     assert measures.replace(",", ", ") in page
     forget()
     del MEASURES[name]
-    with pytest.warns(FlowbertWarning, match=f"{name} is left out"):
+    with warned(f"{name} is left out"):
         page = report(output).read_text(encoding="utf-8")
     assert 'id="spectra"' in page
     assert "examples.extend.measure" not in sys.modules
@@ -167,6 +149,7 @@ def test_the_command_finds_modules_in_the_current_folder(tmp_path, capsys, monke
 
 def test_examples_are_short_and_the_document_shows_them():
     page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    assert EXAMPLES
     for path in EXAMPLES.values():
         text = path.read_text(encoding="utf-8")
         assert f"```python\n{text}```\n" in page

@@ -2,7 +2,6 @@
 
 import ast
 import re
-from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -100,23 +99,21 @@ def names_used():
 
 
 def definitions():
-    """File, name and node of functions, classes, methods and constants; whether a method."""
+    """File and name of functions, classes, methods and constants."""
     for file, tree in trees().items():
-        for node in tree.body:
-            if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                yield file, node.name, node, False
-                for child in node.body:
-                    if isinstance(node, ast.ClassDef) and isinstance(
-                        child, ast.FunctionDef
-                    ):
-                        yield file, child.name, child, True
-            elif isinstance(node, ast.Assign | ast.AnnAssign):
-                targets = (
-                    node.targets if isinstance(node, ast.Assign) else [node.target]
-                )
-                for target in targets:
-                    if isinstance(target, ast.Name):
-                        yield file, target.id, node, False
+        bodies = [
+            tree.body,
+            *(x.body for x in tree.body if isinstance(x, ast.ClassDef)),
+        ]
+        for number, body in enumerate(bodies):
+            for node in body:
+                if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                    yield file, node.name
+                elif not number:
+                    target = getattr(node, "target", None)
+                    for each in getattr(node, "targets", [target]):
+                        if isinstance(each, ast.Name):
+                            yield file, each.id
 
 
 # Called by Lightning, torch, scikit-learn, argparse, the console script and users (merge).
@@ -130,37 +127,10 @@ def test_no_dead_code():
     used = names_used()
     dead = {
         f"{file}: {name}"
-        for file, name, *_ in definitions()
+        for file, name in definitions()
         if name not in used and not HOOKS.fullmatch(name)
     }
     assert dead == set()
-
-
-# File names that stand for one thing in two rooms: what it is.
-SHARED_FILES = {
-    "__init__.py": "what a room shows",
-    "base.py": "the base class of a room",
-    "flow.py": "the flow, which methods/ trains and which is a map in maps/",
-}
-# Private constants that have one meaning in each file: which.
-SHARED_CONSTANTS = {"_KIND": "what a file holds, as its metadata say"}
-
-
-def test_a_name_stands_for_one_thing():
-    """The name of a private function is for its file alone."""
-    found: dict[str, list[ast.stmt]] = {}
-    for _, name, node, method in definitions():
-        if not method and not name.startswith("__"):
-            found.setdefault(name, []).append(node)
-    for name, nodes in found.items():
-        if name.startswith("_") and all(isinstance(n, ast.FunctionDef) for n in nodes):
-            copies = len({ast.dump(node) for node in nodes}) < len(nodes)
-        else:
-            copies = name not in SHARED_CONSTANTS and len(nodes) > 1
-        assert not copies, name
-    rooms = [f"{path.name}.py" for path in PACKAGE.iterdir() if path.is_dir()]
-    files = Counter([*rooms, *(path.name for path in SOURCES)])
-    assert {file for file, count in files.items() if count > 1} <= SHARED_FILES.keys()
 
 
 def test_no_path_of_a_machine():

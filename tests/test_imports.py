@@ -1,4 +1,4 @@
-"""Imports point down the list of rooms, and optional packages wait.
+"""Imports point down the list of rooms.
 
 The core imports no extra; ``test_rooms.py`` runs it without them.
 """
@@ -7,7 +7,6 @@ import ast
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "flowbert"
-LIBRARIES = ("datasets", "faiss", "mteb", "onnx", "sentence_transformers", "wandb")
 # A room imports those before it: sentences, encoders, maps, tasks, evaluation, pages, commands.
 ORDER = (
     *("__init__", "errors", "arrays", "numbers", "progress", "quota", "seeding"),
@@ -50,12 +49,3 @@ def test_imports_point_down():
             allowed |= {own, *NEEDS.get(own, ())}
         for name in imports(ast.parse(path.read_text(encoding="utf-8"))):
             assert room(name) in allowed, f"{file}: {name}"
-
-
-def test_no_module_needs_an_optional_package():
-    """Libraries that are not of every installation, or slow, are imported in functions."""
-    for path in PACKAGE.rglob("*.py"):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                module = getattr(node, "module", None) or node.names[0].name
-                assert module.split(".")[0] not in LIBRARIES, f"{path}: {module}"

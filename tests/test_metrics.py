@@ -1,14 +1,11 @@
-"""Torchmetrics of the tasks: values of the functions, by batches, processes and in a Trainer."""
+"""Torchmetrics of the tasks: values of the functions, of batches and of merged states."""
 
 import math
-import sys
 from collections.abc import Callable
-from multiprocessing import get_context
 
 import numpy as np
 import pytest
 import torch
-from torch import distributed
 from torchmetrics import Metric
 
 from flowbert.metrics import (
@@ -21,7 +18,6 @@ from flowbert.metrics import (
 from flowbert.tasks import alignment, mean_cosine, sts_spearman, uniformity
 from flowbert.tasks.measures import isoscore, spectrum
 
-pytestmark = pytest.mark.usefixtures("one_thread")
 DIM, COUNT = 5, 90
 METRICS: dict[str, Callable[[], Metric]] = {
     "alignment": Alignment,
@@ -111,31 +107,3 @@ def test_wrong_shapes_and_names():
         STSSpearman().update(torch.ones(3), torch.ones(4))
     with pytest.raises(ValueError, match="received 'max'; expected all, mean, wmean"):
         STSSpearman("max")
-
-
-def compute_in_process(rank, folder):
-    """The second process has most pairs, the third none."""
-    distributed.init_process_group(
-        "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=3
-    )
-    values = {}
-    for name, make in METRICS.items():
-        metric = make()
-        for rows in ((BATCHES[0],), BATCHES[1:], ())[rank]:
-            metric.update(*arguments(name, rows))
-        values[name] = float(metric.compute())
-    distributed.barrier()  # torch 2.6 may wait forever where the others are gone
-    distributed.destroy_process_group()
-    assert values == {name: pytest.approx(expected(name), abs=1e-12) for name in values}
-
-
-@pytest.mark.filterwarnings("ignore:.*compute.*before.*update")
-@pytest.mark.skipif(sys.platform != "linux", reason="forks")
-def test_processes_have_the_values_of_one(tmp_path):
-    fork = get_context("fork").Process
-    processes = [fork(target=compute_in_process, args=(n, tmp_path)) for n in range(3)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(60)
-        assert process.exitcode == 0

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from flowbert.errors import UserError
 from flowbert.registry import Registry, imports_refused, parse_spec, write_spec
+from helpers import refused
 
 
 class Shape:
@@ -62,14 +63,6 @@ def own(tmp_path, monkeypatch):
     (tmp_path / f"{name}.py").write_text(MODULE.replace("NAME", __name__))
     monkeypatch.syspath_prepend(tmp_path)
     return name
-
-
-def refused(call, *parts):
-    with pytest.raises(UserError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    for part in parts:
-        assert part in str(caught.value)
 
 
 WORDS = st.text("[]:=a1-+, \né", max_size=9) | st.sampled_from(["none", "True", "1e3"])
@@ -132,53 +125,50 @@ def test_defaults_and_numbers_of_numpy():
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, [1], np.ones(3), "a b", "a]b"])
 def test_values_that_the_grammar_cannot_express(value):
-    refused(lambda: SHAPES.write(CIRCLE, {"kind": value}), "kind: received")
+    refused("kind: received", SHAPES.write, CIRCLE, {"kind": value})
 
 
 @pytest.mark.parametrize(
-    ("text", "parts"),
+    ("text", "message"),
     [
-        ("circel", ["shape: received 'circel'", "circle, big-square (did you mean 'c"]),
-        ("circle:x=1", ["'x'", "n, r, kind"]),
-        ("circle:seed=1", ["'seed'"]),
-        ("circle-3:n=4", ["n twice"]),
-        ("big-square-3:side=1", ["a number"]),
-        ("big-square", ["expected the option side"]),
-        ("no_such_package.Blob", ["cannot be imported (ModuleNotFoundError"]),
-        ("collections.Conter", ["collections has no Conter", "Counter"]),
-        ("collections.Counter", ["expected a class derived from "]),
+        ("circel", r"'circel'; .*circle, big-square \(did you mean 'c"),
+        ("circle:x=1", "'x'.*n, r, kind"),
+        ("circle:seed=1", "'seed'"),
+        ("circle-3:n=4", "n twice"),
+        ("big-square-3:side=1", "a number"),
+        ("big-square", "expected the option side"),
+        ("no_such_package.Blob", r"cannot be imported \(ModuleNotFoundError"),
+        ("collections.Conter", "collections has no Conter.*Counter"),
+        ("collections.Counter", "expected a class derived from "),
     ],
 )
-def test_texts_that_name_nothing(text, parts):
-    refused(lambda: SHAPES.make(text), *parts)
-    refused(
-        lambda: SHAPES.parse(text, "methods"),
-        *(x.replace("shape:", "methods:") for x in parts),
-    )
+def test_texts_that_name_nothing(text, message):
+    refused(f"^shape: .*{message}", SHAPES.make, text)
+    refused(f"^methods: .*{message}", SHAPES.parse, text, "methods")
 
 
 def test_a_class_of_a_custom_module(own, tmp_path, monkeypatch):
     path = f"{own}.Blob"
     with imports_refused():
-        refused(lambda: SHAPES.make(path), f"needs the module {own}", "imports no code")
+        refused(f"needs the module {own}.*imports no code", SHAPES.make, path)
     assert own not in sys.modules
     made = SHAPES.make(f"{path}-7:r=0.5")
     assert made.options == {"n": 7, "r": 0.5, "kind": "a"}
     assert SHAPES.write(type(made), made.options) == f"{path}-7:r=0.5"
     with imports_refused():
         assert SHAPES.find(path) is type(made)
-    refused(lambda: SHAPES.find(f"{own}.number"), "expected a class derived from")
+    refused("expected a class derived from", SHAPES.find, f"{own}.number")
     monkeypatch.delitem(sys.modules, own)
     (tmp_path / f"{own}.py").write_text("1 / 0")
-    message = f"the module {own}, which cannot be imported (ZeroDivision"
-    refused(lambda: SHAPES.find(path), message)
+    message = rf"the module {own}, which cannot be imported \(ZeroDivision"
+    refused(message, SHAPES.find, path)
 
 
 def test_a_function_that_a_file_names_is_a_registered_one():
     calls: Registry[Any] = Registry("call")
     assert calls.find("os.path.join") is not None
     with imports_refused():
-        refused(lambda: calls.find("os.path.join"), "call: received 'os.path.join'")
+        refused("call: received 'os.path.join'", calls.find, "os.path.join")
 
 
 def test_a_name_belongs_to_one_object():

@@ -12,9 +12,9 @@ import pytest
 
 import flowbert.extras
 from experiments.small import write_pairs
-from test_imports import LIBRARIES
 
 EXTRAS = sorted(path.stem for path in Path(flowbert.extras.__path__[0]).glob("[!_]*"))
+LIBRARIES = ("datasets", "faiss", "mteb", "onnx", "sentence_transformers", "wandb")
 NUMERIC = ("matplotlib", "pytorch_lightning", "transformers", "torch")
 # What may not be imported by each, beside optional libraries; one after another.
 LIGHT = {

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -94,21 +93,14 @@ TEXTS = [
     for word in ("dog", "cat", "mat")
     for number in range(1, 5)
 ]
-CORPORA: dict[str, Any] = {
-    "path": str,
-    "Path": Path,
-    "list": lambda file: file.read_text().splitlines(),
-    "Series": lambda file: pd.Series(file.read_text().splitlines(), index=range(9, 21)),
-    "Corpus": lambda file: flowbert.load_corpus(file),
-}
 
 
-@pytest.mark.parametrize("kind", CORPORA)
-def test_corpora(kind, embedders, tmp_path):
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_corpora(in_memory, embedders, tmp_path):
+    """A path, and what load_corpus takes (tests/data/test_corpus.py)."""
     file = tmp_path / "own.txt"
     file.write_text("\n".join(TEXTS))
-    corpus = CORPORA[kind](file)
-    assert list(flowbert.load_corpus(corpus).sentences) == TEXTS
+    corpus = pd.Series(TEXTS, index=range(9, 21)) if in_memory else file
     words: Any = embedders["words"]
     frame = pd.DataFrame({"a": TEXTS[:4], "b": TEXTS[4:8], "c": range(4)})
     options: dict[str, Any] = {"tasks": frame, "columns": "a,b,c", "bootstrap": 0}
@@ -123,7 +115,7 @@ def test_corpora(kind, embedders, tmp_path):
     fitted: Any = flowbert.Model.load(tmp_path / "run").map
     assert_allclose(fitted.center_, words.encode(TEXTS).mean(axis=0), rtol=1e-6)
     advice = flowbert.advise(embedders["encoder"], corpus)
-    shown = file if kind.lower() == "path" else "SENTENCES.txt"
+    shown = "SENTENCES.txt" if in_memory else file
     assert f"--corpus={shown}" in str(advice)
 
 
@@ -143,7 +135,6 @@ def test_objects_show_what_they_are(embedders):
     assert model.endswith(
         "bert, last, mean, dim 16), Whitening(n_components=3, shrinkage=0.5))"
     )
-    assert dir(flowbert) == sorted(flowbert.__all__)
 
 
 def test_results_show_themselves_and_go_into_papers(embedders, monkeypatch):

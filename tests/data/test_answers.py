@@ -4,8 +4,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flowbert.errors import FlowbertWarning
 from flowbert.extras.tasks.answers import load_answers
+from helpers import warned
 
 from .conftest import write
 
@@ -15,7 +15,7 @@ LINES = ["Who ?,1,Ada .", "Why ?,0,No .", "Who  ?,0,A shoe .", "When ?,1,In 1843
 @pytest.mark.parametrize("header", ["qtext,label,atext", "question,label,answer"])
 def test_candidates_are_grouped_by_question(header, tmp_path):
     path = write(tmp_path / "answers.csv", header, *LINES)
-    with pytest.warns(FlowbertWarning, match="1 of 3 questions have no answer"):
+    with warned("1 of 3 questions have no answer"):
         data = load_answers(path)
     assert (data.name, data.questions) == ("answers", ("Who ?", "Why ?", "When ?"))
     assert data.answers == ("Ada .", "No .", "A shoe .", "In 1843 .")
@@ -41,6 +41,6 @@ def test_in_qnli_zero_is_an_answer(labels, tmp_path):
 
 @pytest.mark.real
 def test_real_answers(real):
-    with pytest.warns(FlowbertWarning, match="3 of 81 questions"):
+    with warned("3 of 81 questions"):
         data = load_answers(real / "data" / "corpora" / "answers-dev.csv")
     assert len(data.answers) == 1148

@@ -10,11 +10,11 @@ from flowbert.data.corpus import load_corpus
 from flowbert.data.nli import load_nli
 from flowbert.data.scored_pairs import load_sts
 from flowbert.data.text_files import as_list
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError
 from flowbert.extras.tasks.answers import load_answers
 from flowbert.extras.tasks.probe import load_entailment
 from flowbert.tasks import load_tasks
-from helpers import refused
+from helpers import refused, warned
 
 from .conftest import write
 
@@ -55,6 +55,7 @@ FILES = [
         "3: sentence1 is ['c', 'd', '2', '3']; expected",
     ),
     ("pairs", "a.csv", PAIRS + "c, ,2\n", "line 3: sentence2 is ' '"),
+    ("pairs", "a.csv", PAIRS.replace("1,", "_1,"), "(did you mean 'sentence_1'"),
     ("pairs", "a.csv", PAIRS + "c,d,nan\n", "line 3: score is 'nan'"),
     ("pairs", "a.jsonl", '{"sentence1": "a", "sentence2": "b", "score": true}', "True"),
     ("pairs", "a.csv", PAIRS + "c,d,1.0\n", "expected two or more different scores"),
@@ -107,7 +108,7 @@ def test_invalid_rows_are_reported_together_or_left_out(tmp_path):
         r"line 7: .*'x'\].*text, and 1 more \("
     )
     refused(message, load_tasks, **options)
-    with pytest.warns(FlowbertWarning, match="4 of 6 rows are invalid and left out"):
+    with warned("4 of 6 rows are invalid and left out"):
         task: Any = load_tasks(**options, skip_invalid=True)[0]
     assert task.pairs() == (["e", "j"], ["f", "k"])
     assert task.data.score_range == (1, 10)
@@ -123,27 +124,6 @@ def test_no_home_folder(monkeypatch):
     monkeypatch.setattr("pwd.getpwuid", missing)
     for read in READERS.values():
         refused("no such file", read, Path("~/a.csv"))
-
-
-@pytest.mark.parametrize(
-    ("reader", "content", "message"),
-    [
-        (
-            "corpus",
-            "x,y\n1,2\n",
-            "has the columns x, y; expected the name of one",
-        ),
-        (
-            "pairs",
-            PAIRS.replace("1,", "_1,"),
-            "has the columns sentence_1, sentence2, score; expected sentence1, sentence2, score "
-            ".did you mean 'sentence_1'",
-        ),
-    ],
-)
-def test_the_columns_are_named(reader, content, message, tmp_path):
-    path = write(tmp_path / "a.csv", content)
-    refused(f"^{path}: {message}", READERS[reader], path)
 
 
 INPUT, GOLD = (f"STS/STS13-en-test/STS.{kind}.OnWN.txt" for kind in ("input", "gs"))

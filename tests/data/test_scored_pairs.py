@@ -6,8 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flowbert.data.scored_pairs import load_sts
-from flowbert.errors import FlowbertWarning
-from helpers import refused
+from helpers import refused, warned
 
 from .conftest import write
 
@@ -51,7 +50,7 @@ def test_chinese_layouts(tmp_path, file, header):
 def test_chinese_lines_without_three_fields_are_left_out(tmp_path):
     lines = ["a\tb\t1", "short\t0", "\tb\t1", "a\tb\t", "a\tb\t0\tmore", " c\td\t0 "]
     write(tmp_path / "ATEC" / "ATEC.test.data", *lines)
-    with pytest.warns(FlowbertWarning, match="4 of 6 lines do not have three fields"):
+    with warned("4 of 6 lines do not have three fields"):
         (subset,) = load_sts("ATEC", tmp_path).split("test")
     assert (subset.sentences1, subset.sentences2) == (("a", "c"), ("b", "d"))
     for line in ("1\tmain\t2012\t1\t2.5\ta\tb", "train||1||a||b||3"):

@@ -13,7 +13,6 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 from torch import nn
-from transformers import AutoModel, AutoTokenizer
 
 from encoders.tiny import (
     CONFIGS,
@@ -33,10 +32,9 @@ from flowbert.encoders import (
 )
 from flowbert.encoders.backbone import NO_LIMIT
 from flowbert.encoders.passes import encode_together
-from flowbert.errors import FlowbertWarning, UserError
 from flowbert.model import Model
 from flowbert.vectors import EmbeddingCache
-from helpers import refused
+from helpers import refused, warned
 
 BFLOAT16 = 2.0**-8  # unit of rounding
 
@@ -44,11 +42,6 @@ BFLOAT16 = 2.0**-8  # unit of rounding
 def sentences(count, seed=0):
     rng = random.Random(seed)
     return [" ".join(rng.choices(WORDS, k=rng.randint(0, 40))) for _ in range(count)]
-
-
-def change_weights(encoder):
-    with torch.no_grad():
-        next(encoder.parameters()).add_(1.0)
 
 
 # --------------------------------------------------------------- equal to transformers
@@ -65,18 +58,6 @@ def test_every_kind_of_network_gives_the_states_of_transformers(kind, tiny):
         states = states_of(tiny(kind), sentence)
         expected = (states[1] + states[-1]).mean(axis=0) / 2
         assert_near(vector, expected)
-
-
-def test_the_pooler_is_that_of_the_network(tiny):
-    encoder = SentenceEncoder(tiny("bert"), pooling="cls_pooler")
-    features = AutoTokenizer.from_pretrained(tiny("bert"))(
-        SENTENCES, padding=True, return_tensors="pt"
-    )
-    with torch.no_grad():
-        pooled = (
-            AutoModel.from_pretrained(tiny("bert")).eval()(**features).pooler_output
-        )
-    assert_near(encoder.encode(SENTENCES), pooled)
 
 
 # ------------------------------------------------------------- what changes no vector
@@ -192,6 +173,7 @@ def test_the_identity_names_what_decides_the_vectors(folder, tmp_path):
     assert again.identity == encoder.identity
     check_same_encoder(encoder.identity, again.identity, "map")
     others: list[dict[str, Any]] = [
+        {},
         {"layers": 1},
         {"pooling": "max"},
         {"pooling": "idf", "token_weights": torch.ones(21)},
@@ -200,22 +182,11 @@ def test_the_identity_names_what_decides_the_vectors(folder, tmp_path):
         {"template": "the {}"},
         {"dtype": "float16"},
     ]
-    identities = [
-        encoder.identity,
-        *(SentenceEncoder(moved, **each).identity for each in others),
-    ]
-    change_weights(again)
-    identities.append(again.identity)
+    identities = [SentenceEncoder(moved, **each).identity for each in others]
     for number, identity in enumerate(identities):
         assert identity not in identities[:number]
         if number:
-            refused(
-                "map in run",
-                check_same_encoder,
-                encoder.identity,
-                identity,
-                "map in run",
-            )
+            refused("in run", check_same_encoder, identities[0], identity, "in run")
 
 
 # ------------------------------------------------------------------- tokens and lengths
@@ -236,7 +207,7 @@ def test_cut_sentences_are_told_wherever_they_are_encoded(bert):
     assert bert.lengths(texts) == [2, 6, 8]
     short.encode(texts[:2])
     for encode in (short.encode, Model(short).encode, partial(fill, short)):
-        with pytest.warns(FlowbertWarning, match="truncated to 6 tokens"):
+        with warned("truncated to 6 tokens"):
             encode(texts)
 
 
@@ -272,10 +243,8 @@ def test_half_precision(dtype, fast, tiny, monkeypatch):
     monkeypatch.setattr(backbone, "bfloat16_is_fast", lambda: fast)
     encoder = SentenceEncoder(tiny("bert"), dtype=dtype)
     texts = sentences(100)
-    warned: Any = nullcontext()
-    if dtype == "bfloat16" and not fast:
-        warned = pytest.warns(FlowbertWarning, match="bfloat16 is emulated")
-    with warned:
+    slow = dtype == "bfloat16" and not fast
+    with warned("bfloat16 is emulated") if slow else nullcontext():
         vectors = encoder.encode(texts)
     encoder.encode(texts)  # it is said once
     assert vectors.dtype == np.float32
@@ -291,7 +260,8 @@ def test_a_vector_that_is_not_finite_is_an_error(tiny):
     encoder = SentenceEncoder(tiny("bert"))
     with torch.no_grad():
         next(encoder.parameters())[word_tokenizer().get_vocab()["cat"]] = torch.nan
-    refused("'the cat'", encoder.encode, ["dog", "the cat", "a bird"])
+    message = "'the cat' is not finite; .*finite weights"
+    refused(message, encoder.encode, ["dog", "the cat", "a bird"])
 
 
 # -------------------------------------------------------------------------- bad inputs
@@ -300,10 +270,8 @@ def test_a_vector_that_is_not_finite_is_an_error(tiny):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"layers": 4}, "^layers: .*received 4"),
         ({"layers": "first_last", "pooling": "cls_pooler"}, r"^layers: .*\[1, 3\]"),
         ({"max_length": 2}, "^max_length: .*received 2"),
-        ({"max_length": 151}, "^max_length: .*received 151"),
         ({"dtype": "float23"}, "^dtype: .*did you mean 'float32'"),
         ({"pooling": "idf"}, "^pooling: .*without sentences"),
         ({"pooling": "sif", "count_over": []}, "^pooling: .*without sentences"),
@@ -315,5 +283,4 @@ def test_wrong_settings(settings, message, tiny):
 
 def test_no_and_wrong_sentences(bert, tiny):
     assert bert.lengths([]) == []
-    with pytest.raises(UserError, match="''"):
-        SentenceEncoder(tiny("gpt2")).encode(["cat", ""])
+    refused("''", SentenceEncoder(tiny("gpt2")).encode, ["cat", ""])

@@ -32,38 +32,16 @@ pytestmark = pytest.mark.filterwarnings("ignore:sentences. some are longer")
 TEXTS = [*SENTENCES, "The CAT sleeps", "big " * 30]
 
 
-def weight(encoder):
-    """A matrix that decides all vectors."""
-    parameters = dict(encoder.backbone.network.named_parameters())
-    return parameters["encoder.layer.0.output.dense.weight"]
-
-
-def in_place(encoder):
-    weight(encoder).data.mul_(1.5)
-
-
-def other_data(encoder):
-    weight(encoder).data = weight(encoder).data * 1.5
-
-
-def assigned(encoder):
-    other = tiny_network("bert", seed=1)
-    other.pooler = None
-    encoder.backbone.network.load_state_dict(other.state_dict(), assign=True)
-
-
-def other_network(encoder):
-    encoder.backbone.network = tiny_network("bert", seed=2)
-
-
 def other_configuration(encoder):
     network = tiny_network("bert", hidden_act="relu")
     network.load_state_dict(encoder.backbone.network.state_dict(), strict=False)
     encoder.backbone.network = network
 
 
-def numpy_view(encoder):
-    weight(encoder).detach().numpy()[:] *= 1.5
+def weights(encoder):
+    parameters = dict(encoder.backbone.network.named_parameters())
+    weight = parameters["encoder.layer.0.output.dense.weight"]
+    weight.detach().numpy()[:] *= 1.5  # behind torch's back
 
 
 def other_normalizer(encoder):
@@ -71,32 +49,17 @@ def other_normalizer(encoder):
     backend.normalizer = normalizers.Lowercase()
 
 
-def new_word(encoder):
-    encoder.backbone.tokenizer.add_tokens(["CAT"])
-
-
 def other_side(encoder):
     encoder.backbone.tokenizer.truncation_side = "left"
-
-
-CHANGES = [
-    in_place,
-    other_data,
-    assigned,
-    other_network,
-    other_configuration,
-    numpy_view,
-    other_normalizer,
-    new_word,
-    other_side,
-]
 
 
 def far(first, second):
     return bool(np.abs(first - second).max() > 10 * TOLERANCE)
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(
+    "change", [weights, other_configuration, other_normalizer, other_side]
+)
 def test_cached_vectors_are_those_of_the_changed_encoder(change, folder, tmp_path):
     store, memory = tmp_path / "store", EmbeddingCache(folder=False)
     encoder = SentenceEncoder(folder, max_length=9)
@@ -110,7 +73,6 @@ def test_cached_vectors_are_those_of_the_changed_encoder(change, folder, tmp_pat
     change(encoder)
     direct = encoder.encode(TEXTS)
     assert far(direct, plain), "the change has an effect"
-    assert encoder.identity != identity
     for cache in (shared, EmbeddingCache(store), memory):
         assert_near(cache.rows(encoder, TEXTS)[:], direct)
     fresh = SentenceEncoder(folder, max_length=9)
@@ -123,24 +85,8 @@ def test_cached_vectors_are_those_of_the_changed_encoder(change, folder, tmp_pat
         assert_near(cache.rows(fresh, TEXTS)[:], plain)
 
 
-def test_no_two_changes_share_vectors(folder):
-    keys = set()
-    for change in CHANGES:
-        encoder = SentenceEncoder(folder, max_length=9)
-        change(encoder)
-        keys.add(str(encoder.identity))
-    assert len(keys) == len(CHANGES) - 2  # three multiply the same weights
-
-
 def words_in_place(encoder):
     encoder.vectors[:] *= np.arange(1, 4)
-
-
-def other_rows(encoder):
-    encoder.words["cat"], encoder.words["dog"] = (
-        encoder.words["dog"],
-        encoder.words["cat"],
-    )
 
 
 def other_words(encoder):
@@ -151,9 +97,7 @@ def other_weights(encoder):
     encoder.token_weights = torch.tensor([1.0, 3.0], dtype=torch.float64)
 
 
-@pytest.mark.parametrize(
-    "change", [words_in_place, other_rows, other_words, other_weights]
-)
+@pytest.mark.parametrize("change", [words_in_place, other_words, other_weights])
 def test_changed_word_vectors(change, tmp_path):
     path = tmp_path / "words.txt"
     path.write_text("cat 1 2 3\ndog 3 1 1\n")

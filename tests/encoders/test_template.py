@@ -23,8 +23,7 @@ from encoders.tiny import (
 )
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
-from flowbert.encoders.template import TEMPLATES, Template, resolve_template
-from flowbert.errors import FlowbertWarning
+from flowbert.encoders.template import TEMPLATES, Template
 from flowbert.extras.export import export
 from flowbert.extras.export.plain_encoder import (
     add_to_tokenizer,
@@ -32,18 +31,21 @@ from flowbert.extras.export.plain_encoder import (
 )
 from flowbert.maps import make_map
 from flowbert.model import Model
-from helpers import refused
+from helpers import refused, warned
 
 KINDS = ["llama", "qwen3", "gpt2", "gemma", "opt", "mistral", "bert"]
+SIZES = {
+    "gemma": {"head_dim": 8, "num_key_value_heads": 1},
+    "opt": {"word_embed_proj_dim": 16, "ffn_dim": 32},
+}
 AROUND = 'the big "{}" in a mat'  # quotes are unknown words
 
 
-def encoder_of(kind, **options):
+def encoder_of(kind, sizes=None, **options):
     tokenizer = word_tokenizer(decoder=kind != "bert")
     if kind != "bert":
         tokenizer.pad_token = tokenizer.eos_token  # masks decide, not ids
-    sizes = {"head_dim": 8, "num_key_value_heads": 1} if kind == "gemma" else {}
-    sizes |= {"word_embed_proj_dim": 16, "ffn_dim": 32} if kind == "opt" else {}
+    sizes = SIZES.get(kind, {}) if sizes is None else sizes
     return SentenceEncoder(Backbone(tiny_network(kind, **sizes), tokenizer), **options)
 
 
@@ -96,10 +98,8 @@ HYBRIDS: dict[str, dict[str, Any]] = {
 def test_recurrent_blocks_read_the_whole_template(kind):
     if kind not in CONFIG_MAPPING:
         pytest.skip("transformers does not have it")
-    network = tiny_network(kind, num_key_value_heads=1, **HYBRIDS[kind])
-    tokenizer = word_tokenizer(decoder=True)
-    tokenizer.pad_token = tokenizer.eos_token
-    encoder = SentenceEncoder(Backbone(network, tokenizer), template=AROUND)
+    sizes = {"num_key_value_heads": 1, **HYBRIDS[kind]}
+    encoder = encoder_of(kind, sizes, template=AROUND)
     found = encoder.encode(SENTENCES * 4)[: len(SENTENCES)]
     assert_near(found, encoder.encode(SENTENCES))
     assert encoder.backbone.reads_prefixes is False
@@ -109,21 +109,11 @@ def test_positions_that_follow_the_longest_text():
     rope = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0}
     name = "rope_scaling" if version("transformers") < "5" else "rope_parameters"
     sizes = {name: rope, "num_key_value_heads": 1, "max_position_embeddings": 16}
-    tokenizer = word_tokenizer(decoder=True)
-    tokenizer.pad_token = tokenizer.eos_token
-    backbone = Backbone(tiny_network("llama", **sizes), tokenizer)
-    encoder = SentenceEncoder(backbone, template=AROUND, max_length=0)
+    encoder = encoder_of("llama", sizes, template=AROUND, max_length=0)
     texts = ["the cat sleeps " * count for count in (1, 5, 8, 12)]
     alone = np.concatenate([encoder.encode([text]) for text in texts])
     found = encoder.encode(texts * 4)[: len(texts)]
     assert_near(found, alone)
-
-
-def test_a_template_that_ends_in_its_slot_is_a_prompt_that_is_pooled():
-    prompted = encoder_of("bert", template="the big {}")
-    texts = [f"the big {sentence}" for sentence in SENTENCES]
-    plain = encoder_of("bert").encode(texts)
-    np.testing.assert_array_equal(prompted.encode(SENTENCES), plain)
 
 
 def test_a_repeated_sentence_is_pooled_the_second_time():
@@ -136,7 +126,7 @@ def test_a_repeated_sentence_is_pooled_the_second_time():
 def test_truncation_cuts_the_sentence_and_not_the_template():
     long = " ".join(["dog runs"] * 40)
     encoder = encoder_of("llama", pooling="last_token", template=AROUND, max_length=12)
-    with pytest.warns(FlowbertWarning, match="truncated to 12 tokens"):
+    with warned("truncated to 12 tokens"):
         cut = encoder.encode([long])
     (row,) = encoder.tokenization.rows([long])
     assert len(row["input_ids"]) == 12
@@ -164,91 +154,66 @@ def test_a_published_template_has_a_pooling():
     for template, pooling in expected.items():
         made = encoder_of("llama", template=template), usual.read(template=template)
         assert [str(encoder.pooling) for encoder in made] == [pooling, pooling]
-    with pytest.warns(FlowbertWarning, match="is not the published prompteol"):
+    with warned("is not the published prompteol"):
         encoder_of("llama", template=TEMPLATES["prompteol"].replace(" :", ":", 1))
 
 
-def byte_tokenizer():
-    """Bytes with merges of a letter and the space before it, as GPT-2's."""
-    letters = sorted(ByteLevel.alphabet())
-    vocabulary = {letter: number for number, letter in enumerate(letters)}
-    vocabulary |= {"Ġa": len(letters), "<s>": len(letters) + 1}
-    tokenizer = Tokenizer(BPE(vocabulary, [("Ġ", "a")]))
-    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
-    tokenizer.post_processor = TemplateProcessing(
-        single="<s> $A", special_tokens=[("<s>", len(letters) + 1)]
-    )
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>")
-
-
-def space_tokenizer(scheme):
-    """Letters with merges and a mark for a space, also before a text: of Llama 2 and its kind."""
-    letters = sorted({*"".join(TEMPLATES.values()), *"abcdefghijklmnopqrstuvwxyz()▁"})
-    vocabulary = {letter: number for number, letter in enumerate([*letters, "\n"])}
-    extra = ["▁a", "<s>", "<unk>"]
-    vocabulary |= {token: len(vocabulary) + n for n, token in enumerate(extra)}
-    model = BPE(vocabulary, [("▁", "a")], unk_token="<unk>")
-    tokenizer = Tokenizer(model)
-    if scheme == "prepend":
+def merging_tokenizer(kind):
+    """Bytes as GPT-2's, or letters as Llama 2's, with a mark for a space also before a text."""
+    mark, letters = "Ġ", {*ByteLevel.alphabet()}
+    if kind != "bytes":
+        letters = {*"".join(TEMPLATES.values()), *"abcdefghijklmnopqrstuvwxyz()▁"}
+        mark = "▁"
+    tokens = [*sorted(letters), f"{mark}a", "<s>", "<unk>"]
+    vocabulary = {token: number for number, token in enumerate(tokens)}
+    tokenizer = Tokenizer(BPE(vocabulary, [(mark, "a")], unk_token="<unk>"))
+    if kind == "bytes":
+        tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
+    elif kind == "prepend":
         steps = [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
         tokenizer.normalizer = normalizers.Sequence(steps)
     else:
-        tokenizer.pre_tokenizer = Metaspace(prepend_scheme=scheme, split=False)
+        tokenizer.pre_tokenizer = Metaspace(prepend_scheme=kind, split=False)
     tokenizer.post_processor = TemplateProcessing(
         single="<s> $A", special_tokens=[("<s>", vocabulary["<s>"])]
     )
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>")
 
 
-@pytest.mark.parametrize("scheme", ["prepend", "first", "always"])
-@pytest.mark.parametrize("text", ["prompteol", "echo", "it: {} (end)"])
+@pytest.mark.parametrize("kind", ["bytes", "prepend", "first", "always"])
+@pytest.mark.parametrize("text", ["prompteol", "echo", "it: {} (end)", '"{}"'])
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_tokenizers_that_put_a_space_before_a_text(scheme, text, side):
-    tokenizer = space_tokenizer(scheme)
+def test_tokens_are_those_of_the_whole_text(kind, text, side):
+    """As the tokenizer splits them together, and as a saved tokenizer.json does."""
+    tokenizer = merging_tokenizer(kind)
     tokenizer.truncation_side = side
-    backbone = Backbone(tiny_network("llama", vocab_size=80), tokenizer)
+    backbone = Backbone(tiny_network("llama", vocab_size=300), tokenizer)
     tokenizer.pad_token = "<s>"
     encoder = SentenceEncoder(backbone, template=text, max_length=1000, layers=1)
-    (row,) = encoder.tokenization.rows(["a man runs"])
-    whole = tokenizer(encoder.template.replace("{}", "a man runs"))["input_ids"]
+    sentence = "a man runs"
+    (row,) = encoder.tokenization.rows([sentence])
+    whole = tokenizer(encoder.template.replace("{}", sentence))["input_ids"]
     assert row["input_ids"] == whole
-    assert pooled_text(tokenizer, row) == "a man runs"
+    assert pooled_text(tokenizer, row) == sentence
     assert encoder.tokenization.template_tokens is not None
+    if kind == "bytes":
+        template = Template.make(encoder.template, tokenizer)
+        backend = add_to_tokenizer(template, tokenizer).backend_tokenizer
+        saved = Tokenizer.from_str(backend.to_str())
+        assert saved.encode(template.space + sentence).ids == whole
     short = encoder.read(max_length=encoder.tokenization.template_tokens.fixed + 8)
-    (cut,) = short.tokenization.rows(["a man runs"])
+    (cut,) = short.tokenization.rows([sentence])
     assert len(cut["input_ids"]) <= short.max_length
     part = pooled_text(tokenizer, cut)
     assert len(part) > 2
-    whole = "a man runs"
-    assert part == (whole[-len(part) :] if side == "left" else whole[: len(part)])
+    assert sentence.endswith(part) if side == "left" else sentence.startswith(part)
 
 
 def pooled_text(tokenizer, row):
     """Text of the tokens that are pooled."""
     pooled = np.array(row["input_ids"])[np.array(row["special_tokens_mask"]) == 0]
     text = "".join(tokenizer.convert_ids_to_tokens(pooled.tolist()))
-    return text.replace("▁", " ").strip()
-
-
-@pytest.mark.parametrize("text", [*TEMPLATES, "it: {} (end)", '"{}"'])
-def test_tokens_are_those_of_the_whole_text(text):
-    """As the tokenizer splits them together, and as a saved tokenizer.json does."""
-    tokenizer = byte_tokenizer()
-    template = Template.make(resolve_template(text), tokenizer)
-    assert not template.context
-    sentence = "a man runs"
-    alone = tokenizer(template.space + sentence, add_special_tokens=False)["input_ids"]
-    wrapped = template.wrap(alone)
-    whole = tokenizer(template.text.replace("{}", sentence))["input_ids"]
-    assert wrapped["input_ids"] == whole
-    shown = np.array(wrapped["input_ids"])[
-        np.array(wrapped["special_tokens_mask"]) == 0
-    ]
-    assert shown.tolist() == alone
-    saved = Tokenizer.from_str(
-        add_to_tokenizer(template, tokenizer).backend_tokenizer.to_str()
-    )
-    assert saved.encode(template.space + sentence).ids == whole
+    return text.replace("▁", " ").replace("Ġ", " ").strip()
 
 
 def with_start(encoder, text, layer, start="[SEP]"):
@@ -297,40 +262,6 @@ def test_a_sink_that_the_tokenizer_writes_is_not_written_twice():
     )
 
 
-@pytest.mark.parametrize("sink", ["", "the", None])
-def test_a_sink_is_saved_and_part_of_the_identity(sink, tmp_path):
-    path = write_tiny(tmp_path / "llama", "llama")
-    encoder = SentenceEncoder(path, layers=1, pooling="mean", sink_token=sink)
-    expected = encoder.encode(SENTENCES)
-    other = encoder.read(sink_token="cat")
-    assert other.identity != encoder.identity
-    assert other.columns() != encoder.columns()
-    assert not np.allclose(expected, other.encode(SENTENCES))
-    encoder.save(tmp_path / "trained")
-    Model(encoder).save(tmp_path / "run" / "model")
-    again = SentenceEncoder(tmp_path / "trained")
-    for loaded in (again, again.read(), Model.load(tmp_path / "run").encoder):
-        np.testing.assert_array_equal(loaded.encode(SENTENCES), expected)
-
-
-@pytest.mark.parametrize(
-    ("pooling", "template"), [("mean", "the big {}"), ("zipf", ""), ("last_token", "")]
-)
-def test_a_sink_is_exported(pooling, template, tmp_path):
-    encoder = SentenceEncoder(
-        write_tiny(tmp_path / "llama", "llama"),
-        layers=1,
-        pooling=pooling,
-        template=template,
-        sink_token="[MASK]",
-    )
-    model = Model(encoder)
-    export(model, tmp_path / "to")  # compares with sentence-transformers
-    reopened = Model.load(tmp_path / "to").encode(SENTENCES)
-    assert_near(reopened, model.encode(SENTENCES))
-    refused("max", export, Model(encoder.read(pooling="max")), tmp_path / "max")
-
-
 @pytest.mark.parametrize("template", [AROUND, "the {} in {}", ""])
 def test_text_is_cut_on_the_side_of_the_tokenizer(template, tmp_path):
     path = write_tiny(tmp_path / "llama", "llama")
@@ -340,7 +271,7 @@ def test_text_is_cut_on_the_side_of_the_tokenizer(template, tmp_path):
         path, template=template, max_length=14, pooling="last_token"
     )
     long = "mat mat mat mat mat mat mat a cat sleeps on the small dog"
-    with pytest.warns(FlowbertWarning, match="truncated"):
+    with warned("truncated"):
         (vector,) = encoder.encode([long])
     room = encoder.tokenization.room
     (expected,) = encoder.encode([" ".join(long.split()[-room:])])
@@ -355,22 +286,28 @@ def test_text_is_cut_on_the_side_of_the_tokenizer(template, tmp_path):
 def test_equal_vectors_of_a_decoder_are_told():
     encoder = encoder_of("llama", pooling="cls", template=AROUND)
     for template in (AROUND, "the big {}"):
-        with pytest.warns(FlowbertWarning, match="all vectors .* are equal: the first"):
+        with warned("all vectors .* are equal: the first"):
             vectors = encoder.read(template=template, pooling="cls").encode(SENTENCES)
         assert np.ptp(vectors, axis=0).max() < TOLERANCE
     encoder_of("llama", pooling="cls").encode(SENTENCES)  # of other first words
     encoder_of("bert", pooling="cls", template=AROUND).encode(SENTENCES)
 
 
-@pytest.mark.parametrize("kind", ["llama", "qwen3", "gpt2", "bert"])
-def test_an_exported_folder_has_the_template_in_its_tokenizer(kind, tmp_path):
+EXPORTED = [
+    *((kind, "last_token", AROUND, None) for kind in ("llama", "gpt2", "bert")),
+    *(("llama", pooling, "", "[MASK]") for pooling in ("zipf", "last_token")),
+    ("llama", "mean", "the big {}", "[MASK]"),
+]
+
+
+@pytest.mark.parametrize(("kind", "pooling", "template", "sink"), EXPORTED)
+def test_an_exported_folder_has_template_and_sink_in_its_tokenizer(
+    kind, pooling, template, sink, tmp_path
+):
     """Computed by sentence-transformers alone, behind a map of a lower layer."""
-    encoder = SentenceEncoder(
-        write_tiny(tmp_path / kind, kind),
-        layers=1,
-        pooling="last_token",
-        template=AROUND,
-    )
+    options: dict[str, Any] = {"layers": 1, "pooling": pooling, "template": template}
+    path = write_tiny(tmp_path / kind, kind)
+    encoder = SentenceEncoder(path, **options, sink_token=sink)
     rows = encoder.encode(SENTENCES)
     model = Model(encoder, make_map("whitening:shrinkage=0.5").fit(rows))
     export(model, tmp_path / "to")
@@ -379,12 +316,9 @@ def test_an_exported_folder_has_the_template_in_its_tokenizer(kind, tmp_path):
     assert first.auto_model.config.num_hidden_layers == 2  # of 3 blocks
     expected = model.encode(SENTENCES)
     assert_near(stock.encode(SENTENCES), expected)
-    reopened = Model.load(tmp_path / "to").encode(SENTENCES)
-    assert_near(reopened, expected)
-    mean = Model(encoder.read(pooling="mean"))
-    refused(
-        "the pooling mean, which leaves out the template",
-        export,
-        mean,
-        tmp_path / "mean",
+    assert_near(Model.load(tmp_path / "to").encode(SENTENCES), expected)
+    other, part = (
+        ("mean", ", which leaves out the temp") if template == AROUND else ("max", "")
     )
+    unfit = Model(encoder.read(pooling=other))
+    refused(f"pooling {other}{part}", export, unfit, tmp_path / "other")

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import flowbert
-from equivalence.test_trained import Trainings
 from equivalence.ways import differences, rows_of, unless_refused
 from flowbert.io import digest_file
 from flowbert.model import Model
@@ -44,17 +43,6 @@ def test_a_flow(lab):
     # (tests/training/test_processes.py); figures are means of smooth functions of the vectors, and
     # two neighbours that change ranks among 60 pairs move Spearman by 12 / (60 * 3599) = 6e-5.
     np.testing.assert_allclose(rows["value"], one["value"], rtol=0, atol=1e-4)
-
-
-@pytest.mark.slow  # the default run has test_a_flow, and gradients in methods/test_trained.py
-@pytest.mark.parametrize("method", ["simcse", "sbert", "mlm"])
-def test_an_encoder(method, lab, tmp_path):
-    trainings = Trainings(tmp_path, lab.options, *lab.place)
-    run = trainings.run(method, trainer=TWO)
-    rows = rows_of(run.results, method)
-    saved = lab.compare({method: Model.load(run.folder)})
-    assert differences(rows_of(saved, method, trainings.unknown), rows) == ""
-    assert differences(rows_of(lab.measured(run), method), rows) == ""
 
 
 @pytest.mark.parametrize("method", ["raw", "whitening", "whitening-64+flow"])

@@ -72,18 +72,16 @@ class Lab:
         encoder: The encoder.
         task: Name of a task with the splits train, dev and test.
         senteval: Its data folder.
-        max_sentences: Sentences that maps are fitted on; None for all.
     """
 
     unknown: tuple[str, ...] = ("corpus", "seed")
     """Columns that say of a fit what its model does not."""
 
-    def __init__(self, folder, encoder, task, senteval, max_sentences=None):
+    def __init__(self, folder, encoder, task, senteval):
         self.folder = folder
         self.options = encoder
         self.place = task, senteval
-        self.data = {"tasks": task, "senteval": str(senteval)}
-        self.data["max_sentences"] = max_sentences
+        self.data: dict[str, Any] = {"tasks": task, "senteval": str(senteval)}
         self._runs = {}
         self._exported = {}
         self._references = {}
@@ -97,12 +95,6 @@ class Lab:
         loaded = load_task(self.data["tasks"], self.data["senteval"])
         assert isinstance(loaded, STS)
         return loaded
-
-    @cached_property
-    def corpus(self):
-        whole = self.task.corpus("target")
-        size = self.data["max_sentences"]
-        return whole if size is None else whole.sample(size, 0)
 
     def embed(self, sentences):
         """Vectors of a pass that others have filled: another pass moves the last digits."""
@@ -250,8 +242,7 @@ def command_line(lab, method):
     options = {"methods": method, "bootstrap": 0, "output": output, **lab.data}
     options["encoder.path"] = lab.options.path
     options["encoder.layers"] = lab.options.layers
-    given = {name: value for name, value in options.items() if value is not None}
-    main(["compare", "--quiet", *(f"--{name}={given[name]}" for name in given)])
+    main(["compare", "--quiet", *(f"--{name}={options[name]}" for name in options)])
     return rows_of(Results.load(output), method)
 
 
@@ -311,7 +302,7 @@ def by_hand(lab, method):
     left = lab.embed([text for subset in labels for text in subset.sentences1])
     right = lab.embed([text for subset in labels for text in subset.sentences2])
     scores = np.concatenate([subset.scores for subset in labels])
-    rows = lab.embed(lab.corpus.sentences)
+    rows = lab.embed(lab.task.corpus("target").sentences)
     return made.fit(rows, pairs=(left, right, scores))
 
 
@@ -322,7 +313,7 @@ def python(lab, method):
 
 def given(lab, method):
     """The map fitted by hand, given to ``compare``."""
-    results = lab.compare({method: by_hand(lab, method)}, max_sentences=None)
+    results = lab.compare({method: by_hand(lab, method)})
     return rows_of(results, method, ("corpus", "seed"))
 
 
@@ -332,14 +323,14 @@ def given(lab, method):
 def saved_model(lab, method):
     """The model of the fit, loaded and given to ``compare``."""
     model = Model.load(lab.fitted(method).folder, file_name(method))
-    results = lab.compare({method: model}, max_sentences=None)
+    results = lab.compare({method: model})
     return rows_of(results, method, lab.unknown)
 
 
 def exported_model(lab, method):
     """The exported folder, loaded by this package and given to ``compare``."""
     model = Model.load(lab.exported(method), file_name(method))
-    results = lab.compare({method: model}, max_sentences=None)
+    results = lab.compare({method: model})
     return rows_of(results, method, ("corpus", "seed"))
 
 

@@ -1,6 +1,5 @@
 """Advice: its rule, its commands, and the candidate that follows it."""
 
-import json
 import shlex
 from pathlib import Path
 from typing import Any
@@ -118,30 +117,23 @@ def test_compare_follows_the_advice_of_each_encoder(corpus, pairs, tmp_path):
         assert score == direct.score(advice.method, "one")
 
 
-FITTED = ("builtin-sample", "embedding_last", "zipf")
-
-
 @pytest.mark.parametrize(
     ("name", "options"),
     [
         ("my file.txt", {"corpus": "my file.txt"}),
         ("t.csv", {"corpus": "t.csv", "column": "text"}),
-        ("n.jsonl", {"corpus": "nli", "nli": "n.jsonl"}),
     ],
 )
 def test_commands_have_the_options_that_were_given_and_no_others(
     name, options, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    pairs = [json.dumps({"premise": x, "hypothesis": x, "label": 0}) for x in SENTENCES]
-    tables = {".csv": ["text", *(f'"{x}"' for x in SENTENCES)], ".jsonl": pairs}
-    Path(name).write_text("\n".join(tables.get(Path(name).suffix, SENTENCES)))
+    Path(name).write_text("\n".join(["text", *(f'"{x}"' for x in SENTENCES)]))
     lines = advise(**options).text.splitlines()
     fit = next(line for line in lines if "flowbert fit" in line)
-    encoder = dict(zip(("path", "layers", "pooling"), FITTED, strict=True))
-    expected = [f"--encoder.{key}={value}" for key, value in encoder.items()]
-    expected += [f"--{key}={value}" for key, value in options.items()]
-    assert shlex.split(fit)[4:] == expected
+    given = {"encoder.path": "builtin-sample", "encoder.layers": RECIPE[0]}
+    given |= {"encoder.pooling": RECIPE[1], **options}
+    assert shlex.split(fit)[4:] == [f"--{key}={value}" for key, value in given.items()]
 
 
 @pytest.mark.parametrize(

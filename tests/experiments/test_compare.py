@@ -60,6 +60,8 @@ def test_each_sentence_is_encoded_once(encoder, pairs, tmp_path):
     assert table.shape == (7, 3)  # the average, too
     assert table.notna().all(axis=None)
     assert list(results.frame.columns) == list(RESULT_COLUMNS)
+    assert results.frame[["low", "high"]].isna().all(axis=None)  # no resamples
+    assert results.verdicts == []
 
 
 class StoppedError(Exception):
@@ -235,16 +237,20 @@ def test_the_analysis_is_of_a_sample_of_the_sentences(encoder, output, monkeypat
     assert set(analysis.frames["isotropy"]["method"]) == {"raw", "whitening"}
 
 
-def test_methods_without_meaning_have_a_reason(encoder, output, tmp_path):
-    task = write_pairs(tmp_path / "few.tsv", count=3)
-    results = run(encoder, "raw,whitening", tasks=task, bootstrap=20, output=output)
-    rows = results.frame[results.frame["method"] == "whitening"]
-    assert rows["value"].isna().all()
-    assert rows["reason"].str.startswith("whitening of N=6 distinct sentences").all()
+def test_methods_without_meaning_have_a_reason(encoder, output, pairs, tmp_path):
+    """Nor are they averaged with other tasks, or shown in the analysis."""
+    tasks = [write_pairs(tmp_path / "few.tsv", count=3), pairs[0]]
+    given: dict[str, Any] = {"tasks": tasks, "bootstrap": 20, "output": output}
+    results = run(encoder, "raw,whitening", **given)
+    rows = results.frame.query("method == 'whitening'").set_index("task")
+    few = rows.loc["few"]
+    assert few["value"].isna().all()
+    assert few["reason"].str.startswith("whitening of N=6 distinct sentences").all()
+    assert rows.loc["one", "value"].notna().any()
+    assert rows.loc["average", "value"].isna().all()
     assert results.verdicts == []
     assert "whitening" not in results.vectors
-    again = run(encoder, "raw,whitening", tasks=task, bootstrap=20, output=output)
-    assert_frame_equal(again.frame, results.frame)
+    assert_frame_equal(run(encoder, "raw,whitening", **given).frame, results.frame)
 
 
 def test_corpora_and_subsets(encoder, tmp_path):

@@ -10,12 +10,11 @@ from sklearn.linear_model import LinearRegression
 
 from experiments.small import WordSums, compare_small, write_corpus, write_pairs
 from flowbert.encoders import SentenceEncoder
-from flowbert.errors import FlowbertWarning
 from flowbert.experiments.plan import parse_methods, plan_experiments
 from flowbert.maps import Truncation, Whitening, make_map
 from flowbert.model import Model
 from flowbert.tasks import load_tasks
-from helpers import refused
+from helpers import refused, warned
 
 run = partial(compare_small, WordSums())
 FLOW = "flow:levels=1:depth=1:width=4:steps=2"
@@ -107,7 +106,7 @@ def test_a_folder_does_not_shadow_a_method(tmp_path, monkeypatch, pairs):
     fitted = Truncation(n_components=2).fit(own.encode(["a", "b c", "d", "e f"]))
     Model(own, fitted).save(tmp_path / "whitening" / "model")
     monkeypatch.chdir(tmp_path)
-    with pytest.warns(FlowbertWarning, match=r"taken as the method .* \./whitening"):
+    with warned(r"taken as the method .* \./whitening"):
         taken = run("whitening", tasks=pairs[0])
     assert taken.score("whitening", "one") == run(
         [make_map("whitening")], tasks=pairs[0]

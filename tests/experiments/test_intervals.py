@@ -3,7 +3,6 @@
 import itertools
 import re
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -65,16 +64,6 @@ def test_intervals_are_corrected_by_twice_the_bias():
     # An interval contains its score, and no correlation is above 1.
     assert_allclose(interval(0.98, 0.9, 0.1), [(0.965, 1.0)])
     assert_allclose(interval(5.0, 4.0, 0.1), [(5.0, 6.095)])
-
-
-def test_differences_and_averages_are_taken_resample_by_resample():
-    both = draws([0.5, 0.4, 0.4], [0.1, 0.1, -0.1])
-    first, others = both[[0]], both[1:]
-    # The first two move together: their difference does not move at all.
-    assert_allclose(find_intervals(first - others)[0], (0.1, 0.1))
-    assert_allclose(find_intervals(others - first)[1], (-0.29, 0.09))
-    mean = both[[0, 2]].mean(axis=0, keepdims=True)
-    assert_allclose(find_intervals(mean), [(0.45, 0.45)])
 
 
 @pytest.mark.parametrize(
@@ -193,34 +182,6 @@ def test_averages_are_over_all_tasks_of_a_split():
     titles = [line.split(":")[0] for line in results.verdicts]
     splits = ("test", "dev")
     assert titles == [f"word-sums-0 on average spearman, {split}" for split in splits]
-
-
-def test_a_method_that_fails_on_a_task_has_no_average():
-    tasks = [STS(STSData(name, {"test": [subset(name, 30, 1)]})) for name in "ab"]
-    results = results_of(tasks)
-    broken = results.frame["method"].eq("standardization") & results.frame["task"].eq(
-        "b"
-    )
-    keys = set(results.frame[broken]["experiment"])
-    results.records = [
-        replace(each, items=np.full(30, np.nan)) if each.key in keys else each
-        for each in results.records
-    ]
-    results.frame.loc[broken, "value"] = np.nan
-    results.add_intervals(20)
-    means = results.frame.query("task == 'average'").set_index("method")["value"]
-    assert means["standardization"].isna().all()
-    assert means["raw"].notna().all()
-    assert results.verdicts == []
-
-
-def test_no_resamples_no_intervals():
-    task = STS(STSData("tiny", {"test": [subset("a", 30, 1)]}))
-    results = results_of([task])
-    results.add_intervals(0)
-    assert results.frame[["low", "high"]].isna().all(axis=None)
-    assert results.verdicts == []
-    assert results.about["bootstrap"] == {"resamples": 0, "seed": 0}
 
 
 def test_intervals_depend_on_the_seed_and_on_nothing_else(pairs):

@@ -7,9 +7,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from flowbert.encoders import load_encoder
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError
 from flowbert.extras.word_vectors import WordVectors
-from helpers import refused
+from helpers import refused, warned
 
 LINES = ["the 1 0 0", "dog 0 2 0", "runs 0 0 -4.5e-1", ". 1 1 1"]
 
@@ -100,7 +100,7 @@ def test_words_of_either_unicode_form(form, tmp_path):
 
 def test_a_sentence_without_known_words_gets_the_mean(tmp_path):
     encoder = WordVectors(write(tmp_path, *LINES))
-    with pytest.warns(FlowbertWarning, match="1 of 2 sentences"):
+    with warned("1 of 2 sentences"):
         vectors = encoder.encode(["dog", "unknown"])
     assert_allclose(vectors[1], encoder.vectors.mean(axis=0), rtol=1e-6)
 

@@ -103,20 +103,6 @@ def test_starts_of_the_learned_mixing():
     assert abs(rotation(torch.zeros(1, 48))[1].item()) < 1e-4
 
 
-def test_learned_mixing_is_the_product_of_its_factors():
-    layer = LULinear(5, "rotation").double()
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.add_(
-                0.3 * torch.randn(parameter.shape, generator=generator).double()
-            )
-    P = torch.eye(5).double()[:, layer.permutation]
-    L = layer.triangles.tril(-1) + torch.eye(5).double()
-    U = layer.triangles.triu(1) + torch.diag(layer.sign * layer.log_diagonal.exp())
-    assert_close(layer(torch.eye(5).double())[0], P @ L @ U)
-
-
 def test_starts_depend_on_the_seed_alone():
     def numbers(seed):
         layers = [

@@ -16,7 +16,6 @@ from sklearn.utils.estimator_checks import (
     check_transformer_get_feature_names_out,
 )
 
-from flowbert.errors import UserError
 from flowbert.extras.views import ViewsMap
 from flowbert.maps import (
     MAPS,
@@ -36,7 +35,7 @@ from flowbert.maps import (
     save_map,
 )
 from flowbert.vectors.moments import Moments
-from helpers import fit, pairs_of, rows
+from helpers import fit, pairs_of, refused, rows
 
 # scikit-learn's data are a few rows of a few columns: too few for most maps, which they say.
 pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
@@ -173,7 +172,6 @@ def test_an_undefined_map_says_so_when_it_is_loaded(tmp_path):
     [
         (Whitening(n_components=7), "n_components: received 7"),
         (Whitening(shrinkage=1.5), "shrinkage: received 1.5"),
-        (ZCA(exponent=0.5), "exponent: received 0.5"),
         (LearnedRemoval(penalty=-1), "penalty: received -1"),
         (Flow(steps=2, epochs=2), "steps: received 2"),
         (Flow(mixing="swap"), "mixing: received 'swap'"),
@@ -181,12 +179,8 @@ def test_an_undefined_map_says_so_when_it_is_loaded(tmp_path):
     ids=str,
 )
 def test_parameters_that_are_not_allowed(estimator, message):
-    with pytest.raises(UserError) as by_check:
-        estimator.output_dim(6)
-    with pytest.raises(UserError) as by_fit:
-        estimator.fit(rows(50, 6))
-    assert message in str(by_check.value)
-    assert message in str(by_fit.value)
+    refused(message, estimator.output_dim, 6)
+    refused(message, estimator.fit, rows(50, 6))
 
 
 def test_tensors_that_are_no_rows_and_true_is_no_number(estimator):
@@ -203,8 +197,9 @@ def test_tensors_that_are_no_rows_and_true_is_no_number(estimator):
             call(wrong)
     for name, value in estimator.get_params().items():
         if name not in ("random_state", "accelerator") and not isinstance(value, bool):
-            with pytest.raises(UserError, match=f"{name}: received True"):
-                type(estimator)(**{name: True}).output_dim(6)
+            refused(
+                f"{name}: received True", type(estimator)(**{name: True}).output_dim, 6
+            )
 
 
 def test_inputs_and_results_are_not_held(estimator):

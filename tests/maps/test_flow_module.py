@@ -10,21 +10,18 @@ import torch
 from numpy.testing import assert_allclose
 from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.callbacks import (
-    EMAWeightAveraging,
-    StochasticWeightAveraging,
     WeightAveraging,
 )
 from torch.utils.data import DataLoader, TensorDataset
 
 from fits import DIM, differences, fit, make_data, make_module, make_rows
-from flowbert.errors import FlowbertWarning
 from flowbert.flows import bits_per_dim
 from flowbert.maps import as_map
 from flowbert.methods import FlowModule
 from flowbert.model import Model
 from flowbert.training import RowsDataModule
 from flowbert.training.trainer import quiet_lightning
-from helpers import refused
+from helpers import refused, warned
 
 ROWS = make_rows(600)
 close = torch.testing.assert_close
@@ -45,15 +42,6 @@ def test_fit_standardizes_and_lowers_the_nll(tmp_path):
     # Of 600 normal numbers both are known to 0.04; noise and an unfinished fit add some.
     assert latents.mean(0).abs().max() < 0.3
     assert (latents.std(0) - 1).abs().max() < 0.3
-
-
-def test_seed_decides_everything(tmp_path):
-    first = fitted(tmp_path, seed=1)[1]
-    same, other = (
-        fitted(tmp_path, torch.from_numpy(ROWS), seed=seed)[1] for seed in (1, 2)
-    )
-    assert differences(first, same) == []
-    assert differences(first, other) != []
 
 
 def test_logged_figures_are_the_likelihoods(tmp_path):
@@ -114,25 +102,14 @@ class Weights(Callback):
         self.weights.append(parameters.detach().clone())
 
 
-AVERAGES = {
-    "WeightAveraging": WeightAveraging(),
-    "EMA": EMAWeightAveraging(decay=0.5),
-    "SWA": StochasticWeightAveraging(swa_lrs=0.01, swa_epoch_start=1),
-}
-
-
-@pytest.mark.filterwarnings("ignore:SWA is currently only supported every epoch")
-@pytest.mark.parametrize("kind", AVERAGES)
-def test_averages_of_weights(kind, tmp_path):
+def test_averages_of_weights(tmp_path):
     kept = Weights()
     module = make_module(mixing="random")
-    fit(tmp_path, kept, AVERAGES[kind], module=module, max_epochs=3)
+    fit(tmp_path, kept, WeightAveraging(), module=module, max_epochs=3)
     after = torch.nn.utils.parameters_to_vector(module.parameters())
     assert bool(module.flow.initialized)
     assert torch.isfinite(module.flow.latents(torch.from_numpy(make_rows()))).all()
-    assert not torch.equal(after, kept.weights[-1])
-    if kind == "WeightAveraging":
-        close(after, torch.stack(kept.weights).mean(0))
+    close(after, torch.stack(kept.weights).mean(0))
 
 
 def test_the_data_are_those_of_the_call(tmp_path):
@@ -177,7 +154,7 @@ def test_too_few_distinct_rows_are_told(noise, enough, tmp_path):
     assert module.invalid_reason is None
     module = make_module(noise=noise)
     few = make_data(rows=np.repeat(rows[1:], 3, axis=0))
-    with pytest.warns(FlowbertWarning, match=f"N={enough - 1} .* in D={DIM} "):
+    with warned(f"N={enough - 1} .* in D={DIM} "):
         trainer = fit(tmp_path, module=module, data=few)
     file = tmp_path / "undefined.ckpt"
     trainer.save_checkpoint(file)
@@ -235,9 +212,6 @@ def test_a_stock_trainer_with_stock_loaders(tmp_path):
         close(module.noise_std, start.sqrt(), rtol=1e-5, atol=0)
         fits.append(trainer)
     assert differences(*fits) == []
-    pairs = DataLoader(TensorDataset(x, x), 64)
-    with quiet_lightning(), pytest.raises(ValueError, match="too many values"):
-        Trainer(max_epochs=1, **options).fit(make_module(), pairs)
 
 
 def test_a_trained_module_is_a_map(tmp_path):

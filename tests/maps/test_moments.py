@@ -8,10 +8,9 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-from flowbert.errors import UserError
 from flowbert.maps import Moments
 from flowbert.vectors import moments as module
-from helpers import rows
+from helpers import refused, rows
 
 DIM, BLOCK = 5, 32
 X = torch.from_numpy(rows(23 * BLOCK + 7, DIM) + 10.0).float()
@@ -91,8 +90,7 @@ def test_the_rest_of_a_block_is_not_what_the_caller_changes():
 
 def test_wrong_parts_and_rows():
     first = Moments(DIM).update(X[:10])
-    with pytest.raises(UserError, match="rows: received none"):
-        Moments.merge([Moments(DIM)]).covariance()
+    refused("rows: received none", Moments.merge([Moments(DIM)]).covariance)
     for wrong in (X[:, 1:], X[0], X[None]):
         with pytest.raises(ValueError, match=r"x: received the shape .* \(N, 5\)"):
             first.update(wrong)

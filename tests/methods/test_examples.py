@@ -11,7 +11,6 @@ from flowbert.data.nli import LABELS, load_nli
 from flowbert.data.sample import sample_encoder_path
 from flowbert.data.scored_pairs import STSData, Subset
 from flowbert.encoders import SentenceEncoder
-from flowbert.errors import FlowbertWarning
 from flowbert.methods.examples import (
     WORD_EDITS,
     Examples,
@@ -22,7 +21,7 @@ from flowbert.methods.examples import (
 from flowbert.methods.mlm import MLMModule
 from flowbert.methods.text import TextDataModule
 from flowbert.tasks import STS, load_tasks
-from helpers import refused
+from helpers import refused, warned
 from texts import CORPUS, trainable
 
 SENTENCES = CORPUS.sentences
@@ -115,7 +114,7 @@ def test_next_sentences_are_of_a_text(tmp_path):
     expected = ["ab", "cd", "de", "gh"]
     assert pairs(f"{tmp_path}/*.txt") == expected
     assert pairs([*"ab", "", *"cde", "", "f", "", *"gh"]) == expected
-    with pytest.warns(FlowbertWarning, match=r"b\.txt: has no blank line"):
+    with warned(r"b\.txt: has no blank line"):
         assert pairs(f"{tmp_path}/b.txt") == ["gh"]
     unordered = [
         ("builtin-sample", {}),
@@ -130,18 +129,11 @@ def test_next_sentences_are_of_a_text(tmp_path):
 
 def test_objectives():
     data = load_nli("builtin-sample")
-    tasks = load_tasks("SAMPLE", split=["test", "dev"])
     softmax = make_examples("softmax", **NLI)
-    cosine = make_examples("cosine", tasks=tasks)
-    triplet = make_examples("triplet", **NLI)
     assert softmax.targets is not None
-    assert cosine.targets is not None
     assert softmax.columns == (data.premises, data.hypotheses)
     assert [LABELS[target] for target in softmax.targets] == list(data.labels)
-    (labels,) = tasks[0].labels()
-    assert cosine.columns == (labels.sentences1, labels.sentences2)
-    np.testing.assert_array_equal(cosine.targets, (labels.scores / 5).astype("f4"))
-    assert len(triplet.columns) == 3
+    assert len(make_examples("triplet", **NLI).columns) == 3
 
 
 def scored(scores, limits):
@@ -160,22 +152,22 @@ def test_targets_do_not_depend_on_the_scale_of_the_scores(low, width):
     shares = [0.0, 0.25, 1.0, 0.5]
     task = scored([low + width * share for share in shares], (low, low + width))
     made = make_examples("cosine", tasks=[task])
+    (labels,) = task.labels()
+    assert made.columns == (labels.sentences1, labels.sentences2)
     assert made.targets is not None
     assert made.targets.tolist() == shares
 
 
 def test_measured_pairs_are_no_labels():
+    """Which tests/tasks/test_labels.py has in detail."""
     tasks: list[Any] = load_tasks("SAMPLE", split=["test", "train"])
     (labels,) = tasks[0].labels()
     tasks[1].pairs = lambda: (labels.sentences2[:10], labels.sentences1[:10])
-    refused(
-        r"tasks: .* of 3000 pairs are measured", make_examples, "cosine", tasks=tasks
-    )
-    with pytest.warns(FlowbertWarning, match="measured in SAMPLE train and left out"):
+    message = r"tasks: .* of 3000 pairs are measured"
+    refused(message, make_examples, "cosine", tasks=tasks)
+    with warned("measured in SAMPLE train and left out"):
         made = make_examples("cosine:drop_overlap=true", tasks=tasks)
-    pairs = zip(*made.columns, strict=True)
-    measured = zip(labels.sentences1[:10], labels.sentences2[:10], strict=True)
-    assert not {*pairs} & {*measured}
+    assert len(made) < 3000
 
 
 def test_sample_and_digest():

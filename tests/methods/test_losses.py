@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from flowbert.errors import UserError
 from flowbert.methods.losses import (
     InfoNCE,
     cosine_loss,
@@ -15,6 +14,7 @@ from flowbert.methods.losses import (
     softmax_loss,
     triplet_loss,
 )
+from helpers import refused
 
 BATCH, DIM = 6, 5
 LABELS = torch.tensor([0, 1, 2, 2, 1, 0])
@@ -106,6 +106,5 @@ def test_equal_vectors_and_zeros_have_finite_gradients():
 
 def test_mistakes():
     one = torch.ones(1, 3)
-    with pytest.raises(UserError, match="batch_size: received a batch of 1"):
-        InfoNCE()(one, one)
+    refused("batch_size: received a batch of 1", InfoNCE(), one, one)
     assert InfoNCE()(one, one, -one) < 1e-6  # one hard negative is enough

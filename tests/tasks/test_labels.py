@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from flowbert.data.scored_pairs import STSData, Subset
-from flowbert.errors import FlowbertWarning
 from flowbert.tasks import STS, load_tasks
 from flowbert.tasks.sts import training_labels
-from helpers import refused
+from helpers import refused, warned
 
 LEFT = tuple(f"Left  {n}" for n in range(12))
 RIGHT = tuple(f"Right {n}" for n in range(12))
@@ -26,7 +25,7 @@ def test_overlap_is_an_error_or_left_out(start, order, respell):
     message = f"{12 - start} of 24 pairs are measured in T test"
     labels = [LABELS, Subset("other", RIGHT, RIGHT, SCORES)]
     refused(message, training_labels, task, [task], labels)
-    with pytest.warns(FlowbertWarning, match=message):
+    with warned(message):
         kept = training_labels(task, [task], labels, drop_overlap=True)
     assert [len(subset) for subset in kept] == ([start, 12] if start else [12])
     if start:

@@ -10,7 +10,6 @@ from examples.low_overlap import (
 )
 from flowbert.data.scored_pairs import load_sts
 from flowbert.tasks import load_task
-from helpers import refused
 
 
 @pytest.fixture(scope="module")
@@ -51,16 +50,3 @@ def test_gold_scores_are_distributed_as_those_of_all_pairs(kind, share, data):
 )
 def test_words(text, expected):
     assert words(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"share": 1}, "share: received 1; expected a number above 0 and below 1"),
-        ({"share": "a"}, "share: received 'a'"),
-        ({"level": -0.1}, "level: received -0.1; expected a number from 0 to 1"),
-        ({"share": 0.001}, "SAMPLE has 1000 pairs; expected two or more different"),
-    ],
-)
-def test_mistakes(options, message, data):
-    refused(message, LowOverlap, data, **options)

@@ -261,8 +261,7 @@ def test_corpora_and_labels_of_a_task(answers):
     assert train.sentences == target.sentences[: len(train)]
     assert sum(map(len, task.labels())) == 3000
     assert load_task("SAMPLE", split="train").labels() == ()
-    with pytest.raises(UserError, match="train_only"):
-        load_task(f"answers:{answers}").corpus("train_only")
+    refused("train_only", load_task(f"answers:{answers}").corpus, "train_only")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from torch.utils.data import DataLoader
 from fits import fit, make_data, make_module, make_rows
 from flowbert.data.scored_pairs import STSData, Subset
 from flowbert.encoders import SentenceEncoder
-from flowbert.errors import FlowbertWarning
 from flowbert.maps import Standardization, Whitening, make_map
 from flowbert.tasks import STS
 from flowbert.training import (
@@ -28,7 +27,7 @@ from flowbert.training import (
 )
 from flowbert.training.evaluation import find_regressions
 from flowbert.training.trainer import quiet_lightning
-from helpers import refused
+from helpers import refused, warned
 
 X = torch.from_numpy(make_rows(60))
 
@@ -68,20 +67,6 @@ def test_a_baseline_learns_from_pairs_and_may_be_a_chain(tmp_path):
         tmp_path,
         WhiteningBaseline(make_map("learned-removal-2")),
     )
-
-
-def test_baseline_is_fitted_before_a_test_without_a_fit(tmp_path):
-    baseline = WhiteningBaseline(Whitening())
-    with quiet_lightning():
-        trainer = Trainer(
-            accelerator="cpu",
-            logger=False,
-            callbacks=[baseline],
-            default_root_dir=tmp_path,
-        )
-        trainer.test(make_module(), datamodule=make_data(rows=X), verbose=False)
-    covariance = baseline.map.transform(X).T.cov()
-    assert_close(covariance, torch.eye(4), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("wrap", [WhiteningBaseline, lambda map: map])
@@ -166,10 +151,10 @@ def test_a_fit_tells_it_and_a_resumed_one_too(tmp_path):
         fit(tmp_path, *callbacks, module=module, **options)
 
     told = "flow on STSB/dev: 70.0 at the end and 90.0 at step 5, while the likelihood rose"
-    with pytest.warns(FlowbertWarning, match=told):
+    with warned(told):
         part(max_epochs=3)
     part(max_epochs=1)
-    with pytest.warns(FlowbertWarning, match=told):
+    with warned(told):
         part(max_epochs=3, ckpt_path=tmp_path / "last.ckpt")
 
 

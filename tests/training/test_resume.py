@@ -200,16 +200,6 @@ def test_killed_again_and_again(hook, count, accumulate, tmp_path):
     ]
 
 
-def test_workers_and_new_loaders_make_the_same_batches(tmp_path):
-    whole = fit(tmp_path, *checkpoints(tmp_path / "whole"))
-    again = fit(tmp_path, reload_dataloaders_every_n_epochs=1)
-    assert differences(whole, again) == []
-    for name in ("batch-03", f"epoch-step={BATCHES}"):
-        file = tmp_path / "whole" / f"{name}.ckpt"
-        resumed = fit(tmp_path, ckpt_path=file, data=make_data(workers=1))
-        assert differences(whole, resumed) == []
-
-
 def test_refused_where_it_would_not_be_exact(tmp_path):
     folder = tmp_path / "whole"
     fit(tmp_path, *checkpoints(folder), max_epochs=3)

@@ -18,7 +18,6 @@ import pytest
 
 from encoders.tiny import SENTENCES, assert_near
 from flowbert.encoders.passes import encode_together
-from flowbert.errors import UserError
 from flowbert.vectors import EmbeddingCache, cache, store
 from helpers import refused
 
@@ -207,10 +206,12 @@ def test_files_of_another_version_are_left_alone(tmp_path, monkeypatch):
 
 def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(
-        UserError, match=f"^cache: {tmp_path / 'file'}, or .* cannot be written"
-    ):
-        EmbeddingCache(tmp_path / "file").fill([CountingEncoder()], ["a"])
+    refused(
+        f"^cache: {tmp_path / 'file'}, or .* cannot be written",
+        EmbeddingCache(tmp_path / "file").fill,
+        [CountingEncoder()],
+        ["a"],
+    )
 
 
 def test_a_folder_that_is_only_read(tmp_path, monkeypatch):
@@ -222,8 +223,12 @@ def test_a_folder_that_is_only_read(tmp_path, monkeypatch):
 
     monkeypatch.setattr(sqlite3, "connect", read_only)
     assert check(tmp_path, 20) == (0, [])
-    with pytest.raises(UserError, match=r"cannot be written .*readonly"):
-        EmbeddingCache(tmp_path).fill([CountingEncoder()], ["another"])
+    refused(
+        r"cannot be written .*readonly",
+        EmbeddingCache(tmp_path).fill,
+        [CountingEncoder()],
+        ["another"],
+    )
 
 
 def test_a_full_disk(tmp_path, monkeypatch):
@@ -234,10 +239,12 @@ def test_a_full_disk(tmp_path, monkeypatch):
     limit = path.stat().st_size + store._PAGE_BYTES, unlimited[1]
     resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     try:
-        with pytest.raises(
-            UserError, match=f"^cache: {tmp_path}, or .* cannot be written"
-        ):
-            EmbeddingCache(tmp_path).fill([CountingEncoder()], texts(600))
+        refused(
+            f"^cache: {tmp_path}, or .* cannot be written",
+            EmbeddingCache(tmp_path).fill,
+            [CountingEncoder()],
+            texts(600),
+        )
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
     kept = stored(tmp_path)

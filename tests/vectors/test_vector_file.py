@@ -15,7 +15,6 @@ import torch
 from filelock import FileLock
 
 from flowbert.arrays import BLOCK_ROWS
-from flowbert.errors import UserError
 from flowbert.maps import (
     Moments,
     Standardization,
@@ -74,11 +73,11 @@ def test_a_group_of_rows_is_not_read_as_a_whole(tmp_path):
 def test_mistakes_in_columns_beside_the_vectors(tmp_path):
     table = pa.table({"x": [[1.0], [2.0]], "embedding": [[1.0], [2.0]]})
     pyarrow.parquet.write_table(table, tmp_path / "0.parquet")
-    with pytest.raises(UserError, match=r"^column: .*'embedding' and 'x'"):
-        VectorFile(tmp_path, "x").other_columns()
+    refused(r"^column: .*'embedding' and 'x'", VectorFile(tmp_path, "x").other_columns)
     pyarrow.parquet.write_table(table.select(["embedding"]), tmp_path / "1.parquet")
-    with pytest.raises(UserError, match=r"1\.parquet: lacks the column 'x'"):
-        list(VectorFile(tmp_path, "x").blocks())
+    refused(
+        r"1\.parquet: lacks the column 'x'", list, VectorFile(tmp_path, "x").blocks()
+    )
 
 
 def parquet(column):
@@ -167,8 +166,7 @@ def test_bytes_are_no_vectors(suffix, tmp_path):
 @pytest.mark.parametrize("name", NO_VECTORS)
 def test_files_that_hold_no_vectors_are_named(name, tmp_path):
     NO_VECTORS[name](tmp_path / name)
-    with pytest.raises(UserError, match=name):
-        list(as_vectors(tmp_path / name).blocks())
+    refused(name, lambda: list(as_vectors(tmp_path / name).blocks()))
 
 
 @pytest.mark.parametrize(

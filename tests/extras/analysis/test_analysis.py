@@ -8,17 +8,11 @@ import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
 
-from extras.analysis.samples import METHODS, make_analysis, texts, vectors
-from flowbert.errors import FlowbertWarning
+from extras.analysis.samples import texts, vectors
 from flowbert.extras.analysis import Analysis, Sample, analyze_sample
 from flowbert.extras.analysis.isotropy import DRAWN_SENTENCES, project
 from flowbert.extras.analysis.measure import make_measures
-from helpers import refused
-
-
-@pytest.fixture(scope="module")
-def whole():
-    return make_analysis()
+from helpers import refused, warned
 
 
 def test_a_number_that_is_not_finite_is_missing_here_and_in_the_file(tmp_path):
@@ -32,23 +26,6 @@ def test_a_number_that_is_not_finite_is_missing_here_and_in_the_file(tmp_path):
 
 def test_what_was_not_measured_is_left_out():
     assert not analyze_sample(Sample(), {"encoder": "bert"}).frames
-
-
-def test_every_method_is_measured(whole):
-    frames = whole.frames
-    for name in ("isotropy", "spectra", "sentences", "band_cosines"):
-        assert set(frames[name]["method"]) == {*METHODS}
-    assert frames["spectra"]["share"].sum() == pytest.approx(3)
-
-
-def test_each_measure_alone_is_that_of_all(whole):
-    x = vectors()
-    for name in ("isotropy", "sentences", "neighbours"):
-        alone = analyze_sample(Sample(texts(), x), {}, name)
-        assert list(alone.frames) == [name]
-        assert alone.setting["measures"] == [name]
-    alone = analyze_sample(Sample(texts(), x), {}, ["spectra", "isotropy"])
-    assert_frame_equal(alone.frames["spectra"], whole.frames["spectra"])
 
 
 def test_drawn_sentences_are_bounded_and_the_map_is_of_all():
@@ -75,9 +52,7 @@ def test_a_measure_that_is_not_known_is_left_out_of_a_file(tmp_path):
     path.write_text(
         json.dumps({"setting": {}, "bits": bits, **dict.fromkeys(names, bits)})
     )
-    with pytest.warns(
-        FlowbertWarning, match=r"analysis\.json: .* is left out"
-    ) as caught:
+    with warned(r"analysis\.json: .* is left out") as caught:
         analysis = Analysis.from_json(path)
     assert list(analysis.frames) == ["bits"]
     assert len(caught) == len(names)

@@ -38,14 +38,6 @@ def test_buckets_of_words_on_a_line():
     assert buckets["distance_3"].iloc[0] > inner["distance_3"]
 
 
-def test_projection_is_that_of_the_singular_vectors():
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(50, 6, generator=generator, dtype=torch.float64) + 2
-    u, s, _ = torch.linalg.svd(x, full_matrices=False)
-    points = torch.tensor(word_points(x)[["x", "y"]].to_numpy())
-    torch.testing.assert_close(points.abs(), (u[:, :2] * s[:2]).abs())
-
-
 def test_points_are_evenly_spaced_ranks_of_each_bucket():
     x = torch.diag(torch.tensor([9.0, 5.0])).repeat(500, 1)
     points = word_points(x)

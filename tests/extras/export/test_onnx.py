@@ -9,7 +9,6 @@ import torch
 from encoders.tiny import TOLERANCE, write_tiny
 from extras.export.models import FLOW, TEXTS, fit_map, largest_difference, small_encoder
 from flowbert.encoders import SentenceEncoder
-from flowbert.errors import UserError
 from flowbert.extras.export import ONNX, export
 from flowbert.extras.views import ViewsEncoder
 from flowbert.extras.word_vectors import WordVectors
@@ -57,8 +56,9 @@ def test_views_of_a_template(template, tmp_path):
     check(Model(sink), tmp_path)
     others = [views[0], {"layers": 1}]
     mixed = ViewsEncoder(str(tmp_path / "llama"), views=others)
-    with pytest.raises(UserError, match="expected no prompt, and one template"):
-        ONNX().write(Model(mixed), tmp_path)
+    refused(
+        "expected no prompt, and one template", ONNX().write, Model(mixed), tmp_path
+    )
 
 
 @pytest.mark.slow

@@ -18,12 +18,11 @@ from extras.export.models import (
     largest_difference,
 )
 from flowbert.encoders import SentenceEncoder, load_encoder, open_encoder
-from flowbert.errors import FlowbertWarning
 from flowbert.extras.export import EXPORT_FORMATS, SentenceTransformers, export
 from flowbert.extras.export.sentence_transformers import MODES, stock_modules
 from flowbert.extras.word_vectors import WordVectors
 from flowbert.model import Model
-from helpers import refused, use_hub_cache
+from helpers import refused, use_hub_cache, warned
 
 sentence_transformers = pytest.importorskip(
     "sentence_transformers", reason="needs sentence-transformers"
@@ -117,7 +116,7 @@ def test_it_has_prompt_token_weights_length_and_map(exported, model):
         loaded.encode(texts),
     ):
         assert largest_difference(vectors, model.encode(texts)) <= TOLERANCE
-    with pytest.warns(FlowbertWarning, match="is used without the map"):
+    with warned("is used without the map"):
         assert open_encoder(str(exported)).identity == model.encoder.identity
     assert Model.load(exported, "raw").map is None
 

@@ -151,19 +151,6 @@ def test_every_row_is_explained():
         assert text.count("taken: ") == len(ROWS.loc[row, "ambiguities"].split())
 
 
-def test_flows_have_the_setting_of_the_paper():
-    flows = ROWS[ROWS["method"] == "flow"]
-    stated = "flow:levels=2:depth=3:width=32:coupling=additive:mixing=reverse:noise=0.0"
-    rates = {
-        "target": "learning_rate=0.001:epochs=1.0",
-        "nli": "learning_rate=2e-05:epochs=0.15",
-    }
-    assert len(flows) == 12
-    for _, row in flows.iterrows():
-        assert row["map"].startswith(stated)
-        assert rates[row["corpus"]] in row["map"]
-
-
 # One row of each way: the same map of other numbers, encoders and layers takes the same.
 WAYS = ROWS.assign(kind=ROWS["map"].str.partition(":")[0], few=ROWS["path"].eq(""))
 ONE_OF_EACH = WAYS.drop_duplicates(["source", "kind", "corpus", "few"]).index
@@ -211,8 +198,6 @@ def test_another_encoder_makes_scores_context(run, minilm, capsys):
     assert other[["difference", "inside"]].isna().all(axis=None)
     assert own["note"].str.contains("by its name and sizes").all()
     assert own["task"].tolist() == ["STS13", "STS16", "average"]
-    mean = own[["published", "ours"]][:2].mean()
-    assert own[["published", "ours"]].iloc[2].to_list() == pytest.approx(mean.to_list())
     difference = own["ours"] - own["published"]
     assert own["difference"].to_list() == pytest.approx(difference.to_list())
     inside = own["published"].between(own["low"], own["high"])

@@ -9,18 +9,16 @@ import pandas as pd
 import pytest
 
 from extras.report.rows import results, row, sts_rows
-from flowbert.errors import FlowbertWarning
-from flowbert.experiments import Results
 from flowbert.experiments.next_commands import next_commands
 from flowbert.experiments.plan import UNMAPPED
 from flowbert.experiments.summary import Summary
-from flowbert.extras.analysis.bands import prepare_cosines
 from flowbert.extras.report.content import (
     PageContent,
     join_contents,
     read_content,
 )
 from flowbert.extras.report.plots import layer_scores, training
+from helpers import warned
 
 
 def write_log(path, steps, loss, **columns):
@@ -56,7 +54,7 @@ def test_damaged_parts_are_left_out(folder, tmp_path, name):
         if file.is_file():
             (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / name).write_text("{ no\x00")
-    with pytest.warns(FlowbertWarning, match="left out of the page"):
+    with warned("left out of the page"):
         content = read_content(tmp_path)
     assert len(content.frame)
 
@@ -176,20 +174,3 @@ def test_scores_of_single_layers_are_lines_over_the_layers():
     assert set(scores["line"]) == {"raw, test"}
     few = frame[frame["layers"].isin(["0", "last"])]
     assert layer_scores(PageContent("", few)).empty
-
-
-def test_shares_of_cosines_sum_to_one_and_empty_ends_are_cut(content):
-    frame = prepare_cosines(content.analysis.frames["band_cosines"])
-    sums = frame.groupby(["method", "gold_from"])["share"].sum()
-    assert sums.to_numpy() == pytest.approx(1)
-    # The cosines were drawn from (-0.5, 0.5), the bins are 0.04 wide.
-    assert frame["cosine_from"].min() >= -0.54
-    assert frame["cosine_to"].max() <= 0.54
-
-
-def test_arguments_of_a_comparison_are_settings(tmp_path):
-    record = {"config": {"seeds": [0, 1]}}
-    rows = sts_rows("raw", "STSB")
-    Results(rows, record).save(tmp_path / "results.json")
-    settings = read_content(tmp_path / "results.json").settings["value"].to_dict()
-    assert settings == {"config.seeds": "[0, 1]"}

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from extras.report.rows import PLOTS, row, sts_rows
-from flowbert.errors import FlowbertWarning
 from flowbert.experiments.results import Results
 from flowbert.extras.report import page as page_module
 from flowbert.extras.report.page import report
 from flowbert.extras.report.plots import CONTENT_PLOTS
-from helpers import draw_nothing, refused
+from helpers import draw_nothing, refused, warned
 
 VOID = {"meta", "br", "input"}
 NASTY = "<script>alert('x')</script> & \"quoted\" 句子 " + "w" * 200
@@ -138,7 +137,7 @@ def test_a_part_that_fails_costs_a_warning(tmp_path, monkeypatch):
     failing = section, frame, replace(plot, draw=fail)
     monkeypatch.setitem(CONTENT_PLOTS, "plane", failing)
     monkeypatch.setattr(page_module, "notes", fail)
-    with pytest.warns(FlowbertWarning, match="left out of the page") as caught:
+    with warned("left out of the page") as caught:
         page = Page(report(save(tmp_path, sts_rows("raw", "STSB"))))
     parts = [str(each.message).split(":")[0] for each in caught]
     assert sorted(parts) == ["Results", "plane"]
