@@ -21,6 +21,8 @@ from flowbert.maps.chain import first_reason, make_map
 from flowbert.maps.state import join_states, pack, state_of_part, unpack
 from flowbert.numbers import parse_number
 
+__all__ = ["ViewsEncoder", "ViewsMap"]
+
 _VIEW_OPTIONS = [field.name for field in fields(Reading)]
 _COLUMNS = ("n_features_in_", "feature_names_in_")
 

@@ -10,7 +10,7 @@ from flowbert.experiments.intervals import labels, main_aggregation
 from flowbert.experiments.plan import UNMAPPED
 from flowbert.experiments.result_tables import mean_geometry, summarize
 from flowbert.experiments.summary import Summary
-from flowbert.extras.analysis.drawing import TITLE, Plot, method_colours, short
+from flowbert.extras.analysis.drawing import ORDINAL, TITLE, Plot, method_colours, short
 from flowbert.extras.report.content import PageContent
 from flowbert.text_tables import in_order
 
@@ -22,10 +22,10 @@ _VALIDATION = r"(?P<source>[^/]+)/(?P<task>.+)/(?P<split>[^/]+)/spearman_wmean"
 PLANE = ["alignment", "uniformity"]
 
 _LOG_SOURCES = {
-    "step": ("batches", "#56b4e9"),
-    "train": ("training sentences", "#0072b2"),
-    "held_out": ("held-out sentences", "#d55e00"),
-    "val": ("validation", "#d55e00"),
+    "step": ("batches", ORDINAL[0]),
+    "train": ("training sentences", ORDINAL[1]),
+    "held_out": ("held-out sentences", ORDINAL[2]),
+    "val": ("validation", ORDINAL[2]),
 }
 
 
@@ -118,7 +118,7 @@ def draw_plane(ax: "Axes", frame: pd.DataFrame) -> None:
         ax: Axes.
         frame: Columns label, alignment and uniformity.
     """
-    names: list[tuple[float, float, str]] = []
+    names: list[tuple[float, float, str, str]] = []
     # Points that cannot be told apart are one, with all names.
     points = frame.round(2).groupby(PLANE[::-1], sort=False)["label"]
     for (x, y), labels_there in points:
@@ -127,22 +127,22 @@ def draw_plane(ax: "Axes", frame: pd.DataFrame) -> None:
             f"{TITLE}{', '.join(labels_there)}: alignment {y:z.2f}, uniformity {x:z.2f}"
         )
         ax.plot(x, y, "o", color=colour, markersize=6, gid=text)
-        names.append((x, y, ", ".join(labels_there)))
+        names.append((x, y, ", ".join(labels_there), colour))
     ax.margins(0.12)
     _name_points(ax, names)
     ax.set(xlabel="uniformity (lower is better)", ylabel="alignment (lower is better)")
 
 
-def _name_points(ax: "Axes", names: list[tuple[float, float, str]]) -> None:
+def _name_points(ax: "Axes", names: list[tuple[float, float, str, str]]) -> None:
     """Write names beside points, each above those of lower points; at most 48 characters."""
     middle, line, level = sum(ax.get_xlim()) / 2, 0.16 * ax.figure.dpi, -math.inf
-    for x, y, text in sorted(names, key=lambda name: name[1]):
+    for x, y, text, colour in sorted(names, key=lambda name: name[1]):
         height = ax.transData.transform((x, y))[1]
         level = max(height, level + line)
         side: Any = "right" if x > middle else "left"
         place = (-6 if x > middle else 6, (level - height) * 72 / ax.figure.dpi)
-        look: Any = {"ha": side, "va": "center", "textcoords": "offset points"}
-        ax.annotate(short(text, 48), (x, y), place, **look)
+        look: Any = {"ha": side, "va": "center", "color": colour}
+        ax.annotate(short(text, 48), (x, y), place, textcoords="offset points", **look)
 
 
 def _plane_caption(frame: pd.DataFrame) -> str:
