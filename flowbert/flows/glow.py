@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, TypeVar, cast
 
 import torch
@@ -22,7 +21,6 @@ from flowbert.seeding import Stream
 INITS = ("actnorm", "whitening")
 """What the data initialize: the actnorms, or a whitening layer in front, then the actnorms."""
 
-_REMEDY = "lower the learning rate or clip the gradient"
 TensorOrFloat = TypeVar("TensorOrFloat", Tensor, float)
 
 
@@ -227,34 +225,6 @@ class Glow(Bijection):
                 layer.set_moments(*moments)
         with self._mode(training=True):
             self(x)
-        self.check_finite()
-
-    @torch.no_grad()
-    def check_finite(self, x: Tensor | None = None) -> None:
-        """Check that parameters and outputs are finite.
-
-        Args:
-            x: Embeddings, ``(B, D)``, to find the first layer whose output is not finite.
-
-        Raises:
-            UserError: With the name of the parameter or layer.
-        """
-        for name, parameter in self.named_parameters():
-            if not torch.isfinite(parameter).all():
-                raise UserError(f"flow: parameter {name} is not finite; {_REMEDY}")
-        if x is None:
-            return
-        hooks = [
-            module.register_forward_hook(partial(_check_output, name))
-            for name, module in self.named_modules()
-            if isinstance(module, Bijection)
-            and not isinstance(module, Composition | Glow)
-        ]
-        try:
-            self(x)
-        finally:
-            for hook in hooks:
-                hook.remove()
 
     @contextmanager
     def _mode(self, training: bool) -> Iterator[None]:
@@ -283,10 +253,3 @@ def _check_levels(levels: int, dim: int) -> None:
             received=levels,
             expected=f"1 to {most} for vectors of size {dim}",
         )
-
-
-def _check_output(
-    name: str, _module: nn.Module, _inputs: Any, output: tuple[Tensor, Tensor]
-) -> None:
-    if not all(bool(torch.isfinite(part).all()) for part in output):
-        raise UserError(f"flow: the output of {name} is not finite; {_REMEDY}")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor
 
-from flowbert.errors import UserError, warn
+from flowbert.errors import warn
 from flowbert.flows import FlowOptions, FullPrecision, Glow, bits_per_dim
 from flowbert.flows.coupling import COUPLINGS
 from flowbert.flows.mixing import MIXINGS
@@ -78,7 +78,6 @@ class FlowModule(FullPrecision, TrainingModule):
         self.flow = Glow(dim, seed=seed, **chosen.glow())
         self.register_buffer("noise_std", torch.zeros(()))
         self.fit_parameters: dict[str, Any] = {}
-        self._last_batch: Tensor | None = None
 
     def on_fit_start(self) -> None:
         """Initialize the flow and set the noise, unless the fit is resumed."""
@@ -184,7 +183,6 @@ class FlowModule(FullPrecision, TrainingModule):
         if self.hparams["noise"]:
             rows = rows + self._noise_like(rows, self.stream("noise"))
         nll = -self.flow.log_prob(rows).mean()
-        self._last_batch = rows
         self.check_loss(nll)
         loss = bits_per_dim(nll, self.flow.dim)
         self.log_dict(
@@ -192,14 +190,6 @@ class FlowModule(FullPrecision, TrainingModule):
             sync_dist=True,
         )
         return loss
-
-    def check_losses(self) -> None:
-        """Check the losses; the error also names the parameter or layer that is not finite."""
-        try:
-            super().check_losses()
-        except UserError:
-            self.flow.check_finite(self._last_batch)
-            raise
 
     def validation_step(
         self, batch: RowsBatch, batch_idx: int, dataloader_idx: int = 0

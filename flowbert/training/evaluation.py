@@ -1,15 +1,13 @@
 """Scores of every method on the development split during a training, and on the test split."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from pytorch_lightning import Callback, Trainer
 from torch import Tensor
 
-from flowbert.errors import UserError, warn
+from flowbert.errors import warn
 from flowbert.tasks import STS
 from flowbert.training.callbacks import WhiteningBaseline
 
@@ -32,28 +30,19 @@ class TaskEvaluation(Callback):
 
     Args:
         tasks: Tasks of the development split.
-        embed: Embeddings of sentences before the training, ``(M, D)``, such as
-            ``encoder.encode``.
+        embed: Embeddings of sentences before the training, ``(M, D)``: an encoder, or a function
+            such as ``encoder.encode``.
         baseline: A :class:`WhiteningBaseline` or fitted map to compare the trained method with.
-
-    Raises:
-        UserError: If ``embed`` is an encoder.
     """
 
     def __init__(
         self,
         tasks: Sequence[STS],
-        embed: Callable[[Sequence[str]], NDArray[np.float32]],
+        embed: Any,
         baseline: Any = None,
     ) -> None:
-        if hasattr(embed, "encode"):
-            raise UserError(
-                argument="embed",
-                received=type(embed).__name__,
-                expected="a function of sentences, such as encoder.encode",
-            )
         self.tasks = tasks
-        self.embed = embed
+        self.embed = getattr(embed, "encode", embed)
         if baseline is not None and not isinstance(baseline, WhiteningBaseline):
             baseline = WhiteningBaseline(baseline)
         self.baseline = baseline
