@@ -171,8 +171,8 @@ class Diverge(Callback):
             module.flow.get_parameter(name).data.fill_(math.nan)
 
 
-def test_divergence_names_the_parameter_or_the_step(tmp_path, monkeypatch):
-    refused(r"parameter levels\.0\.step_0\.actnorm\.bias", fit, tmp_path, Diverge())
+def test_divergence_names_the_step(tmp_path, monkeypatch):
+    refused(r"received 0\.01, .* loss is nan at step 3", fit, tmp_path, Diverge())
     module = make_module()
     monkeypatch.setattr(FlowModule, "device", torch.device("cuda"))
     for _ in range(49):  # the losses on an accelerator are read now and then

@@ -227,9 +227,10 @@ def test_the_best_figure_is_remembered_in_another_folder(tmp_path):
     refused(r"best weights .* are missing", part, second, **options)
 
 
-def test_an_encoder_is_no_function_of_sentences():
+def test_an_encoder_stands_for_its_function_of_sentences():
     encoder = SentenceEncoder("builtin-sample")
-    refused(r"embed: .*such as encoder\.encode", TaskEvaluation, [], encoder)
+    embed = TaskEvaluation([], encoder).embed
+    assert np.array_equal(embed(["a dog"]), encoder.encode(["a dog"]))
 
 
 def test_a_test_measures_the_test_split(tmp_path):
