@@ -129,13 +129,17 @@ class Pooling(ABC):
         return self.pool(tokens, mask.bool(), ids)
 
     def output_dim(self, dim: int) -> int:
-        """Size k of a vector of tokens of size ``dim``: that of a sentence of one token."""
-        ids = torch.zeros(1, 1, dtype=torch.long)
-        with torch.no_grad():
-            shape = self.pool(torch.ones(1, 1, dim), ids == 0, ids).shape
-        if len(shape) != 2 or shape[0] != 1:
+        """Size k of a vector of tokens of size ``dim``, of a sentence of one token and of two."""
+        shapes = set()
+        for count in (1, 2):
+            ids = torch.zeros(1, count, dtype=torch.long)
+            with torch.no_grad():
+                vectors = self.pool(torch.ones(1, count, dim), ids == 0, ids)
+            shapes.add(tuple(vectors.shape))
+        shape = max(shapes)
+        if len(shapes) > 1 or len(shape) != 2 or shape[0] != 1:
             raise UserError(
-                f"received {self}, whose vectors of a sentence have the shape {tuple(shape)}; "
+                f"received {self}, whose vectors of a sentence have the shape {shape}; "
                 "expected (1, k)",
                 argument="pooling",
             )

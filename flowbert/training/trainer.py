@@ -28,6 +28,7 @@ _HARMLESS = (
     ".*does not have many workers.*",  # rows come from memory: workers would add copies
     ".*You defined a `validation_step` but have no `val_dataloader`.*",  # Flow only fits
     ".*treespec, LeafSpec.*is deprecated.*",  # Lightning 2.6 with torch 2.13
+    ".*all_gather is deprecated.*",  # the same
     ".*number of training batches .* is smaller than the logging interval.*",  # short runs
     ".*enabled val dataloader shuffling.*",  # validation batches are in order anyway
     ".*The dirpath has changed from.*",  # a checkpoint of one run folder used in another

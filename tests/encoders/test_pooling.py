@@ -232,6 +232,17 @@ class Unpooled(Pooling):
         return tokens
 
 
-def test_vectors_of_a_wrong_shape(bert):
-    message = r"^pooling: received .*Unpooled, .* shape \(1, 1, 16\); expected \(1, k\)"
-    refused(message, bert.read, pooling=f"{__name__}.Unpooled")
+class Joined(Pooling):
+    """Vectors whose size depends on the number of tokens."""
+
+    def pool(self, tokens, mask, ids):
+        """The tokens side by side, ``(B, T D)``."""
+        return tokens.flatten(1)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"), [("Unpooled", r"\(1, 2, 16\)"), ("Joined", r"\(1, 32\)")]
+)
+def test_vectors_of_a_wrong_shape(name, shape, bert):
+    message = rf"^pooling: received .*{name}, .* shape {shape}; expected \(1, k\)"
+    refused(message, bert.read, pooling=f"{__name__}.{name}")
