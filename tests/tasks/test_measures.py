@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowbert.tasks.measures import (
@@ -21,6 +21,7 @@ from flowbert.tasks.measures import (
 VALUES = st.lists(st.integers(0, 6), min_size=2, max_size=40)
 
 
+@settings(deadline=None)
 @given(VALUES, st.randoms(use_true_random=False))
 def test_spearman_equals_scipy_with_ties(values, random):
     x = np.array(values, dtype=np.float64)
