@@ -96,11 +96,14 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("in_memory", [True, False])
-def test_corpora(in_memory, embedders, tmp_path):
-    """A path, and what load_corpus takes (tests/data/test_corpus.py)."""
+def test_corpora(in_memory, embedders, tmp_path, monkeypatch):
+    """A path and sentences in memory; the other shapes by load_corpus, which all call."""
     file = tmp_path / "own.txt"
     file.write_text("\n".join(TEXTS))
     corpus = pd.Series(TEXTS, index=range(9, 21)) if in_memory else file
+    load = flowbert.load_corpus
+    for shape in (str(file), load(file), *(kind(TEXTS) for kind in LISTS[:4])):
+        assert list(load(shape).sentences) == TEXTS
     words: Any = embedders["words"]
     frame = pd.DataFrame({"a": TEXTS[:4], "b": TEXTS[4:8], "c": range(4)})
     options: dict[str, Any] = {"tasks": frame, "columns": "a,b,c", "bootstrap": 0}
@@ -114,6 +117,11 @@ def test_corpora(in_memory, embedders, tmp_path):
     flowbert.fit("centering", corpus=corpus, **run)
     fitted: Any = flowbert.Model.load(tmp_path / "run").map
     assert_allclose(fitted.center_, words.encode(TEXTS).mean(axis=0), rtol=1e-6)
+    for least in ("SENTENCES", "MEASURED"):
+        path = f"flowbert.extras.analysis.analyze._FEWEST_{least}"
+        monkeypatch.setattr(path, 2)
+    measured: Any = flowbert.analyze(words, "raw", corpus=corpus, measures="sentences")
+    assert set(measured.frames["sentences"]["sentence"]) < set(TEXTS)
     advice = flowbert.advise(embedders["encoder"], corpus)
     shown = "SENTENCES.txt" if in_memory else file
     assert f"--corpus={shown}" in str(advice)

@@ -193,7 +193,7 @@ def _resume_message(line: CommandLine, folder: Path, kept: str) -> str:
         folder: Its run folder, which an interruption before the training leaves empty.
         kept: The message of the interrupted step, such as what is in the cache.
     """
-    last = next(folder.rglob("last.ckpt"), None)
+    last = max(folder.rglob("last.ckpt"), key=os.path.getmtime, default=None)
     if line.command != "fit" or last is None:
         if line["run_dir"] is not None and folder.is_dir() and any(folder.iterdir()):
             return "no checkpoint was written; the same command with another run_dir starts again"
