@@ -81,49 +81,34 @@ def attempt(part: str | Path, function: Callable[[], _T], default: _T) -> _T:
 def read_content(path: Path, analysis: Analysis | None = None) -> PageContent:
     """Read a run folder, a file of results, or one of an analysis.
 
-    Other damaged files are left out with a warning.
+    What others write into a run folder is read, too: the options of the command line, and what
+    Lightning logged, before a resume as well. Other damaged files are left out with a warning.
 
     Args:
         path: The folder or file.
-        analysis: The analysis of the embeddings; None for that of the folder or file.
+        analysis: The analysis of the embeddings; None for that of the folder or file, or of the
+            vectors that the results keep.
 
     Raises:
         UserError: If it is neither, or its results are damaged.
     """
-    if path.name.endswith(ANALYSIS_SUFFIX):
-        analysis = attempt(path, lambda: Analysis.from_json(path), None)
-        return content_of(path, Results([], {}), analysis)
     file = path / "results.json" if path.is_dir() else path
-    if file.is_file():
+    own = path / "analysis.json"
+    results = Results([], {})
+    if path.name.endswith(ANALYSIS_SUFFIX):
+        own = path
+    elif file.is_file():
         results = Results.load(file)
     elif (path / "config.yaml").is_file():
-        results = Results([], {"verdicts": [_UNFINISHED]})
+        results.about["verdicts"] = [_UNFINISHED]
     else:
         raise UserError(
             argument="runs",
             received=path,
             expected="a run folder, or a file of results or of an analysis",
         )
-    own = path / "analysis.json"
     if analysis is None and own.is_file():
         analysis = attempt(own, lambda: Analysis.from_json(own), None)
-    return content_of(path, results, analysis)
-
-
-def content_of(
-    path: Path, results: Results, analysis: Analysis | None = None
-) -> PageContent:
-    """Content of the page of results, in memory or from files.
-
-    What others write into a run folder is read: the options of the command line, and what
-    Lightning logged, before a resume as well.
-
-    Args:
-        path: The run folder; or the file of the results, which is not read.
-        results: The results.
-        analysis: The analysis of the embeddings; None for that of the vectors that the results
-            keep.
-    """
     if analysis is None and results.vectors:
         analysis = attempt(path, lambda: analyze_results(results), None)
     config = path / "config.yaml"
@@ -185,28 +170,20 @@ def join_contents(runs: Mapping[str, PageContent]) -> PageContent:
 
 
 def _with_equal_tasks(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Rows of several runs without averages over different tasks, and a line for each split.
-
-    Metrics of the vectors' space are kept of the tasks that all runs have.
-    """
-    keys = pd.Series(zip(frame["task"], frame["pairs"], strict=True), frame.index)
+    """Rows of several runs without averages over different tasks, and a line for each split."""
     is_average = frame["task"] == AVERAGE
-    is_geometry = frame["metric"].isin(SPACE_METRICS)
+    is_mean = is_average | frame["metric"].isin(SPACE_METRICS)
     left_out = pd.Series(False, frame.index)
-    names = ", ".join(SPACE_METRICS).replace("_", " ")
     lines = []
     for split, rows in frame[~is_average].groupby("split", sort=False):
-        tasks = [set(keys[run.index]) for _, run in rows.groupby("run")]
-        shared = set.intersection(*tasks)
-        if shared == set.union(*tasks):
-            continue
-        of_split = frame["split"] == split
-        left_out |= of_split & (is_average | is_geometry & ~keys.isin(shared))
-        kept = rows["task"][is_geometry & keys.isin(shared)].unique()
-        lines.append(
-            f"The runs have different tasks in the {split} split: there is no average, and "
-            f"{names} are of {', '.join(kept) or 'none'}."
-        )
+        runs = rows.groupby("run")[["task", "pairs"]]
+        tasks = {frozenset(run.itertuples(index=False, name=None)) for _, run in runs}
+        if len(tasks) > 1:
+            left_out |= is_mean & (frame["split"] == split)
+            lines.append(
+                f"The runs have different tasks in the {split} split: there are no averages, and "
+                "no measures of the vectors."
+            )
     return frame[~left_out].reset_index(drop=True), lines
 
 

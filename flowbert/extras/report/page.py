@@ -86,29 +86,16 @@ def report(
             "received none; expected run folders or files of results", argument="runs"
         )
     if len(paths) == 1:
-        page, content = page_of(paths[0]), read_content(paths[0])
+        (path,) = paths
+        page = path / "report.html" if path.is_dir() else path.with_suffix(".html")
+        content = read_content(path)
     else:
         page = Path("comparison.html")
         names, nothing = short_names(map(str, paths)), Analysis({}, {})
         content = join_contents(
             {name: read_content(Path(path), nothing) for path, name in names.items()}
         )
-    return save_page(content, user_path(output or page))
-
-
-def save_page(content: PageContent, page: Path) -> Path:
-    """Write a page and its pictures; a part that cannot be shown is left out with a warning.
-
-    Args:
-        content: What it shows.
-        page: The page, a file ending in .html.
-
-    Returns:
-        The page.
-
-    Raises:
-        UserError: If its file was not written by a page.
-    """
+    page = user_path(output or page)
     if page.suffix != ".html":
         raise UserError(
             argument="output", received=page, expected="a file ending in .html"
@@ -155,11 +142,6 @@ def save_page(content: PageContent, page: Path) -> Path:
     with write_atomically(page) as temporary:
         temporary.write_text(html, encoding="utf-8")
     return page
-
-
-def page_of(path: Path) -> Path:
-    """The page of a run folder, or that of a file of results or of an analysis."""
-    return path / "report.html" if path.is_dir() else path.with_suffix(".html")
 
 
 def plots_of(content: PageContent) -> Iterator[tuple[str, str, Plot, pd.DataFrame]]:
