@@ -103,8 +103,8 @@ def short_names(paths: Iterable[str]) -> dict[str, str]:
 
 _DETAIL = r"\[.*\]|±\S+"  # intervals and standard deviations
 _ANY_WIDTH = 10_000  # where no terminal is
-_NAMES = 3  # part of the width that names of rows may take
 _GAP = 2  # characters between two columns
+_WHOLE: Any = dict.fromkeys(("break_long_words", "break_on_hyphens"), False)
 _COMMAND, _CONTINUED = 4 * " ", " \\"
 
 
@@ -121,10 +121,9 @@ def print_lines(lines: Sequence[str], style: str = "") -> None:
 
 
 def _wrap(line: str, width: int) -> str:
-    look: Any = dict.fromkeys(("break_long_words", "break_on_hyphens"), False)
     if not line.startswith(_COMMAND):
-        return "\n".join(wrap(line, width, **look))
-    look |= {"initial_indent": _COMMAND, "subsequent_indent": 2 * _COMMAND}
+        return "\n".join(wrap(line, width, **_WHOLE))
+    look = _WHOLE | {"initial_indent": _COMMAND, "subsequent_indent": 2 * _COMMAND}
     options = [part.replace(" ", "\0") for part in re.split(" (?=--)", line.strip())]
     lines = wrap(" ".join(options), width - len(_CONTINUED), **look)
     return f"{_CONTINUED}\n".join(lines).replace("\0", " ")
@@ -149,13 +148,18 @@ def print_table(text: pd.DataFrame, title: str, groups: Sequence[str] = ()) -> N
     console = _console()
     indent = "  " if len(set(groups)) > 1 else ""
     print_lines([title, ""])
-    for columns in _blocks(text, console.width - len(indent)):
+    look = _WHOLE | {"initial_indent": indent, "subsequent_indent": 2 * indent}
+    names = [
+        "\n".join(wrap(str(name), console.width // 3, **look)) for name in text.index
+    ]
+    longest = max(map(len, "\n".join([*names, *groups]).splitlines()))
+    for columns in _blocks(text, console.width - longest - _GAP):
         table = RichTable(box=None, padding=(0, _GAP, 0, 0), pad_edge=False)
-        table.add_column("", max_width=console.width // _NAMES)
+        table.add_column("", no_wrap=True)
         for column in columns:
             table.add_column(column, justify="right", no_wrap=True)
         group = None
-        for row, name in enumerate(text.index):
+        for row, name in enumerate(names):
             if indent and groups[row] != group:
                 group = groups[row]
                 table.add_row(Text(group, "bold"))
@@ -163,7 +167,7 @@ def print_table(text: pd.DataFrame, title: str, groups: Sequence[str] = ()) -> N
             for cell in cells:
                 cell.highlight_regex(_DETAIL, "not bold dim")
             style = "bold green" if "use" in text.iloc[row].values else ""
-            table.add_row(Text(f"{indent}{name}"), *cells, style=style)
+            table.add_row(Text(name), *cells, style=style)
         with console.capture() as captured:
             console.print(table)
         lines = captured.get().splitlines()
@@ -172,12 +176,11 @@ def print_table(text: pd.DataFrame, title: str, groups: Sequence[str] = ()) -> N
 
 def _blocks(text: pd.DataFrame, width: int) -> Iterator[list[str]]:
     """Names of the columns that are shown beside each other."""
-    names = min(max(len(str(name)) for name in text.index), width // _NAMES) + _GAP
-    used, block = names, list[str]()
+    used, block = 0, list[str]()
     for column in text:
         size = max(map(len, [str(column), *text[column]])) + _GAP
         if block and used + size - _GAP > width:
             yield block
-            used, block = names, []
+            used, block = 0, []
         used, block = used + size, [*block, str(column)]
     yield block
