@@ -1,7 +1,9 @@
 """Tables of results."""
 
 import math
+import shlex
 
+import pandas as pd
 import pytest
 
 from extras.report.rows import results, row, sts_rows
@@ -13,6 +15,7 @@ from flowbert.experiments.result_tables import (
 )
 from flowbert.experiments.results import Results
 from flowbert.experiments.summary import print_results
+from flowbert.text_tables import print_lines, print_table
 
 
 def test_labels_name_the_settings_that_differ():
@@ -129,3 +132,23 @@ def test_tables_fit_the_terminal(capsys, monkeypatch):
     blocks = lines.count("roberta")
     assert blocks > 1
     assert sum(line.count("50.0") for line in lines) == 4 * 12
+
+
+def test_texts_fit_a_terminal_and_commands_can_be_pasted(monkeypatch, capsys):
+    for name, value in {"FORCE_COLOR": "1", "NO_COLOR": "1", "COLUMNS": "40"}.items():
+        monkeypatch.setenv(name, value)
+    command = "flowbert encode --model runs/a --method 'views: a' --output vectors.npy"
+    print_lines([f"    {command}", "a path: /of-more/than/forty/characters/in-it/all"])
+    *lines, path = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 40
+    pasted = "\n".join(lines[:-1]).replace("\\\n", "")
+    assert shlex.split(pasted) == shlex.split(command)
+    assert path == "/of-more/than/forty/characters/in-it/all"
+    table = pd.DataFrame({"x": ["1" * 9], "y": ["2" * 9]}, ["a name of several words"])
+    print_table(table, "")
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        f"{'x':>24}{'y':>11}",
+        f"{'a name of':15}{'1' * 9}  {'2' * 9}",
+        "several words",
+        "",
+    ]
