@@ -25,6 +25,12 @@ def pytest_collectstart():
     gc.disable()
 
 
+def pytest_collection_modifyitems(items):
+    """The longest first: at the end one worker would wait for them."""
+    longest = ("test_steps_on_a_simulated_device", "test_the_core_runs_without")
+    items.sort(key=lambda item: not item.name.startswith(longest))
+
+
 def pytest_collection_finish():
     """The rest is collected as ever."""
     gc.collect()

@@ -14,10 +14,11 @@ import pytest
 @pytest.mark.parametrize(
     "which", ["not slow", pytest.param("slow", marks=pytest.mark.slow)]
 )
-def test_steps_on_a_simulated_device(which, pytestconfig):
+def test_steps_on_a_simulated_device(which, pytestconfig, tmp_path):
     file = Path(__file__).with_name("device_steps.py")
     command = [sys.executable, "-m", "pytest", "-q", "--noconftest"]
     command += ["-p", "no:cacheprovider", "-p", "no:randomly"]
+    command += ["--basetemp", str(tmp_path / "steps")]
     filters = "\n".join(pytestconfig.getini("filterwarnings"))
     command += ["--override-ini", f"filterwarnings={filters}"]
     done = subprocess.run(

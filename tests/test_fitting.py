@@ -204,8 +204,7 @@ def test_vectors_in_place_of_sentences(kind, tmp_path):
     assert np.load(predict(folder, vectors=given)).shape == (100, 6)
     other = "was fitted on other sentences or vectors"
     refused(other, predict, folder, vectors=rows + 1, run_dir=tmp_path / "p2")
-    for wrong in (rows[0], rows * np.nan, rows.astype(str)):
-        refused("vectors: received", fit, vectors=wrong, run_dir=tmp_path / "p2")
+    refused("vectors: received", fit, vectors=rows[0], run_dir=tmp_path / "p2")
 
 
 def test_target_means_the_sentences_of_each_task(tmp_path):

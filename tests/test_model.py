@@ -10,10 +10,9 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from encoders.tiny import SENTENCES, write_tiny
-from extras.export.models import FLOW, TEXTS, fit_map
+from extras.export.models import FLOW, TEXTS, fit_map, model_of
 from flowbert.encoders import SentenceEncoder, load_encoder
 from flowbert.encoding import encode
-from flowbert.maps import Whitening
 from flowbert.model import Model, find_model, load_fitted
 from helpers import refused
 
@@ -111,34 +110,31 @@ def test_a_name_on_the_hub_stays_a_name(tmp_path, monkeypatch):
     assert Model.load("model").encoder.path == "builtin-sample"
 
 
-def whitening_of(encoder):
-    return Model(encoder, Whitening(4, shrinkage=0.1).fit(encoder.encode(TEXTS)))
+WHITENING = "whitening-4:shrinkage=0.1"
 
 
 def test_a_folder_holds_models_of_one_encoder(folder, tmp_path):
     first = SentenceEncoder(folder / "bert")
     second = SentenceEncoder(folder / "bert", layers=1)
     to = tmp_path / "model"
-    whitening_of(first).save(to)
+    model_of(first, WHITENING).save(to)
     expected = Model.load(tmp_path).encode(TEXTS)
     message = "^folder: received .* holds a model of another encoder"
-    refused(message, whitening_of(second).save, to)
+    refused(message, model_of(second, WHITENING).save, to)
     # Another map of the same encoder stands beside the first; the same map replaces it.
-    Model(first, fit_map(FLOW, first.encode(TEXTS))).save(to)
+    model_of(first, FLOW).save(to)
     assert_array_equal(Model.load(tmp_path, "whitening").encode(TEXTS), expected)
-    whitening_of(first).save(to)
+    model_of(first, WHITENING).save(to)
     (to / "notes.txt").write_text("mine")
-    whitening_of(first).save(to)
+    model_of(first, WHITENING).save(to)
     assert (to / "notes.txt").read_text() == "mine"
 
 
 def test_a_map_knows_its_encoder(folder, tmp_path):
     first = SentenceEncoder(folder / "bert")
     second = SentenceEncoder(folder / "bert", layers=1)
-    whitening_of(first).save(tmp_path / "a" / "model")
-    whitening_of(
-        second,
-    ).save(tmp_path / "b" / "model")
+    model_of(first, WHITENING).save(tmp_path / "a" / "model")
+    model_of(second, WHITENING).save(tmp_path / "b" / "model")
     name = "whitening.safetensors"
     shutil.copy(tmp_path / "a" / "model" / name, tmp_path / "b" / "model" / name)
     rows = first.encode(TEXTS)

@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import load_file
 
 from equivalence.ways import write_task
-from experiments.small import write_nli
+from experiments.small import write_nli, write_words
 from flowbert.cli import main
 from flowbert.cli.command_options import (
     POSITIONAL,
@@ -299,11 +299,9 @@ def given(tmp_path_factory):
     write_table(folder / "labels.csv", "sentence1,sentence2,score", labels)
     for name, count in {"nli": 300, "few": 240}.items():
         write_nli(folder / f"{name}.jsonl", count)
-    words = sorted({word for text in corpus[:600] for word in text.lower().split()})
-    rng = np.random.default_rng(0)
-    lines = [" ".join([word, *map(str, rng.normal(size=8).round(3))]) for word in words]
-    (folder / "words.txt").write_text("\n".join(lines))
-    np.save(folder / "rows.npy", rng.normal(size=(50, 8)).astype(np.float32))
+    write_words(folder / "words.txt", corpus[:600])
+    vectors = np.random.default_rng(0).normal(size=(50, 8))
+    np.save(folder / "rows.npy", vectors.astype(np.float32))
     np.save(folder / "ranges.npy", np.full((2, 128), [[-9], [9]], np.float32))
     for place in (folder, folder / "other"):
         bench = place / "STS" / "STSBenchmark"

@@ -7,6 +7,7 @@ import pytest
 from sklearn.decomposition import PCA
 
 from encoders.tiny import SENTENCES, add_modules, write_tiny
+from experiments.small import write_words
 from extras.export.models import AFFINE, CHAINS, TEXTS, fit_map, small_encoder
 from flowbert.encoders import (
     SentenceEncoder,
@@ -35,11 +36,7 @@ def transformers_folder(folder, pooling):
 
 
 def words_file(folder):
-    file = folder / "words.txt"
-    rows = np.random.default_rng(0).normal(size=(4, 6))
-    words = zip(("a", "the", "dog", "cat"), rows, strict=True)
-    lines = [" ".join([word, *map(str, row)]) for word, row in words]
-    file.write_text("\n".join(lines), encoding="utf-8")
+    file = write_words(folder / "words.txt", ["a cat", "the dog"])
     return WordVectors(file, pooling="sif", count_over=TEXTS)
 
 

@@ -15,7 +15,6 @@ from sentence_transformers.sentence_transformer import modules as library
 import flowbert
 from encoders.tiny import SENTENCES, write_tiny
 from flowbert.encoders import (
-    Embedder,
     EncoderOptions,
     SentenceTransformerEncoder,
     open_encoders,
@@ -55,7 +54,6 @@ KINDS = ("encoder", "views", "words", "library", "raw model", "whitened")
 @pytest.mark.parametrize("kind", KINDS)
 def test_encode(kind, embedders):
     embedder = embedders[kind]
-    assert type(embedder).encode is Embedder.encode
     vectors = embedder.encode(SENTENCES)
     count, dim = len(SENTENCES), embedder.get_sentence_embedding_dimension()
     assert vectors.shape == (count, dim) == (count, embedder.dim)
@@ -84,8 +82,6 @@ def test_encode(kind, embedders):
     assert_allclose(cosines, util.cos_sim(vectors, tensor[:2]), atol=1e-6)
     assert embedder.similarity(one, one).shape == (1, 1)
     assert embedder.to("cpu") is embedder
-    assert len(repr(embedder)) < 250
-    assert f"dim {embedder.dim})" in repr(embedder) or "Model(" in repr(embedder)
 
 
 TEXTS = [

@@ -1,6 +1,5 @@
 """What the sanity check of a network and its tokenizer finds, and what follows from it."""
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -186,18 +185,6 @@ def test_a_pooling_that_reads_an_outlier_is_told(pooling, sink):
         return
     with warned(rf"layers \[2\].*pooling {pooling}.*\(3\)"):
         variant.encode(SENTENCES)
-
-
-def test_a_pooling_that_weighs_an_outlier_with_zero_is_not(sink):
-    weights = torch.ones(21)
-    weights[5] = 0
-    variant = SentenceEncoder(
-        sink.backbone, layers=2, pooling="idf", token_weights=weights
-    )
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        variant.encode(SENTENCES)
-    assert not caught
 
 
 # --------------------------------------------------------------------------- tokenizers

@@ -238,6 +238,7 @@ def test_a_sink_is_in_front_of_a_decoder_and_not_pooled(kind, layer):
     expected = [states_of(encoder, text, layer).mean(0) for text in SENTENCES]
     assert_near(plain.encode(SENTENCES), expected)
     assert len({each.backbone_key for each in (encoder, last, prompted, plain)}) == 3
+    assert plain.columns() != encoder.columns()
 
 
 def test_a_sink_that_the_tokenizer_writes_is_not_written_twice():

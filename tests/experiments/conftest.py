@@ -1,11 +1,9 @@
 """What the tests of comparisons share."""
 
-import numpy as np
 import pytest
 
-from experiments.small import WordSums, write_pairs
+from experiments.small import WordSums, write_pairs, write_words
 from flowbert.data.sample import sample_corpus
-from flowbert.extras.analysis.measure import words_of
 
 SENTENCES = list(dict.fromkeys(sample_corpus()))[:500]
 
@@ -39,11 +37,4 @@ def corpus(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def words(tmp_path_factory):
-    path = tmp_path_factory.mktemp("words") / "words.txt"
-    rng = np.random.default_rng(0)
-    distinct = {word for sentence in SENTENCES for word in words_of(sentence)}
-    lines = [
-        f"{word} {' '.join(map(str, rng.normal(size=8)))}" for word in sorted(distinct)
-    ]
-    path.write_text("\n".join(lines), encoding="utf-8")
-    return str(path)
+    return write_words(tmp_path_factory.mktemp("words") / "words.txt", SENTENCES)

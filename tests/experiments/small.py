@@ -9,6 +9,7 @@ import numpy as np
 
 from flowbert.data.sample import sample_corpus, sample_nli, sample_pairs
 from flowbert.experiments import compare
+from flowbert.extras.analysis.measure import words_of
 from flowbert.vectors import EmbeddingCache
 
 DIM = 6
@@ -77,6 +78,15 @@ def write_nli(path, count):
     names = ("premise", "hypothesis", "label")
     rows = [dict(zip(names, row, strict=True)) for row in sample_nli()[:count]]
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return str(path)
+
+
+def write_words(path, texts, dim=8):
+    """Write random vectors of the words of texts."""
+    words = sorted({word for text in texts for word in words_of(text)})
+    rows = np.random.default_rng(0).normal(size=(len(words), dim))
+    lines = [" ".join([w, *map(str, row)]) for w, row in zip(words, rows, strict=True)]
+    path.write_text("\n".join(lines), encoding="utf-8")
     return str(path)
 
 

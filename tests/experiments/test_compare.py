@@ -174,8 +174,6 @@ def test_every_setting_stands_in_the_results_in_words(output, pairs, tmp_path):
     run(WordSums(), methods, tasks=pairs[0], **given, **limits, output=output)
     results = Results.load(output)
     record = results.about
-    assert {"device", "time"} <= set(record)
-    assert set(record["versions"]) == {"flowbert", "torch"}
     assert given.items() <= record["config"].items()
     for each in results.records:
         assert each.settings["encoder"]["identity"] == WordSums().identity

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LinearRegression
 
 from experiments.small import WordSums, compare_small, write_corpus, write_pairs
 from flowbert.encoders import SentenceEncoder
@@ -22,7 +21,6 @@ ANSWERS = "question,label,answer\nwho?,1,a man\nwho?,0,the sky\n"
 
 
 MISTAKES: list[tuple[dict[str, Any], str]] = [
-    ({"tasks": "pairs", "split": "test,tset"}, "split: received 'tset'.*'test'"),
     ({"seeds": []}, r"seeds: received \[\]; expected one or more"),
     ({"seeds": [0, 0], "methods": FLOW}, r"seeds: received \[0, 0\]"),
     ({"corpus": "train_only", "tasks": "pairs"}, "corpus: received 'train_only'"),
@@ -31,14 +29,11 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"methods": "learned-removal", "tasks": "pairs"}, "labels: .* one test"),
     ({"labels": "pairs", "tasks": "pairs", "methods": "learned-removal"}, "labels: 60"),
     ({"methods": "whitenning"}, "methods: .*whitenning.*whitening"),
-    ({"methods": "whitening-7"}, "methods: .*7"),
     ({"methods": "zca,zca+raw,zca+raw:x=1"}, "raw:x=1"),
     ({"methods": "flow:random_state=5"}, "received the option 'random_state'"),
     ({"methods": "flow:noise=low"}, "flow:noise=low: noise: received 'low'"),
     ({"methods": "whitening-4+flow:accelerator=cpu"}, "the option 'accelerator'"),
     ({"methods": ["zca", make_map("zca")]}, "methods: received zca, zca; expected"),
-    ({"methods": {"a": 3}}, "methods: received 3"),
-    ({"methods": [LinearRegression()]}, r"methods: received LinearRegression\(\)"),
     ({"methods": [Whitening().fit(np.eye(4))]}, "vectors of size 4; expected .* 6"),
 ]
 

@@ -80,13 +80,6 @@ DEFAULT = [
 ]
 
 
-class Supplied(LearnedRemoval):
-    """Learns from random pairs where there are none: scikit-learn's checks have rows only."""
-
-    def fit_moments(self, moments, pairs=None):
-        return super().fit_moments(moments, pairs or pairs_of(rows(20, moments.dim)))
-
-
 @pytest.fixture(params=EVERY, ids=str)
 def estimator(request):
     return clone(request.param)
@@ -99,9 +92,7 @@ def test_every_map_is_tested():
 @pytest.mark.filterwarnings(
     "ignore:X (has|does not have valid) feature names:UserWarning"
 )
-@pytest.mark.parametrize(
-    "estimator", [*DEFAULT, Supplied(n_directions=1), Flow(**QUICK)], ids=str
-)
+@pytest.mark.parametrize("estimator", [*DEFAULT, Flow(**QUICK)], ids=str)
 def test_scikit_learns_checks(estimator):
     checks = check_estimator(estimator, on_fail=None, on_skip=None)
     failed = [check for check in checks if check["status"] not in ("passed", "skipped")]

@@ -11,7 +11,7 @@ from pytorch_lightning import Callback
 from pytorch_lightning.callbacks import LambdaCallback, ModelCheckpoint
 from torch import multiprocessing
 from torch.testing import assert_close
-from transformers import ElectraConfig, ElectraModel
+from transformers import BertConfig, BertModel, ElectraConfig, ElectraModel
 
 from encoders.tiny import CONFIGS, tiny_network, word_tokenizer
 from fits import differences, fit
@@ -37,9 +37,14 @@ DROPOUT_OPTIONS = (
 SENTENCES = ["the cat sleeps", "a big dog runs on the mat", "été 東京"]
 
 
+def small(**options):
+    """An encoder of one block."""
+    return trainable(path=small_network(BertModel, BertConfig), **options)
+
+
 def train(method, folder, *callbacks, seed=0, pooling="mean", **options):
     """Three batches of 8 in each of two epochs, with all that is random."""
-    encoder = trainable(pooling=pooling)
+    encoder = small(pooling=pooling)
     given: dict[str, Any] = {"learning_rate": 1e-3, "seed": seed}
     if method == "simcse":
         given |= {"mlm_weight": 0.1, "chunk_size": 5}
@@ -115,7 +120,7 @@ def joint_step(method, folder, **options):
     method, _, kind = method.partition(" of ")
     # The weights of tokens are trained, too; they begin as the mean.
     pooling = "learned_weights"
-    encoder = trainable(pooling=pooling)
+    encoder = small(pooling=pooling)
     if kind:
         encoder = layer_two_of_four(kind, pooling=pooling)
     given = {"loss": "infonce:hard_negative_weight=0.7"} if method == "simcse" else {}
@@ -320,13 +325,13 @@ def test_a_checkpoint_is_loaded_with_its_kind_of_encoder(tmp_path):
     trainer = train("sbert", tmp_path, max_steps=2)
     path = tmp_path / "last.ckpt"
     trainer.save_checkpoint(path)
-    again = SBERTModule.load_from_checkpoint(path, encoder=trainable())
+    again = SBERTModule.load_from_checkpoint(path, encoder=small())
     module = trainer.lightning_module
     expected = module.embed_sentences(SENTENCES)
     assert torch.equal(again.embed_sentences(SENTENCES), expected)
     assert again.hparams["learning_rate"] == 1e-3
     message = "another one than the checkpoint"
-    other = trainable(max_length=20)
+    other = small(max_length=20)
     refused(message, SBERTModule.load_from_checkpoint, path, encoder=other)
 
 

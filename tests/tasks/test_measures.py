@@ -70,12 +70,6 @@ def test_uniformity_equals_the_sum_over_all_pairs(vectors):
     )
 
 
-def test_uniformity_of_a_sample_is_always_that_of_the_same_one(vectors):
-    sampled = uniformity(vectors, limit=200)
-    assert sampled == uniformity(vectors, limit=200) != uniformity(vectors)
-    assert uniformity(vectors, limit=700) == uniformity(vectors)
-
-
 @pytest.mark.parametrize("measure", [uniformity, mean_cosine])
 def test_measures_do_not_see_lengths_and_rotations(measure, vectors):
     rotation = torch.linalg.qr(torch.randn(5, 5, dtype=torch.float64)).Q

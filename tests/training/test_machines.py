@@ -4,17 +4,13 @@ import os
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
-import flowbert
-
 pytestmark = pytest.mark.slow
 
-ROOT = Path(flowbert.__file__).parents[1]
 FIT = """
 import sys, flowbert
 nodes, folder = int(sys.argv[1]), sys.argv[2]
@@ -29,8 +25,8 @@ flowbert.fit(
 
 def run_on(nodes, folder, *words):
     """Run a script with arguments on so many machines."""
-    paths = {"PYTHONPATH": str(ROOT), "FLOWBERT_CACHE": str(folder / "cache")}
-    environment = os.environ | paths | {"OMP_NUM_THREADS": "1"}
+    cache = {"FLOWBERT_CACHE": str(folder / "cache")}
+    environment = os.environ | cache | {"OMP_NUM_THREADS": "1"}
     with socket.socket() as free:
         free.bind(("localhost", 0))
         address = [

@@ -10,6 +10,7 @@ from flowbert.encoders.backbone import Backbone
 from flowbert.flows import Glow
 from flowbert.maps import MAPS, Chain, Flow, make_map
 from flowbert.maps.state import pack
+from flowbert.model import Model
 from helpers import fit
 
 FLOW = "flow:levels=2:depth=2:width=5"
@@ -54,6 +55,12 @@ def fit_map(name, rows):
             fit(step, rows)
         rows = steps[number].transform(rows)
     return steps[0] if len(steps) == 1 else Chain.of(*steps)
+
+
+def model_of(encoder, name=None):
+    """An encoder with a map of its vectors, or none."""
+    rows = None if name is None else encoder.encode(TEXTS)
+    return Model(encoder, None if name is None else fit_map(name, rows))
 
 
 def largest_difference(first, second):

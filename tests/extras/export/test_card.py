@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from huggingface_hub import ModelCard
 
-from extras.export.models import TEXTS, fit_map
+from extras.export.models import TEXTS, model_of
 from flowbert import __version__
 from flowbert.encoders import SentenceEncoder
 from flowbert.experiments import compare
@@ -40,8 +40,7 @@ def encoder():
 
 @pytest.fixture(scope="module")
 def model(encoder):
-    fitted = fit_map(MAP, encoder.encode(TEXTS))
-    return Model(encoder, fitted)
+    return model_of(encoder, MAP)
 
 
 def results_of(encoder):
@@ -116,7 +115,7 @@ def test_views():
     views = [{"layers": layer, "template": "the {} in"} for layer in (0, "last")]
     encoder = ViewsEncoder(views=views)
     name = "views:maps=[nulling-1+centering|raw]"
-    model = Model(encoder, fit_map(name, encoder.encode(TEXTS)))
+    model = model_of(encoder, name)
     results = named(results_of(encoder), **{MAP: name})
     assert name_in(results, model, own=True, trained=False) == name
     text = model_card(model, **SETTINGS | {"method": name}, results=results)

@@ -7,7 +7,13 @@ import pytest
 import torch
 
 from encoders.tiny import TOLERANCE, write_tiny
-from extras.export.models import FLOW, TEXTS, fit_map, largest_difference, small_encoder
+from extras.export.models import (
+    FLOW,
+    TEXTS,
+    largest_difference,
+    model_of,
+    small_encoder,
+)
 from flowbert.encoders import SentenceEncoder
 from flowbert.extras.export import ONNX, export
 from flowbert.extras.views import ViewsEncoder
@@ -38,7 +44,7 @@ def check(model, folder):
 def test_layers_pooling_and_a_chain_with_a_flow(tmp_path):
     encoder = small_encoder(num_hidden_layers=1).read(layers="first_last")
     chain = "whitening-6:shrinkage=0.1+flow:levels=1:depth=1:width=4:init=whitening"
-    check(Model(encoder, fit_map(chain, encoder.encode(TEXTS))), tmp_path)
+    check(model_of(encoder, chain), tmp_path)
 
 
 @rotary
@@ -54,8 +60,7 @@ def test_views_of_a_template(template, tmp_path):
     name = (
         "views:maps=[nulling-1+whitening-4:shrinkage=0.5|centering]:weights=[1|0.5]+raw"
     )
-    fitted = fit_map(name, encoder.encode(TEXTS))
-    check(Model(encoder, fitted), tmp_path)
+    check(model_of(encoder, name), tmp_path)
     check(Model(encoder.views[1]), tmp_path)
     sink = SentenceEncoder(tmp_path / "llama", layers=1, sink_token="[MASK]")
     check(Model(sink), tmp_path)
@@ -78,15 +83,13 @@ def test_views_of_a_template(template, tmp_path):
 def test_networks_poolings_and_couplings(kind, pooling, name, tmp_path):
     encoder = small_encoder(kind, num_hidden_layers=1)
     encoder = encoder.read(pooling=pooling, count_over=TEXTS)
-    fitted = None if name is None else fit_map(name, encoder.encode(TEXTS))
-    check(Model(encoder, fitted), tmp_path)
+    check(model_of(encoder, name), tmp_path)
 
 
 @pytest.mark.slow
 def test_the_snippet_of_its_page(tmp_path):
     encoder = SentenceEncoder("builtin-sample", layers="first_last", max_length=16)
-    fitted = fit_map("whitening-32:shrinkage=0.1", encoder.encode(TEXTS))
-    model = Model(encoder, fitted)
+    model = model_of(encoder, "whitening-32:shrinkage=0.1")
     folder = export(model, tmp_path / "name", format="onnx")
     page = (folder / "README.md").read_text()
     code = page.split("```python\n")[1].split("```")[0]

@@ -16,6 +16,7 @@ from extras.export.models import (
     TEXTS,
     fit_map,
     largest_difference,
+    model_of,
 )
 from flowbert.encoders import SentenceEncoder, load_encoder, open_encoder
 from flowbert.extras.export import EXPORT_FORMATS, SentenceTransformers, export
@@ -88,8 +89,7 @@ def model(folder):
     options: dict[str, Any] = {"layers": "first_last", "pooling": "idf"}
     options |= {"max_length": 9, "template": "the big {}", "count_over": TEXTS}
     encoder = SentenceEncoder(folder, **options)
-    rows = encoder.encode(TEXTS)
-    return Model(encoder, fit_map(FLOW, rows))
+    return model_of(encoder, FLOW)
 
 
 @pytest.fixture(scope="module")
@@ -142,10 +142,8 @@ def test_settings_of_others_are_kept_in_front_of_a_map(folder, tmp_path):
     )
     settings = other / "config_sentence_transformers.json"
     settings.write_text(json.dumps({"truncate_dim": 8}))
-    encoder = load_encoder(other)
-    rows = encoder.encode(TEXTS)
     for name in (None, "whitening-4", FLOW):
-        model = Model(encoder, None if name is None else fit_map(name, rows))
+        model = model_of(load_encoder(other), name)
         to = export(model, tmp_path / f"{name}")
         vectors = SentenceTransformers().encode(to, TEXTS)
         assert vectors.shape == model.encode(TEXTS).shape
@@ -157,7 +155,7 @@ def test_code_of_the_checkpoint_is_not_kept(name, bert, tmp_path):
     """A flow after [CLS] needs trust_remote_code, which must not run other code."""
     encoder = bert.read(pooling="cls")
     encoder.backbone.network.config.auto_map = {"AutoModel": "modeling.Other"}
-    model = Model(encoder, fit_map(name, encoder.encode(TEXTS)))
+    model = model_of(encoder, name)
     to = export(model, tmp_path / "to")
     del encoder.backbone.network.config.auto_map
     assert "auto_map" not in (to / "config.json").read_text()

@@ -6,7 +6,7 @@ import huggingface_hub
 import pytest
 from huggingface_hub.errors import OfflineModeIsEnabled
 
-from extras.export.models import TEXTS, fit_map
+from extras.export.models import model_of
 from flowbert.encoders import SentenceEncoder
 from flowbert.extras.export import export
 from flowbert.model import Model
@@ -28,7 +28,7 @@ def hub(monkeypatch):
 @pytest.fixture(scope="module")
 def model():
     encoder = SentenceEncoder("builtin-sample", max_length=9)
-    return Model(encoder, fit_map("whitening-8", encoder.encode(TEXTS)))
+    return model_of(encoder, "whitening-8")
 
 
 def test_a_folder_is_uploaded(hub, model, tmp_path):

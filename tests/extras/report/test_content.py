@@ -105,16 +105,6 @@ def test_the_next_command_reads_as_the_row_does(template, sink):
     assert options.pop("--encoder.sink_token", None) == sink
 
 
-def test_an_interrupted_run_says_how_to_resume(tmp_path):
-    (tmp_path / "config.yaml").write_text("seed: 0\n")
-    (tmp_path / "checkpoints").mkdir()
-    (tmp_path / "checkpoints" / "last.ckpt").touch()
-    write_log(tmp_path / "metrics.csv", [49], 1.0)
-    content = read_content(tmp_path)
-    assert "no results yet" in content.record["verdicts"][0]
-    assert content.command == f"flowbert fit --resume {tmp_path}"
-
-
 def test_joined_runs_show_the_settings_that_differ(content):
     other = content.settings.copy()
     other.loc["model.noise", "value"] = "0.2"
@@ -163,6 +153,13 @@ def test_splits_are_columns_and_missing_scores_are_rows():
     summary = Summary(results(*rows), {})
     assert summary.columns == ["STSB test", "STSB dev"]
     assert list(summary.rows["method"]) == ["raw", "zca"]
+
+
+def test_a_finding_without_a_better_method():
+    rows = sts_rows("raw", "STSB")
+    kept = dict.fromkeys(("gain", "low", "high"), math.nan) | {"choice": "use"}
+    finding = Summary(results(rows), {"gains": [rows[0] | kept]}).finding
+    assert finding == "No method is significantly better than raw on bert"
 
 
 def test_scores_of_single_layers_are_lines_over_the_layers():
