@@ -85,9 +85,17 @@ def _print_measurements(command: str, returned: Any, output: str | None) -> None
         print_lines([f"written: {', '.join([output, *_page(output)])}"])
     elif command != "advise":
         print("nothing was written; --output FILE.json keeps this and writes its page")
+    if isinstance(returned, Results):
+        _print_next(Path(output or "results.json"), returned)
     if rows > _ON_A_SCREEN:
         print()
         print_verdicts(returned)
+
+
+def _print_next(path: Path, results: Results) -> None:
+    """Print commands that use what results recommend."""
+    commands = next_commands(path, results.about)
+    print_lines([f"    {program()} {each}" for each in commands])
 
 
 def _page(output: str) -> list[str]:
@@ -179,8 +187,7 @@ def train(function: Callable[..., Any], line: CommandLine) -> None:
         print_results(returned)
         names = sorted(path.name for path in folder.iterdir())
         print_lines([f"written to {folder}: {', '.join(names)}"])
-        commands = next_commands(folder, returned.about)
-        print_lines([f"    {program()} {each}" for each in commands])
+        _print_next(folder, returned)
     else:
         print(f"written: {returned}")
 

@@ -23,6 +23,7 @@ from flowbert.numbers import parse_number
 
 Value = TypeVar("Value")
 _FIELD_SEPARATORS = ",;|\t"
+_SHOWN = 3  # invalid rows in a message
 _LONGEST_FIELD = 1 << 30  # characters; of Python's reader 131,072
 
 
@@ -111,7 +112,9 @@ def choose_columns(
     wanted = " or ".join(", ".join(layout) for layout in layouts)
     missing = [column for layout in layouts for column in layout if column not in names]
     similar = nearest(names, missing[0]) if missing else ""
-    others = "; columns names others" if [len(x) for x in layouts] == [3] else ""
+    others = ", or those that the option columns names"
+    if [len(layout) for layout in layouts] != [3]:
+        others = ""
     raise UserError(
         f"{path}: has the columns {', '.join(names)}; expected "
         f"{wanted or 'the name of one as column'}{similar}{others}"
@@ -195,14 +198,14 @@ def read_columns(
                 wrong.setdefault(row, f"{frame.index.name} {row}: {text}")
     if not wrong:
         return columns
-    shown = ", ".join(wrong[row] for row in sorted(wrong)[:3])
-    if len(wrong) > 3:
-        shown += f", and {len(wrong) - 3} more"
+    shown = ", ".join(wrong[row] for row in sorted(wrong)[:_SHOWN])
+    if len(wrong) > _SHOWN:
+        shown += f", and {len(wrong) - _SHOWN} more"
     source = frame.attrs["source"]
     if not skip:
         count = f"{len(wrong)} of {len(frame)} rows are invalid: "
         count = count if len(wrong) > 1 else ""
-        hint = "" if skip is None else " (skip_invalid leaves such rows out)"
+        hint = "" if skip is None else " (the option skip_invalid leaves such rows out)"
         raise UserError(f"{source}: {count}{shown}{hint}")
     warn(
         f"{source}: {len(wrong)} of {len(frame)} rows are invalid and left out: {shown}"

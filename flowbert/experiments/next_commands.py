@@ -70,4 +70,4 @@ def _fit_command(row: Mapping[str, Any]) -> str:
         )
     for name, text in parts.items():
         words += [f"--encoder.{name}", literal_eval(text)] if text else []
-    return shlex.join([*words, "--corpus", "FILE"])
+    return shlex.join([*words, "--corpus", "FILE", "--run_dir", "my-model"])

@@ -138,6 +138,9 @@ def styled(results: Results) -> Any:
     )
 
 
+_TARGET = "target (the sentences of each task)"
+
+
 def notes(frame: pd.DataFrame) -> list[str]:
     """Notes on shared settings, symbols of the tables, and missing scores.
 
@@ -145,6 +148,7 @@ def notes(frame: pd.DataFrame) -> list[str]:
         frame: Rows of results.
     """
     settings = settings_of(frame)
+    settings["corpus"] = settings["corpus"].replace("target", _TARGET)
     shared = [
         f"{name} {settings[name].dropna().iloc[0]}"
         for name in settings
@@ -156,7 +160,9 @@ def notes(frame: pd.DataFrame) -> list[str]:
         for name, metric in SPACE_METRICS.items()
         if metric.sign == -1
     )
-    geometry = f"{lower}: mean over the tasks, lower is better"
+    geometry = (
+        f"{lower}: mean over the tasks; lower is better, one at the cost of the other"
+    )
     main = main_aggregation(frame)
     of_subsets = ~frame["aggregation"].isin(AGGREGATIONS)
     of_subsets &= frame["metric"] == "spearman"

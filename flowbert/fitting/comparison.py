@@ -31,8 +31,8 @@ from flowbert.vectors import EmbeddingCache
 _DENSITY_ROWS = 20_000  # rows that Gaussians are fitted on, to compare the flow with
 _COUNTED = 100_000  # sentences whose tokens are counted for the page
 _NOT_MEASURED = (
-    "Nothing was measured: no tasks were given. --tasks pairs.csv (columns sentence1, sentence2, "
-    "score) measures the gain on your pairs."
+    "Saved, but not measured, as no tasks were given: --tasks pairs.csv measures the gain on your "
+    "pairs (columns sentence1, sentence2, score, or --columns a,b,c)."
 )
 
 

@@ -91,7 +91,8 @@ def test_notes_say_what_is_shared_and_what_failed():
         sts_rows("zca", "SICKR", math.nan, reason="no variance"),
     )
     lines = notes(frame)
-    assert lines[0] == "encoder bert, layers -1, pooling mean, corpus target"
+    where = "corpus target (the sentences of each task)"
+    assert lines[0] == f"encoder bert, layers -1, pooling mean, {where}"
     assert lines[-1] == "nan: zca on STSB, SICKR: no variance"
     frame = results(sts_rows("raw", "STSB"))
     frame.loc[frame["metric"] == "alignment", "reason"] = "no positive"
