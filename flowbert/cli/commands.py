@@ -14,8 +14,7 @@ from flowbert.data.text_files import as_list, user_path
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError, check_choice, warn
 from flowbert.experiments import Results
-from flowbert.experiments.next_commands import next_commands
-from flowbert.experiments.summary import print_results, print_verdicts
+from flowbert.experiments.summary import next_commands, print_results, print_verdicts
 from flowbert.io import as_json
 from flowbert.progress import share_console, show_progress, tell
 from flowbert.registry import import_custom, import_object

@@ -77,7 +77,7 @@ class Results:
 
     def __repr__(self) -> str:
         with redirect_stdout(StringIO()) as text:
-            import_module("flowbert.experiments.summary").print_results(self)
+            _tables().print_results(self)
         return text.getvalue().rstrip()
 
     def _repr_html_(self) -> str:
@@ -284,8 +284,8 @@ class Results:
 
 
 def _tables() -> Any:
-    """The module of tables, which imports this one."""
-    return import_module("flowbert.experiments.result_tables")
+    """The module that shows results, which imports this one."""
+    return import_module("flowbert.experiments.summary")
 
 
 def _rows(record: Record) -> list[dict[str, Any]]:

@@ -8,13 +8,13 @@ import pytest
 
 from extras.report.rows import results, row, sts_rows
 from flowbert.experiments.intervals import labels
-from flowbert.experiments.result_tables import (
+from flowbert.experiments.results import Results
+from flowbert.experiments.summary import (
     notes,
+    print_results,
     result_tables,
     summarize,
 )
-from flowbert.experiments.results import Results
-from flowbert.experiments.summary import print_results
 from flowbert.text_tables import print_lines, print_table
 
 

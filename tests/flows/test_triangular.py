@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 
-from flowbert.flows.triangular import lu_product
+from flowbert.flows.mixing import lu_product
 
 # float64 sums of 700 products: 700 x 1e-16.
 close = partial(torch.testing.assert_close, rtol=1e-12, atol=1e-12)

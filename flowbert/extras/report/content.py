@@ -10,8 +10,8 @@ import pandas as pd
 
 from flowbert.data.text_files import read_yaml
 from flowbert.errors import UserError, warn
-from flowbert.experiments.next_commands import next_commands
 from flowbert.experiments.results import Results
+from flowbert.experiments.summary import next_commands
 from flowbert.extras.analysis import Analysis
 from flowbert.extras.analysis.analyze import analyze_results
 from flowbert.tasks import AVERAGE

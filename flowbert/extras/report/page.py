@@ -13,8 +13,7 @@ import yaml
 from flowbert import __version__
 from flowbert.data.text_files import user_path
 from flowbert.errors import UserError
-from flowbert.experiments.result_tables import notes, result_tables
-from flowbert.experiments.summary import Summary
+from flowbert.experiments.summary import Summary, notes, result_tables
 from flowbert.extras.analysis import Analysis, Plot, Table
 from flowbert.extras.analysis.bands import prepare_cosines
 from flowbert.extras.analysis.drawing import DARK, inline, method_colours, save_picture

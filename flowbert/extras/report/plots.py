@@ -8,8 +8,7 @@ import pandas as pd
 
 from flowbert.experiments.intervals import labels, main_aggregation
 from flowbert.experiments.plan import UNMAPPED
-from flowbert.experiments.result_tables import mean_geometry, summarize
-from flowbert.experiments.summary import Summary
+from flowbert.experiments.summary import Summary, mean_geometry, summarize
 from flowbert.extras.analysis.drawing import ORDINAL, TITLE, Plot, method_colours, short
 from flowbert.extras.report.content import PageContent
 from flowbert.text_tables import in_order
