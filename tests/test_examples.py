@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer import modules as library
 
 from examples import duplicates
+from experiments.small import write_sentence_transformer
 from flowbert import Model, SentenceEncoder, Whitening
 from flowbert.data.sample import sample_corpus, sample_encoder_path
 
@@ -21,13 +21,6 @@ def file(tmp_path):
     lines = sorted(set(sample_corpus()))[::100]
     path.write_text("\n".join([*lines, *PLANTED]), encoding="utf-8")
     return str(path)
-
-
-def similarity_encoder(path):
-    """The sample's encoder in a folder of sentence-transformers, which the advice leaves alone."""
-    modules = [library.Transformer(sample_encoder_path()), library.Pooling(128, "mean")]
-    SentenceTransformer(modules=modules).save(path + "-st", create_model_card=False)
-    return path + "-st"
 
 
 def run(name, *words):
@@ -58,7 +51,9 @@ def test_search(file):
     folder = file.replace("sentences.txt", "model")
     Model(SentenceEncoder()).save(folder)
     as_it_is = run(*words, "--model", folder)
-    assert as_it_is == run(*words, "--encoder", similarity_encoder(folder))
+    assert as_it_is == run(
+        *words, "--encoder", write_sentence_transformer(folder + "-st")
+    )
 
 
 def test_duplicates(file):
@@ -105,8 +100,6 @@ def test_clusters(file):
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true")
 def test_distill(file, tmp_path):
     pytest.importorskip("accelerate")
-    from sentence_transformers import SentenceTransformer
-
     sentences = Path(file).read_text(encoding="utf-8").splitlines()
     encoder = SentenceEncoder(layers=0)
     whitening = Whitening(shrinkage=0.3).fit(encoder.encode(sentences))

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from sentence_transformers import SentenceTransformer
 from sklearn.decomposition import PCA
 
 from encoders.tiny import SENTENCES, add_modules, write_tiny
@@ -41,15 +42,13 @@ def words_file(folder):
 
 
 def published_folder(folder):
-    pytest.importorskip("sentence_transformers")
     path = add_modules(write_tiny(folder), ("Pooling", {}), DENSE)
     return load_encoder(path)
 
 
 def loaded_model(folder):
-    library = pytest.importorskip("sentence_transformers")
     path = add_modules(write_tiny(folder), ("Pooling", {}))
-    return SentenceTransformerEncoder(library.SentenceTransformer(str(path)))
+    return SentenceTransformerEncoder(SentenceTransformer(str(path)))
 
 
 ENCODERS = {

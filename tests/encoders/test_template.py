@@ -263,24 +263,18 @@ def test_a_sink_that_the_tokenizer_writes_is_not_written_twice():
     )
 
 
-@pytest.mark.parametrize("template", [AROUND, "the {} in {}", ""])
-def test_text_is_cut_on_the_side_of_the_tokenizer(template, tmp_path):
+def test_an_exported_folder_cuts_text_on_the_side_of_the_tokenizer(tmp_path):
     path = write_tiny(tmp_path / "llama", "llama")
     tokenizer = AutoTokenizer.from_pretrained(path, truncation_side="left")
     tokenizer.save_pretrained(path)
-    encoder = SentenceEncoder(
-        path, template=template, max_length=14, pooling="last_token"
-    )
-    long = "mat mat mat mat mat mat mat a cat sleeps on the small dog"
+    options: dict[str, Any] = {"template": AROUND, "max_length": 14}
+    encoder = SentenceEncoder(path, **options, pooling="last_token")
+    long = ["mat mat mat mat mat mat mat a cat sleeps on the small dog"]
     with warned("truncated"):
-        (vector,) = encoder.encode([long])
-    room = encoder.tokenization.room
-    (expected,) = encoder.encode([" ".join(long.split()[-room:])])
-    assert_near(vector, expected)
+        vectors = encoder.encode(long)
     export(Model(encoder), tmp_path / "to")
     library = SentenceTransformer(str(tmp_path / "to"), device="cpu")
-    if template != "the {} in {}":
-        assert_near(library.encode([long])[0], vector)
+    assert_near(library.encode(long), vectors)
 
 
 @pytest.mark.filterwarnings("ignore:sentences. some")

@@ -6,8 +6,15 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer import modules
 
-from flowbert.data.sample import sample_corpus, sample_nli, sample_pairs
+from flowbert.data.sample import (
+    sample_corpus,
+    sample_encoder_path,
+    sample_nli,
+    sample_pairs,
+)
 from flowbert.experiments import compare
 from flowbert.extras.analysis.measure import words_of
 from flowbert.vectors import EmbeddingCache
@@ -88,6 +95,13 @@ def write_words(path, texts, dim=8):
     lines = [" ".join([w, *map(str, row)]) for w, row in zip(words, rows, strict=True)]
     path.write_text("\n".join(lines), encoding="utf-8")
     return str(path)
+
+
+def write_sentence_transformer(folder, pooling="mean"):
+    """Write the sample's encoder as sentence-transformers does."""
+    parts = [modules.Transformer(sample_encoder_path()), modules.Pooling(128, pooling)]
+    SentenceTransformer(modules=parts).save(str(folder), create_model_card=False)
+    return str(folder)
 
 
 def write_corpus(path, count):

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer import modules
 
 from encoders.tiny import add_modules, write_tiny
+from experiments.small import write_sentence_transformer
 from flowbert import analyze, compare
 from flowbert.cli import main
-from flowbert.data.sample import sample_corpus, sample_encoder_path
+from flowbert.data.sample import sample_corpus
 from flowbert.encoders import EncoderOptions, SentenceEncoder
 from flowbert.experiments.plan import UNMAPPED
 from flowbert.extras.advice import advise
@@ -21,13 +20,6 @@ from helpers import refused
 
 SENTENCES = list(dict.fromkeys(sample_corpus()))[:200]
 RECIPE = ("embedding_last", "zipf", "whitening:shrinkage=0.3")
-
-
-def write_sentence_transformer(folder, pooling="mean"):
-    """The sample's encoder as sentence-transformers writes it."""
-    parts = [modules.Transformer(sample_encoder_path()), modules.Pooling(128, pooling)]
-    SentenceTransformer(modules=parts).save(str(folder), create_model_card=False)
-    return str(folder)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])

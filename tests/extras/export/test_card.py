@@ -79,7 +79,6 @@ def test_settings_and_scores(model, encoder):
 
 
 def test_its_snippet_runs(model, tmp_path, monkeypatch):
-    pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
     folder = export(model, tmp_path / "name")
     code = (folder / "README.md").read_text().split("```python\n")[1].split("```")[0]
     monkeypatch.chdir(tmp_path)
@@ -137,7 +136,6 @@ def test_results_of_another_run_are_of_the_same_encoder(encoder):
 
 
 def test_scores_of_a_run_with_a_trained_encoder(encoder, tmp_path):
-    pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
     encoder.save(tmp_path / "run" / "model" / "encoder")
     results = named(results_of(encoder), zca="simcse")
     results.frame = results.frame[results.frame["layers"] == "first_last"]

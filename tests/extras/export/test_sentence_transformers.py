@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Transformer
 
 from encoders.tiny import SENTENCES, add_modules, write_tiny
 from extras.export.models import (
@@ -25,9 +27,6 @@ from flowbert.extras.word_vectors import WordVectors
 from flowbert.model import Model
 from helpers import refused, use_hub_cache, warned
 
-sentence_transformers = pytest.importorskip(
-    "sentence_transformers", reason="needs sentence-transformers"
-)
 # A layer norm leaves no variance in one direction.
 pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
 
@@ -56,8 +55,6 @@ def maps(bert):
 
 @pytest.fixture(scope="module")
 def transformer(folder):
-    from sentence_transformers.base.modules import Transformer
-
     opened = Transformer(str(folder), config_kwargs={"output_hidden_states": True})
     opened.max_seq_length = 9
     return opened
@@ -76,7 +73,7 @@ def test_maps_after_layers_and_poolings(pooling, layers, bert, maps, transformer
     plain = (pooling, layers) == ("mean", "first_last")
     for name in maps if plain else ("none", "whitening"):
         modules = [transformer, *stock_modules(encoder, maps[name])]
-        opened = sentence_transformers.SentenceTransformer(modules=modules)
+        opened = SentenceTransformer(modules=modules)
         vectors = Model(encoder, maps[name]).encode(SENTENCES)
         assert largest_difference(opened.encode(SENTENCES), vectors) <= TOLERANCE, name
 

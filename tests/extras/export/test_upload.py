@@ -15,8 +15,6 @@ from helpers import refused
 # Some of the texts are cut on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:sentences. some are longer")
 
-pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
-
 
 @pytest.fixture
 def hub(monkeypatch):

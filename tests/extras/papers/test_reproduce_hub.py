@@ -11,6 +11,7 @@ import pytest
 from extras.papers.test_reproduce import write_bert
 from flowbert.cli import main
 from flowbert.data.sample import sample_corpus
+from flowbert.experiments import Results
 from flowbert.extras.papers.published import PUBLISHED_TASKS, published
 
 COMMAND = (
@@ -65,7 +66,7 @@ def write_hub(root):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of few sentences
-def test_the_command_of_the_documents(tmp_path, monkeypatch, capsys):
+def test_the_command_of_the_documents(tmp_path, monkeypatch):
     for document in ("README.md", "docs/papers.md"):
         assert COMMAND in (ROOT / document).read_text(encoding="utf-8").splitlines()
     # Only the feed-forward layers are narrower than those of the published network.
@@ -79,29 +80,18 @@ def test_the_command_of_the_documents(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(datasets, "load_dataset", from_folder)
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "copies")
     monkeypatch.chdir(tmp_path)
-    main([*shlex.split(COMMAND)[1:], "--quiet"])
-    printed = capsys.readouterr().out
-    printed, hint = printed.strip().rsplit("\n", 1)
-    assert hint.startswith("nothing was written; --output")
+    main([*shlex.split(COMMAND)[1:], "--quiet", "--output=r.json"])
+    table = pd.DataFrame(Results.load("r.json").about["published"])
+    assert table.query("task == 'average'")["difference"].isna().all()  # context
+    lines = table.query("task == 'STSB'").set_index("row")
     rows = published().query("source in ['li2020', 'su2021']").set_index("id")
     rows = rows[rows["path"] == "google-bert/bert-base-uncased"]
-    _, _, summary, _, by_task, notes = printed.split("\n\n")
-    header, *lines = by_task.splitlines()
-    place = header.split().index("STSB")
-    named = {line.split()[0]: line for line in lines}
-    assert set(named) == set(rows.index)
-    for name, row in rows.iterrows():
-        (note,) = (
-            line
-            for line in notes.splitlines()
-            if f"{name}," in line or f"{name}:" in line
-        )
-        assert "bert-base-uncased taken, by its name and sizes" in note
-        merged = "STS12, STS13, STS14, STS15, STS16: merged subsets here"
-        assert (merged in note) == (row["aggregation"] != "all")
-        assert "SICKR: 400 pairs here, 4927 in SentEval" in note
-        ours, known = named[name].split()[1:][3 * place :: 2][:2]
-        assert float(known) == round(row["STSB"], 1)
-        assert -100 <= float(ours) <= 100
-        (line,) = (line for line in summary.splitlines() if line.startswith(f"{name} "))
-        assert line.split()[-1] == "context"
+    assert set(lines.index) == set(rows.index)
+    rows = rows.loc[lines.index]
+    assert lines["published"].to_list() == rows["STSB"].to_list()
+    assert lines["ours"].between(-100, 100).all()
+    notes = lines["note"].str
+    assert notes.contains("bert-base-uncased taken, by its name and sizes").all()
+    assert notes.contains("SICKR: 400 pairs here, 4927 in SentEval").all()
+    merged = notes.contains("STS12, STS13, STS14, STS15, STS16: merged subsets here")
+    assert merged.to_list() == rows["aggregation"].ne("all").to_list()
