@@ -396,7 +396,8 @@ def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
     """Commands that encode with the method of the first verdict, and export it.
 
     Args:
-        path: A run folder; of a file of results, which has no model, the command that fits one.
+        path: A run folder; of a file of results, which has no model, the command that fits or
+            uses one.
         record: What its results say of the run.
 
     Returns:
@@ -407,7 +408,7 @@ def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
     deciding = [row for row in gains if row["task"] == gains[0]["task"]]
     best = [row for row in deciding if row["choice"] == "use"]
     if path.suffix == ".json":
-        return list(dict.fromkeys(filter(None, map(_fit_command, best))))
+        return list(dict.fromkeys(filter(None, map(_command, best))))
     if not best or not (path / "model").is_dir():
         return []
     method = best[0]["method"].replace(UNMAPPED, "raw")
@@ -436,18 +437,27 @@ def _parts(row: Mapping[str, Any]) -> dict[str, Any]:
     return match.groupdict()
 
 
-def _fit_command(row: Mapping[str, Any]) -> str:
-    """The command that fits the map of a row of ``gains``; empty for other methods than maps."""
+_OF_NO_NETWORK = ("", "none", "own", "words")  # layers and poolings that are no options
+
+
+def _command(row: Mapping[str, Any]) -> str:
+    """The command that fits the map of a row of ``gains``, or encodes without one.
+
+    Empty for other methods than maps, and for views.
+    """
     method = row["method"].removeprefix(f"{ADVISED}: ")
-    if row["supervised"] or not is_map(method):
+    is_plain = method in ("raw", UNMAPPED)
+    is_views = " | " in row["layers"]
+    if row["supervised"] or is_views or not (is_plain or is_map(method)):
         return ""
-    words = ["fit", "--method", method]
+    words = ["encode"] if is_plain else ["fit", "--method", method]
     parts = _parts(row)
     words += ["--encoder.path", parts.pop("encoder")]
-    for name in ("layers", "pooling"):
-        words += (
-            [f"--encoder.{name}", row[name]] if row[name] not in ("", "none") else []
-        )
+    for name in ("layers", "pooling") if method != "raw" else ():
+        if row[name] not in _OF_NO_NETWORK:
+            words += [f"--encoder.{name}", row[name]]
     for name, text in parts.items():
         words += [f"--encoder.{name}", literal_eval(text)] if text else []
+    if is_plain:
+        return shlex.join([*words, "--input", "FILE", "--output", "vectors.npy"])
     return shlex.join([*words, "--corpus", "FILE", "--run_dir", "my-model"])

@@ -104,6 +104,24 @@ def test_the_next_command_reads_as_the_row_does(template, sink):
     assert options.pop("--encoder.sink_token", None) == sink
 
 
+@pytest.mark.parametrize(
+    ("method", "layers", "command"),
+    [
+        ("raw", "last", "encode --encoder.path bert "),
+        (UNMAPPED, "1", "encode --encoder.path bert --encoder.layers 1 "),
+        ("zca", "own", "fit --method zca --encoder.path bert --corpus"),
+        ("zca", "1 | last", ""),
+        ("simcse", "last", ""),
+    ],
+)
+def test_what_is_best_is_used_as_it_was_read(method, layers, command):
+    row = {"method": method, "task": "STSB", "encoder": "bert", "choice": "use"}
+    row |= {"layers": layers, "pooling": "none", "supervised": ""}
+    printed = next_commands(Path("results.json"), {"gains": [row]})
+    assert "".join(printed).startswith(command)
+    assert len(printed) == bool(command)
+
+
 def test_joined_runs_show_the_settings_that_differ(content):
     other = content.settings.copy()
     other.loc["model.noise", "value"] = "0.2"
