@@ -4,6 +4,7 @@ Torch's engine counts the kinds of devices at the first backward pass of a proce
 registered later has no queue.
 """
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,8 +18,7 @@ import pytest
 def test_steps_on_a_simulated_device(which, pytestconfig, tmp_path):
     file = Path(__file__).with_name("device_steps.py")
     command = [sys.executable, "-m", "pytest", "-q", "--noconftest"]
-    command += ["-p", "no:cacheprovider", "-p", "no:randomly"]
-    command += ["--basetemp", str(tmp_path / "steps")]
+    command += ["-p", "no:cacheprovider", "--basetemp", str(tmp_path / "steps")]
     filters = "\n".join(pytestconfig.getini("filterwarnings"))
     command += ["--override-ini", f"filterwarnings={filters}"]
     done = subprocess.run(
@@ -27,6 +27,7 @@ def test_steps_on_a_simulated_device(which, pytestconfig, tmp_path):
         capture_output=True,
         text=True,
         cwd=file.parents[1],
+        env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
     if "passed" not in done.stdout:
