@@ -130,6 +130,14 @@ def test_a_pooling_that_reads_more_than_its_sentence(pooling):
     refused("pooling: received .* depends on its batch", encoder.encode, SENTENCES)
 
 
+def test_weights_that_are_not_finite():
+    backbone = made("bert")
+    with torch.no_grad():
+        backbone.network.encoder.layer[1].output.dense.bias[3] = torch.nan
+    message = "'a cat' is not finite; .*finite weights"
+    refused(message, SentenceEncoder(backbone).encode, ["a cat"])
+
+
 # ------------------------------------------------------------ networks of other shapes
 
 FUNNEL: dict[str, Any] = {"vocab_size": 25, "block_sizes": [1, 1]}
