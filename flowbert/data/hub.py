@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl
 
 import pandas as pd
@@ -51,13 +52,19 @@ def fetch_encoder(
         UserError: If the model is neither on the hub nor in its cache.
     """
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.errors import HFValidationError, OfflineModeIsEnabled
 
     model, _, named = name.partition("@")
+    options: dict[str, Any] = {
+        "revision": revision or named or None,
+        "allow_patterns": list(patterns),
+    }
     try:
-        fetched = snapshot_download(
-            model, revision=revision or named or None, allow_patterns=list(patterns)
-        )
+        try:
+            fetched = snapshot_download(model, **options)
+        except OfflineModeIsEnabled:
+            # Releases 1 look up the files of a commit, though they are cached.
+            fetched = snapshot_download(model, local_files_only=True, **options)
     # Not a name, no such model or revision, private, offline and not cached, no space left, ...
     except Exception as error:
         reason = what_is_missing(user_path(name).absolute())
