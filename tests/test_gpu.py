@@ -56,6 +56,7 @@ def test_a_step_does_not_wait_for_the_device(device):
     finally:
         if device == "cuda":
             torch.cuda.set_sync_debug_mode("default")
+    assert all(weight.isfinite().all() for weight in flow.parameters())
 
 
 @on_devices
