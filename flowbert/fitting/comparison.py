@@ -8,8 +8,7 @@ from typing import Any
 
 import torch
 
-from flowbert.data.corpus import OWN_NAMES
-from flowbert.encoders import Encoder, SentenceEncoder, digests_reused
+from flowbert.encoders import SentenceEncoder, digests_reused
 from flowbert.errors import UserError, warn
 from flowbert.experiments import Results
 from flowbert.experiments.plan import Method, plan_experiments
@@ -24,9 +23,7 @@ from flowbert.model import Model
 from flowbert.progress import tell
 from flowbert.registry import import_object
 from flowbert.seeding import Stream
-from flowbert.tasks import STS, Task
 from flowbert.training import read_checkpoint
-from flowbert.vectors import EmbeddingCache
 
 _DENSITY_ROWS = 20_000  # rows that Gaussians are fitted on, to compare the flow with
 _COUNTED = 100_000  # sentences whose tokens are counted for the page
@@ -120,10 +117,6 @@ def measure(run: Run, methods: Sequence[Method], warned: Sequence[str]) -> Resul
         experiments = plan_experiments([run.encoder], compared, corpora, {})
         results = run_experiments(experiments, run.cache, device=run.device)
         results.add_intervals(options.bootstrap, options.bootstrap_seed)
-        frozen = [method for method in measured if method.encoder is None]
-        others = run.tasks[1:] if options.corpus_name in OWN_NAMES else run.tasks
-        corpus = run.fitted_on.name
-        warn_of_transfer(corpus, others, run.encoder, frozen, run.cache)
     results.about["warnings"] = list(warned)
     fitted_on = run.data.describe() | {"total": len(run.fitted_on)}
     results.about["fitted_on"] = fitted_on
@@ -170,45 +163,3 @@ def _densities(run: Run) -> dict[str, Any]:
         "fitting": torch.from_numpy(rows[fitting]),
         "held_out": torch.from_numpy(held[:]),
     }
-
-
-_UNIFORMITY_SENTENCES = 100  # sentences of a measure that is not used
-
-# Resamples: a warning requires that the interval of the difference excludes 0.
-_TRANSFER_RESAMPLES = 200
-
-
-def warn_of_transfer(
-    corpus: str,
-    tasks: Sequence[Task],
-    encoder: Encoder,
-    fitted: Sequence[Method],
-    cache: str | EmbeddingCache | None = None,
-) -> None:
-    """Warn where raw vectors score higher than maps on development pairs, beyond noise.
-
-    Only tasks of scored pairs with a development split are measured.
-
-    Args:
-        corpus: Name of what the maps were fitted on.
-        tasks: The tasks whose own sentences were not fitted on.
-        encoder: The encoder whose vectors they map.
-        fitted: Fitted maps.
-        cache: The embedding cache, or its folder.
-    """
-    methods = [Method("raw", Raw(), encoder=encoder), *fitted]
-    for task in tasks if fitted else ():
-        if not isinstance(task, STS) or "dev" not in task.data.splits:
-            continue
-        dev = STS(task.data, "dev", uniformity_limit=_UNIFORMITY_SENTENCES)
-        experiments = plan_experiments([encoder], methods, {dev: ()}, {})
-        results = run_experiments(experiments, cache, sample=False)
-        results.add_intervals(_TRANSFER_RESAMPLES)
-        for row in results.about["gains"]:
-            if row["high"] < 0:
-                lead, low, high = -row["gain"], -row["high"], -row["low"]
-                warn(
-                    f"corpus: on the development pairs of {task.name} raw vectors are better than "
-                    f"{row['method']} fitted on {corpus}, by {lead:.1f} [{low:.1f}, {high:.1f}]; a "
-                    "map helps on text like the text it was fitted on"
-                )
