@@ -66,7 +66,6 @@ MISTAKES = [
     ("fit --resume stopped --seed 1", "--seed: received 1.*trainer.max_epochs"),
     ("test", "required: run"),
     ("test done --model.noise 1", "--model.noise: no such option"),
-    ("test stopped --trainer.max_epochs 3", "--trainer: received 'max_epochs'"),
     ("fit --ckpt_path best --run_dir stopped", "--ckpt_path: received 'best'; .*last"),
     ("encode --output v.npy", "--input: received 0"),
     ("export", "required: model, to"),

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cache as cached
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,8 @@ import torch
 
 from flowbert.data.corpus import OWN_NAMES, Corpus, load_corpus
 from flowbert.data.text_files import as_list
-from flowbert.encoders import (
-    Encoder,
-    EncoderOptions,
-    choose_device,
-    open_encoders,
-)
-from flowbert.errors import UserError, record_warnings, warn
+from flowbert.encoders import EncoderOptions, choose_device, open_encoders
+from flowbert.errors import UserError, record_warnings
 from flowbert.experiments.plan import Drawn, parse_methods, plan_experiments
 from flowbert.experiments.results import Results
 from flowbert.experiments.run import run_experiments
@@ -151,8 +147,8 @@ def compare(
             for task in measured
         }
         every = [each for drawn in corpora.values() for each, _ in drawn]
-        distinct = {each.digest: each for each in every}.values()
-        count_over = [text for each in distinct for text in each.sentences]
+        distinct = {each.digest: each.sentences for each in every}
+        count_over = list(chain.from_iterable(distinct.values()))
         learned = {}
         if any(method.map.supervised and method.needs_fit for method in parsed):
             given = load_labels(labels, senteval, columns, skip_invalid)
@@ -161,7 +157,6 @@ def compare(
                 for task in measured
             }
         encoders = open_encoders(encoder, count_over, device)
-        _warn_of_counts(encoders, len(distinct))
         if any(method.advised for method in parsed):
             follow = import_object("flowbert.extras.advice.follow_advice")
             parsed = follow(parsed, encoders)
@@ -196,18 +191,6 @@ def check_options(seeds: int | Sequence[int], output: str | Path | None) -> list
             expected="one or more different whole numbers of at least 0",
         )
     return [int(number) for number in numbers]
-
-
-def _warn_of_counts(encoders: Sequence[Encoder], corpora: int) -> None:
-    """Warn that weights are counted over all corpora, where a fit would count over its own."""
-    counting = [each for each in encoders if getattr(each, "counted", False)]
-    counted = dict.fromkeys(each.columns()["pooling"] for each in counting)
-    if counted and corpora > 1:
-        warn(
-            f"pooling: {', '.join(counted)} counts tokens over all {corpora} corpora together; "
-            "with one of them alone, weights and scores would differ",
-            4,
-        )
 
 
 def _load_corpora(corpus: Any, nli: str, column: str | None) -> dict[str, Corpus | str]:

@@ -22,7 +22,7 @@ from flowbert.encoders import (
     is_sentence_transformer,
     open_encoder,
 )
-from flowbert.errors import UserError, warn
+from flowbert.errors import UserError
 from flowbert.io import as_json, digest
 from flowbert.maps import (
     Map,
@@ -155,13 +155,9 @@ def parse_methods(methods: Any) -> list[Method]:
 def _parse(value: Any) -> Method:
     if value == ADVISED:
         return Method(value, make_map(RECIPE_METHOD), advised=True)
-    if isinstance(value, str) and model_folder(value) is not None:
-        if not is_map(value):
-            model = Model.load(value)
-            return replace(_parse(model), name=f"{model.map_name} of {value}")
-        warn(
-            f"methods: {value} is taken as the method of that name; for the folder write ./{value}"
-        )
+    if isinstance(value, str) and not is_map(value) and model_folder(value):
+        model = Model.load(value)
+        return replace(_parse(model), name=f"{model.map_name} of {value}")
     if isinstance(value, Model):
         fitted = value.map or Raw()
         return Method(value.map_name, fitted, "given", encoder=value.encoder)

@@ -94,7 +94,7 @@ def prepare_run(command: str, options: FitOptions, folder: Path) -> Iterator[Run
     """
     options = _checked(options)
     kind: Any = METHODS.get(options.method)
-    saved: Mapping[str, Any] | None = None
+    saved: Mapping[str, Any] = {}
     if kind is None:  # what is fitted in closed form has no checkpoint
         options = replace(options, ckpt_path=None)
     elif options.ckpt_path is not None:
@@ -145,7 +145,7 @@ def prepare_run(command: str, options: FitOptions, folder: Path) -> Iterator[Run
             named = {"name": fitted_on.name, "digest": fitted_on.digest}
             identity = None if encoder is None else encoder.identity
             known = {"encoder": identity, "corpus": named}
-            if saved is not None:
+            if saved:
                 check_fitted_on(saved, known, options.ckpt_path)
             fitted: Any = map
             if is_frozen:
@@ -220,10 +220,10 @@ def _closed_form_method(name: str) -> Map:
 
 
 def _read_saved(path: Path, kind: Any, method: str) -> Mapping[str, Any]:
-    """Encoder and corpus that a checkpoint was fitted on.
+    """Encoder and corpus that a checkpoint was fitted on; empty if ``fit`` did not write it.
 
     Raises:
-        UserError: If it is one of another method, or ``fit`` did not write it.
+        UserError: If it is one of another method.
     """
     content = read_checkpoint(path)
     if content["module"] != kind.__name__:
@@ -231,13 +231,7 @@ def _read_saved(path: Path, kind: Any, method: str) -> Mapping[str, Any]:
             f"{path} is a checkpoint of {content['module']}; expected one of method {method}",
             argument="ckpt_path",
         )
-    saved: Mapping[str, Any] | None = content.get("fitted_on")
-    if not saved:
-        raise UserError(
-            f"{path} does not name the encoder and corpus of its fit; expected a checkpoint "
-            "written by fit of this version",
-            argument="ckpt_path",
-        )
+    saved: Mapping[str, Any] = content["fitted_on"]
     return saved
 
 

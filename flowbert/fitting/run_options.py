@@ -10,7 +10,7 @@ import yaml
 from flowbert.data.nli import BUILTIN
 from flowbert.data.text_files import read_yaml
 from flowbert.encoders import EncoderOptions
-from flowbert.errors import UserError, check_choice, first_line
+from flowbert.errors import UserError, first_line
 from flowbert.io import as_json, folders_with
 from flowbert.methods import METHODS
 from flowbert.numbers import Count, CountOrZero, Seed, Share, TwoOrMore
@@ -23,14 +23,6 @@ _OF_A_CALL = ("run_dir", "ckpt_path", "config")
 # Objects that only a fit needs.
 _OBJECTS = ("callbacks", "logger", "plugins", "profiler")
 
-MEASURED_WITH = (
-    *("accelerator", "strategy", "devices", "num_nodes", "precision", "plugins"),
-    *("logger", "callbacks", "profiler", "enable_progress_bar", "inference_mode"),
-    *("limit_val_batches", "limit_test_batches", "limit_predict_batches"),
-    *("deterministic", "benchmark", "detect_anomaly"),
-)
-"""Options of the Trainer that validation, test and prediction use."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class PredictOptions:
@@ -41,7 +33,7 @@ class PredictOptions:
             that the fit saved as its model.
         corpus: The corpus of the fit, if it has another path now; in Python also in memory.
         vectors: The vectors of the fit, if they have another path now; in Python also in memory.
-        trainer: Options of Lightning's Trainer: those in :data:`MEASURED_WITH`.
+        trainer: Options of Lightning's Trainer; those of training have no effect.
         run_dir: Folder to write into; None for one inside the run, named as the command.
         cache: Folder of the embedding cache; None for ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
     """
@@ -193,12 +185,9 @@ def read_run(run: str | Path, given: PredictOptions) -> FitOptions:
             f"compare with the methods raw,{run}",
             argument="run",
         )
-    trainer = dict(content.get("trainer") or {})
-    for name in _OBJECTS:
-        trainer.pop(name, None)
-    for name, value in (given.trainer or {}).items():
-        check_choice("trainer", name, MEASURED_WITH)
-        trainer[name] = value
+    fitted_with = content.get("trainer") or {}
+    trainer = {name: x for name, x in fitted_with.items() if name not in _OBJECTS}
+    trainer |= given.trainer or {}
     for each in fields(given):
         value = getattr(given, each.name)
         if value is not None:

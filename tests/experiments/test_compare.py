@@ -267,7 +267,7 @@ def test_corpora_and_subsets(encoder, tmp_path):
     assert smaller.score("whitening", "Chinese-STS-B") != spearman["value"].iloc[-1]
 
 
-def test_tokens_that_are_counted_over_several_corpora_give_a_warning(output, tmp_path):
+def test_a_reused_record_has_the_warnings_of_its_fit(output, tmp_path):
     pairs = write_pairs(tmp_path / "pairs.tsv", 40)
     corpora = [write_corpus(tmp_path / f"{size}.txt", size) for size in (60, 90)]
     idf = EncoderOptions(pooling="idf")
@@ -275,11 +275,9 @@ def test_tokens_that_are_counted_over_several_corpora_give_a_warning(output, tmp
     options["output"] = output
     with pytest.warns(FlowbertWarning):
         first, again = (run(idf, "raw,whitening", **options) for _ in range(2))
-    counted, *of_fits = first.about["warnings"]
-    assert counted.startswith("pooling: idf counts tokens over all 2 corpora")
-    # A record that is reused has the warnings of its fit.
-    assert any(each.startswith("whitening: ") for each in of_fits)
-    assert set(again.about["warnings"]) == {counted, *of_fits}
+    warned = first.about["warnings"]
+    assert any(each.startswith("whitening: ") for each in warned)
+    assert set(again.about["warnings"]) == set(warned)
     # Where tokens are counted, corpus and subset have an effect without a map, too.
     scores = set()
     for corpus, size in product(corpora, (None, 9)):
