@@ -69,20 +69,10 @@ class Registry(dict[str, Registered]):
     def register(self, name: str) -> Callable[[Registered], Registered]:
         """Decorate a class or function to register it.
 
-        A module or notebook cell that is run again replaces its objects.
-
-        Raises:
-            ValueError: If another object has the name.
+        An object of the same name is replaced, as by a notebook cell that is run again.
         """
 
         def add(found: Registered) -> Registered:
-            path = import_path(found)
-            holder = import_path(self[name]) if name in self else path
-            if holder != path:
-                raise ValueError(
-                    f"{self.kind}: received the name {name!r} for {path}; expected another, as "
-                    f"{holder} has it"
-                )
             self[name] = found
             return found
 

@@ -133,8 +133,6 @@ def _split(command: str, words: Sequence[str]) -> Iterator[tuple[str, Any]]:
     waiting = list(words)
     while waiting:
         word = waiting.pop(0)
-        if any("\ud800" <= letter <= "\udfff" for letter in word):
-            raise UserError(f"options: received {word!r}; expected UTF-8 text")
         name, equals, value = word.removeprefix("--").partition("=")
         name = _SHORT.get(name, name)
         if not _is_option(word):

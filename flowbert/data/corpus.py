@@ -43,12 +43,13 @@ def texts_in_memory(source: Any, column: str | None = None) -> list[str]:
         >>> texts_in_memory(["A dog runs. "])
         ['A dog runs.']
     """
-    names = _columns(source)
-    if names is not None:
+    if isinstance(source, pd.DataFrame):
+        source = source.rename(columns=str)
+    names = getattr(source, "column_names", getattr(source, "columns", None))
+    if names is not None and not isinstance(names, dict):  # as of a DatasetDict
         layouts = [] if column is None else [[column]]
-        (column,) = choose_columns(names, layouts, Path("corpus"))
-        is_frame = hasattr(source, "iloc")
-        source = source.iloc[:, names.index(column)] if is_frame else source[column]
+        (column,) = choose_columns(list(names), layouts, Path("corpus"))
+        source = source[column]
     is_list = isinstance(source, Sequence) and not isinstance(source, str | bytes)
     is_vector = getattr(source, "ndim", 0) == 1
     if not is_list and not is_vector:
@@ -58,15 +59,6 @@ def texts_in_memory(source: Any, column: str | None = None) -> list[str]:
             argument="corpus",
         )
     return _check_texts(source)
-
-
-def _columns(source: Any) -> list[str] | None:
-    """Names of the columns of a DataFrame or Dataset; None for anything else."""
-    if type(source).__name__ == "DataFrame":
-        return [str(name) for name in source.columns]
-    if type(source).__name__ == "Dataset" and hasattr(source, "column_names"):
-        return list(source.column_names)
-    return None
 
 
 def _check_texts(values: Iterable[Any]) -> list[str]:

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 
 import pandas as pd
 
-from flowbert.data.tables import choose_columns, make_frame, name_labels
+from flowbert.data.tables import choose_columns, from_arrow, make_frame
 from flowbert.data.text_files import user_path, what_is_missing
 from flowbert.errors import UserError, first_line
 
@@ -114,8 +114,5 @@ def read_hub(
             "same layout"
         ) from error
     columns = choose_columns(data.column_names, layouts, local)
-    values = data.select_columns(list(columns)).to_dict()
-    for name in columns:
-        if isinstance(data.features[name], datasets.ClassLabel):
-            values[name] = name_labels(values[name], data.features[name].names)
-    return make_frame(local, pd.DataFrame(values, dtype=object), layouts)
+    table = data.select_columns(list(columns)).with_format("arrow")[:]
+    return make_frame(local, from_arrow(table), layouts)

@@ -276,14 +276,6 @@ def read_sentences(frame: pd.DataFrame, column: str) -> list[str]:
     return read_columns(frame, {column: as_sentence})[0]
 
 
-def name_labels(values: Sequence[Any], names: Sequence[str]) -> list[Any]:
-    """Labels 0, 1, ... of ``datasets`` by their names; other values as they are."""
-    return [
-        names[value] if isinstance(value, int) and 0 <= value < len(names) else value
-        for value in values
-    ]
-
-
 def _read_fields(
     file: BinaryIO, separator: str, quoting: Any = csv.QUOTE_MINIMAL
 ) -> pd.DataFrame:
@@ -340,7 +332,7 @@ def _read_parquet(file: BinaryIO) -> pd.DataFrame:
     import pyarrow.parquet as pq
 
     source = pq.ParquetFile(file if file.seekable() else io.BytesIO(file.read()))
-    return _from_arrow(source.read(_flat_columns(source.schema_arrow)))
+    return from_arrow(source.read(_flat_columns(source.schema_arrow)))
 
 
 def _read_arrow(file: BinaryIO) -> pd.DataFrame:
@@ -351,7 +343,7 @@ def _read_arrow(file: BinaryIO) -> pd.DataFrame:
         table = pa.ipc.open_file(content).read_all()
     except pa.ArrowInvalid:  # as ``datasets`` writes it
         table = pa.ipc.open_stream(content).read_all()
-    return _from_arrow(table.select(_flat_columns(table.schema)))
+    return from_arrow(table.select(_flat_columns(table.schema)))
 
 
 def _flat_columns(schema: Any) -> list[str]:
@@ -361,14 +353,15 @@ def _flat_columns(schema: Any) -> list[str]:
     return [field.name for field in schema if not pa.types.is_nested(field.type)]
 
 
-def _from_arrow(table: Any) -> pd.DataFrame:
+def from_arrow(table: Any) -> pd.DataFrame:
     """The frame of a table; labels that ``datasets`` wrote have their names."""
     columns = table.to_pydict()
     metadata = table.schema.metadata or {}
     info = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {})
     for name, feature in info.get("features", {}).items():
         if name in columns and feature.get("_type") == "ClassLabel":
-            columns[name] = name_labels(columns[name], feature["names"])
+            labels = dict(enumerate(feature["names"]))
+            columns[name] = [labels.get(value, value) for value in columns[name]]
     return pd.DataFrame(columns, dtype=object)
 
 

@@ -84,7 +84,7 @@ def test_sentences_in_memory_are_those_of_a_file(source, column, tmp_path):
         (pd.Series(["a", None]), None, "sentence 2 is .*; expected text"),
         (["", " "], None, "has no sentence"),
         (
-            datasets.DatasetDict({"train": 1}),
+            datasets.DatasetDict({"train": datasets.Dataset.from_dict({"a": ["b"]})}),
             None,
             "received a DatasetDict",
         ),
