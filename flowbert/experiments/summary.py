@@ -393,48 +393,38 @@ def notes(frame: pd.DataFrame) -> list[str]:
 
 
 def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
-    """Commands that encode with the method of the first verdict, and export it.
+    """Commands that use what the verdicts of the first task choose; none without a verdict.
 
     Args:
-        path: A run folder; of a file of results, which has no model, the command that fits or
-            uses one.
+        path: A run folder, whose model encodes and is exported if it is chosen; or a file of
+            results. What has no model is fitted, or encodes as it is.
         record: What its results say of the run.
 
     Returns:
-        Commands after the word for the program; to fit the map, where one of a trained encoder is
-        best. None without a verdict, or where the untrained encoder is better.
+        Commands after the word for the program.
     """
     gains = record.get("gains", [])
     deciding = [row for row in gains if row["task"] == gains[0]["task"]]
     best = [row for row in deciding if row["choice"] == "use"]
-    if path.suffix == ".json":
-        return list(dict.fromkeys(filter(None, map(_command, best))))
+    commands = list(dict.fromkeys(filter(None, map(_command, best))))
     if not best or not (path / "model").is_dir():
-        return []
+        return commands
     method = best[0]["method"].replace(UNMAPPED, "raw")
-    methods = [row["method"] for row in deciding]
-    if best[0]["method"] == "raw" and UNMAPPED in methods:  # read as its folder says
-        words = ["--encoder.path", _parts(best[0])["encoder"], "--input", "FILE"]
-        return [shlex.join(["encode", *words, "--output", "vectors.npy"])]
-    is_trained = (path / "model" / "encoder").is_dir()
-    if is_trained:
-        first, _, mapped = method.partition("+")
-        if is_map(first):  # of the untrained encoder
-            return []
-        if mapped:  # the folder has no map
+    first, _, mapped = method.partition("+")
+    if (path / "model" / "encoder").is_dir():  # a trained encoder, without a map
+        if is_map(first):
+            return commands
+        if mapped:
             words = ["--method", mapped, "--encoder.path", path, "--corpus", "FILE"]
             return [shlex.join(map(str, ["fit", *words]))]
-    which = [] if is_trained else ["--method", method]
+        which = []
+    elif best[0]["method"] == "raw" and any(x["method"] == UNMAPPED for x in deciding):
+        return commands  # the model reads the network otherwise
+    else:
+        which = ["--method", method]
     encode = ["encode", "--model", path, *which, "--input", "FILE", "--output"]
     export = ["export", path, *which, "--to", "FOLDER"]
     return [shlex.join(map(str, words)) for words in ([*encode, "vectors.npy"], export)]
-
-
-def _parts(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The encoder of a row, and its template and sink as they are written there, or None."""
-    match = re.match(ENCODER_PARTS, row["encoder"])
-    assert match is not None
-    return match.groupdict()
 
 
 _OF_NO_NETWORK = ("", "none", "own", "words")  # layers and poolings that are no options
@@ -451,7 +441,9 @@ def _command(row: Mapping[str, Any]) -> str:
     if row["supervised"] or is_views or not (is_plain or is_map(method)):
         return ""
     words = ["encode"] if is_plain else ["fit", "--method", method]
-    parts = _parts(row)
+    match = re.match(ENCODER_PARTS, row["encoder"])
+    assert match is not None
+    parts = match.groupdict()
     words += ["--encoder.path", parts.pop("encoder")]
     for name in ("layers", "pooling") if method != "raw" else ():
         if row[name] not in _OF_NO_NETWORK:

@@ -62,11 +62,16 @@ def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):
     def use(method, *others):
         rows = [{"method": method, "choice": "use"}, *({"method": x} for x in others)]
         encoder = "bert; template 'query: {}'"
-        common = {"task": "STSB", "encoder": encoder, "choice": ""}
+        common = {"task": "STSB", "encoder": encoder, "choice": "", "layers": "last"}
+        common |= {"pooling": "mean", "supervised": False}
         return {"gains": [common | row for row in rows]}
 
     record = use("raw")
-    assert next_commands(tmp_path, record) == []
+    as_it_comes = next_commands(tmp_path, record)
+    assert as_it_comes == [
+        "encode --encoder.path bert --encoder.template 'query: {}' --input FILE "
+        "--output vectors.npy"
+    ]
     (tmp_path / "model").mkdir()
     assert next_commands(tmp_path, {}) == next_commands(tmp_path, {"gains": []}) == []
     assert next_commands(tmp_path, record) == [
@@ -74,13 +79,13 @@ def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):
         f"export {tmp_path} --method raw --to FOLDER",
     ]
     assert next_commands(tmp_path, use(UNMAPPED)) == next_commands(tmp_path, record)
-    assert next_commands(tmp_path, use("raw", UNMAPPED)) == [
-        "encode --encoder.path bert --input FILE --output vectors.npy"
-    ]
+    assert next_commands(tmp_path, use("raw", UNMAPPED)) == as_it_comes
     # The run's model is the trained encoder, without a map.
     (tmp_path / "model" / "encoder").mkdir()
-    for other in ("raw", "whitening", "nulling-2+whitening"):
-        assert next_commands(tmp_path, use(other)) == []
+    assert next_commands(tmp_path, use("raw")) == as_it_comes
+    for other in ("whitening", "nulling-2+whitening"):
+        (fit,) = next_commands(tmp_path, use(other))
+        assert fit.startswith(f"fit --method {other} --encoder.path bert ")
     first = next_commands(tmp_path, use("simcse"))[0]
     assert "--method" not in first
     assert next_commands(tmp_path, use("simcse+zca")) == [
