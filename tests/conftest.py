@@ -26,9 +26,8 @@ def pytest_collectstart():
 
 
 def pytest_collection_modifyitems(items):
-    """The longest first: at the end one worker would wait for them."""
-    longest = ("test_steps_on_a_simulated_device", "test_the_core_runs_without")
-    items.sort(key=lambda item: not item.name.startswith(longest))
+    """The test of a device is first: a fork of a process without a backward pass."""
+    items.sort(key=lambda item: not item.name.startswith("test_steps_on_a_simulated"))
 
 
 def pytest_collection_finish():

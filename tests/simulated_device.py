@@ -6,6 +6,7 @@ the CPU, so that code which depends on them runs as it would, and results can be
 """
 
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import pytest
@@ -90,8 +91,6 @@ class Device(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        leaves, structure = tree_flatten((tuple(args), dict(kwargs)))
-        placed: list[Any] = [x for x in leaves if isinstance(x, FakeTensor)]
         target = kwargs.get("device")
         if target is not None:
             target = torch.device(target).type
@@ -102,10 +101,12 @@ class Device(TorchDispatchMode):
             return args[0].clone()
         if func is aten.is_pinned.default:
             return False
-        if not placed and target != NAME:
+        if FakeTensor not in types and target != NAME:
             return func(*args, **kwargs)
         if func is torch.ops.prim.device.default:
             return self.device
+        leaves, structure = tree_flatten((tuple(args), dict(kwargs)))
+        placed: list[Any] = [x for x in leaves if isinstance(x, FakeTensor)]
         others = [x for x in leaves if isinstance(x, Tensor) and x.device.type == "cpu"]
         if placed and others and func is not aten.copy_.default:
             self._check(func, leaves, structure)
@@ -150,6 +151,7 @@ def _writes_cpu(func, args):
     return func is aten.copy_.default and not isinstance(args[0], FakeTensor)
 
 
+@cache
 def _is_composite(func):
     if func.namespace != "aten":
         return False
