@@ -8,7 +8,7 @@ repeated ones count twice. ``Trainer(use_distributed_sampler=False)`` with a cus
 this; processes may have different numbers of examples, or none.
 """
 
-from collections.abc import Sequence
+from abc import abstractmethod
 from typing import Any
 
 import torch
@@ -21,37 +21,61 @@ from flowbert.tasks.measures import (
     AGGREGATIONS,
     SPACE_METRICS,
     Space,
-    alignment_of,
-    mean_cosine_of,
     squared_distances,
     sts_spearman,
     to_rows,
     uniformity,
-    unit_rows,
 )
 
 __all__ = ["Alignment", "MeanCosine", "STSSpearman", "Uniformity", "VectorMetric"]
 
 
-class _Float64Metric(Metric):
-    """A metric whose states are float64, in modules of half precision, too."""
+class _RowMetric(Metric):
+    """A function of all rows of batches and processes, in modules of half precision, too.
+
+    Args:
+        size: Numbers in a row; None for that of the first rows.
+        **kwargs: Further arguments of :class:`torchmetrics.Metric`.
+    """
 
     is_differentiable = False
     full_state_update = False
+    rows: list[Tensor]
+    size: Tensor
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, size: int | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         # A process without data takes part in a concatenation with this type.
         self.set_dtype(torch.float64)
+        self.add_state("rows", [], dist_reduce_fx="cat")
+        # It learns the size from the others.
+        self.add_state("size", torch.tensor(float(size or 0)), dist_reduce_fx="max")
 
-    def _scalar(self, value: float) -> Tensor:
+    def add(self, rows: Tensor) -> None:
+        """Keep rows ``(N, size)``."""
+        size = int(self.size) or rows.shape[-1]
+        if rows.ndim != 2 or rows.shape[1] != size:
+            received = tuple(rows.shape)
+            raise ValueError(f"x: received the shape {received}; expected (N, {size})")
+        # One dimension: what a process without data sends has one.
+        self.rows.append(to_rows(rows).flatten())
+        self.size = torch.full_like(self.size, size)
+
+    @abstractmethod
+    def measure(self, rows: Tensor) -> float:
+        """The metric of all rows ``(N, size)``, float64."""
+
+    def compute(self) -> Tensor:
+        """The metric of all rows, a scalar."""
+        rows = dim_zero_cat(self.rows) if len(self.rows) else torch.empty(0)
+        value = self.measure(rows.double().view(-1, max(int(self.size), 1)))
         return torch.tensor(value, dtype=torch.float64, device=self.device)
 
 
-class Alignment(_Float64Metric):
+class Alignment(_RowMetric):
     r"""Alignment :math:`\operatorname{mean}_i |\hat x_i - \hat y_i|^2` of positive pairs.
 
-    In [0, 4], lower is better; NaN without pairs. The state is a sum and a count.
+    In [0, 4], lower is better; NaN without pairs. The state is a number for each pair.
 
     Args:
         **kwargs: Further arguments of :class:`torchmetrics.Metric`.
@@ -68,12 +92,9 @@ class Alignment(_Float64Metric):
     """
 
     higher_is_better = False
-    total: Tensor
-    count: Tensor
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        _add_sums(self, total=torch.zeros(()))
+        super().__init__(1, **kwargs)
 
     def update(self, x: Tensor, y: Tensor) -> None:
         """Add positive pairs.
@@ -82,56 +103,14 @@ class Alignment(_Float64Metric):
             x: First vectors of the pairs, ``(N, D)``; need not be normalized.
             y: Second vectors of the pairs, ``(N, D)``.
         """
-        distances = squared_distances(x, y)
-        self.total = self.total.double() + distances.sum()
-        self.count = self.count.double() + len(distances)
+        self.add(squared_distances(x, y)[:, None])
 
-    def compute(self) -> Tensor:
-        """The alignment of all pairs, a scalar."""
-        return self._scalar(alignment_of(self.total, int(self.count)))
+    def measure(self, rows: Tensor) -> float:
+        """The alignment of pairs with these squared distances, ``(N, 1)``."""
+        return float(rows.mean())
 
 
-class MeanCosine(_Float64Metric):
-    r"""Mean cosine :math:`(|\sum_i \hat x_i|^2 - n) / (n (n - 1))` over all distinct pairs.
-
-    In [-1, 1], 0 for evenly spread vectors; NaN for fewer than two or one without direction. The
-    state is a vector and a count.
-
-    Args:
-        dim: Vector size D.
-        **kwargs: Further arguments of :class:`torchmetrics.Metric`.
-
-    References:
-        How Contextual are Contextualized Word Representations? (Ethayarajh, 2019), anisotropy.
-        https://arxiv.org/abs/1909.00512
-
-    Example:
-        >>> metric = MeanCosine(dim=2)
-        >>> metric.update(torch.tensor([[1.0, 0.0], [0.0, 3.0]]))
-        >>> metric.compute()
-        tensor(0., dtype=torch.float64)
-    """
-
-    total: Tensor
-    count: Tensor
-
-    def __init__(self, dim: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.dim = dim
-        _add_sums(self, total=torch.zeros(dim))
-
-    def update(self, x: Tensor) -> None:
-        """Add vectors ``(N, D)``, which need not be normalized."""
-        unit = unit_rows(_of_size(x, self.dim))
-        self.total = self.total.double() + unit.sum(dim=0)
-        self.count = self.count.double() + len(unit)
-
-    def compute(self) -> Tensor:
-        """The mean cosine of all vectors, a scalar."""
-        return self._scalar(mean_cosine_of(self.total, int(self.count)))
-
-
-class VectorMetric(_Float64Metric):
+class VectorMetric(_RowMetric):
     r"""A metric of ``flowbert.tasks.measures.SPACE_METRICS`` that needs no pairs.
 
     Exact: the state is all vectors.
@@ -149,9 +128,6 @@ class VectorMetric(_Float64Metric):
         1.0
     """
 
-    rows: list[Tensor]
-    size: Tensor
-
     def __init__(
         self,
         name: str,
@@ -159,28 +135,43 @@ class VectorMetric(_Float64Metric):
         limit: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(dim, **kwargs)
         self.measured = SPACE_METRICS[name]
         self.limit = limit
-        # A process without data learns it from the others.
-        self.add_state("size", torch.tensor(float(dim or 0)), dist_reduce_fx="max")
-        _add_lists(self, "rows")
 
     def update(self, x: Tensor) -> None:
         """Add vectors ``(N, D)``, which need not be normalized."""
-        # One dimension: what a process without data sends has one.
-        size = int(self.size) or x.shape[-1]
-        self.rows.append(to_rows(_of_size(x, size)).flatten())
-        self.size = torch.full_like(self.size, size)
+        self.add(x)
 
-    def vectors(self) -> Tensor:
-        """All vectors, ``(N, D)``."""
-        return _joined(self.rows).view(-1, max(int(self.size), 1))
+    def measure(self, rows: Tensor) -> float:
+        """The metric of vectors ``(N, D)``."""
+        none = rows[:0]
+        return self.measured.compute(Space(rows, none, none, self.limit))
 
-    def compute(self) -> Tensor:
-        """The metric of all vectors, a scalar."""
-        x = self.vectors()
-        return self._scalar(self.measured.compute(Space(x, x[:0], x[:0], self.limit)))
+
+class MeanCosine(VectorMetric):
+    r"""Mean cosine :math:`(|\sum_i \hat x_i|^2 - n) / (n (n - 1))` over all distinct pairs.
+
+    In [-1, 1], 0 for evenly spread vectors; NaN for fewer than two or one without direction. The
+    state is all vectors.
+
+    Args:
+        dim: Vector size D; None for that of the first vectors.
+        **kwargs: Further arguments of :class:`torchmetrics.Metric`.
+
+    References:
+        How Contextual are Contextualized Word Representations? (Ethayarajh, 2019), anisotropy.
+        https://arxiv.org/abs/1909.00512
+
+    Example:
+        >>> metric = MeanCosine(dim=2)
+        >>> metric.update(torch.tensor([[1.0, 0.0], [0.0, 3.0]]))
+        >>> metric.compute()
+        tensor(0., dtype=torch.float64)
+    """
+
+    def __init__(self, dim: int | None = None, **kwargs: Any) -> None:
+        super().__init__("mean_cosine", dim, **kwargs)
 
 
 class Uniformity(VectorMetric):
@@ -213,12 +204,12 @@ class Uniformity(VectorMetric):
     ) -> None:
         super().__init__("uniformity", dim, limit, **kwargs)
 
-    def compute(self) -> Tensor:
-        """The uniformity of all vectors in float64, a scalar."""
-        return self._scalar(uniformity(self.vectors(), limit=self.limit))
+    def measure(self, rows: Tensor) -> float:
+        """The uniformity of vectors ``(N, D)`` in float64."""
+        return uniformity(rows, limit=self.limit)
 
 
-class STSSpearman(_Float64Metric):
+class STSSpearman(_RowMetric):
     r"""Spearman's :math:`\rho` of similarities and gold scores over the subsets of an STS task.
 
     With mid-ranks, in float64; NaN where a correlation is undefined, as of constant similarities.
@@ -244,19 +235,15 @@ class STSSpearman(_Float64Metric):
     """
 
     higher_is_better = True
-    preds: list[Tensor]
-    target: list[Tensor]
-    indexes: list[Tensor]
 
     def __init__(self, aggregation: str = "all", **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(3, **kwargs)
         if aggregation not in AGGREGATIONS:
             allowed = choices(AGGREGATIONS, aggregation)
             raise ValueError(
                 f"aggregation: received {aggregation!r}; expected {allowed}"
             )
         self.aggregation = aggregation
-        _add_lists(self, "preds", "target", "indexes")
 
     def update(
         self, preds: Tensor, target: Tensor, indexes: Tensor | None = None
@@ -278,38 +265,12 @@ class STSSpearman(_Float64Metric):
             raise ValueError(
                 f"preds, target, indexes: received the shapes {shapes}; expected (N,) of all"
             )
-        self.preds.append(preds.detach().double())
-        self.target.append(target.detach().double())
-        self.indexes.append(indexes.detach().double())
+        self.add(
+            torch.stack([preds.double(), target.double(), indexes.double()], dim=1)
+        )
 
-    def compute(self) -> Tensor:
-        """The correlation under the aggregation, a scalar."""
-        states = (self.preds, self.target, self.indexes)
-        preds, target, indexes = (_joined(each).cpu().numpy() for each in states)
+    def measure(self, rows: Tensor) -> float:
+        """The correlation of similarities, gold scores and subsets ``(N, 3)``."""
+        preds, target, indexes = rows.T.cpu().numpy()
         scores = sts_spearman(preds, target, indexes.astype(int))
-        return self._scalar(scores[self.aggregation])
-
-
-def _add_sums(metric: Metric, total: Tensor) -> None:
-    """States ``total`` and ``count``, which add up."""
-    for name, zero in (("total", total), ("count", torch.zeros(()))):
-        metric.add_state(name, zero.double(), dist_reduce_fx="sum")
-
-
-def _add_lists(metric: Metric, *names: str) -> None:
-    """States that are lists of tensors, concatenated over processes."""
-    for name in names:
-        metric.add_state(name, [], dist_reduce_fx="cat")
-
-
-def _joined(state: Tensor | Sequence[Tensor]) -> Tensor:
-    """A state of :func:`_add_lists` as one tensor, float64."""
-    if not isinstance(state, Tensor):
-        state = dim_zero_cat(list(state)) if state else torch.empty(0)
-    return state.double()
-
-
-def _of_size(x: Tensor, dim: int) -> Tensor:
-    if x.ndim != 2 or x.shape[1] != dim:
-        raise ValueError(f"x: received the shape {tuple(x.shape)}; expected (N, {dim})")
-    return x
+        return scores[self.aggregation]

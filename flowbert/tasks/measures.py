@@ -242,8 +242,7 @@ def alignment(x: Array, y: Array) -> float:
         Understanding Contrastive Representation Learning through Alignment and Uniformity on the
         Hypersphere (Wang and Isola, 2020). https://arxiv.org/abs/2005.10242
     """
-    distances = squared_distances(x, y)
-    return alignment_of(distances.sum(), len(distances))
+    return float(squared_distances(x, y).mean())
 
 
 def squared_distances(x: Array, y: Array) -> Tensor:
@@ -252,19 +251,10 @@ def squared_distances(x: Array, y: Array) -> Tensor:
     return differences.square().sum(dim=1)
 
 
-def alignment_of(total: Tensor, count: int) -> float:
-    """The alignment of ``count`` pairs whose squared distances sum to ``total``."""
-    return float(total) / count if count else math.nan
-
-
 def mean_cosine(x: Array) -> float:
     r"""Mean cosine :math:`(|\sum_i \hat x_i|^2 - n) / (n (n - 1))` over all distinct pairs."""
     unit = unit_rows(x)
-    return mean_cosine_of(unit.sum(dim=0), len(unit))
-
-
-def mean_cosine_of(total: Tensor, count: int) -> float:
-    """The mean cosine of ``count`` vectors whose unit vectors sum to ``total``, ``(D,)``."""
+    total, count = unit.sum(dim=0), len(unit)
     if count < 2:
         return math.nan
     return (float(total.square().sum()) - count) / (count * (count - 1))
