@@ -231,7 +231,7 @@ class ViewsMap(Map):
 
     def _apply(self, rows: Tensor) -> Tensor:
         mapped = [
-            factor * torch.nn.functional.normalize(each.transform(block))
+            factor * torch.nn.functional.normalize(each._apply(block))
             for each, factor, block in self._views(self._split(rows))
         ]
         return torch.cat(mapped, dim=1)

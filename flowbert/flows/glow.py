@@ -144,20 +144,16 @@ class Glow(Bijection):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Map embeddings to latents."""
         self._check_shape(x)
-        with torch.autocast(x.device.type, enabled=False):
-            return self.through_levels(x.to(self.dtype))
-
-    def through_levels(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """:meth:`forward` without its checks and conversions, for exporters that trace a graph."""
         leaving: list[Tensor] = []
-        x, total = self.front(x)
-        for number, level in enumerate(self.levels):
-            if number > 0:
-                x, half = x.chunk(2, dim=1)
-                leaving.append(half)
-            x, log_det = level(x)
-            total = total + log_det
-        return torch.cat([*leaving, x], dim=1), total
+        with torch.autocast(x.device.type, enabled=False):
+            x, total = self.front(x.to(self.dtype))
+            for number, level in enumerate(self.levels):
+                if number > 0:
+                    x, half = x.chunk(2, dim=1)
+                    leaving.append(half)
+                x, log_det = level(x)
+                total = total + log_det
+            return torch.cat([*leaving, x], dim=1), total
 
     def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Map latents to embeddings."""

@@ -203,6 +203,11 @@ class Chain(Pipeline, Map):
             weight, bias = weight @ factor, bias @ factor + shift
         return weight, bias
 
+    def _apply(self, rows: Tensor) -> Tensor:
+        for part in self.parts:
+            rows = part._apply(rows)
+        return rows
+
     def get_state(self) -> dict[str, Any]:
         """The fitted parts as tensors and plain values, by ``NUMBER.NAME``."""
         return join_states(self.parts)

@@ -1,6 +1,5 @@
 """A model as one ONNX graph: token ids in, embeddings out."""
 
-import copy
 import logging
 import warnings
 from collections.abc import Iterator, Sequence
@@ -18,8 +17,7 @@ from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.template import Template
 from flowbert.extras.export.formats import EXPORT_FORMATS, Format
 from flowbert.extras.export.plain_encoder import outside, with_template_in_tokenizer
-from flowbert.flows import Glow
-from flowbert.maps import Flow, Map
+from flowbert.maps import Flow, Map, make_map
 from flowbert.model import Model
 
 GRAPH, TOKENIZER = "model.onnx", "tokenizer.json"
@@ -38,7 +36,9 @@ class _Graph(nn.Module):
         super().__init__()
         self.encoder = nn.ModuleList([view.read() for view in views])
         self.template = template
-        self.map = nn.Identity() if fitted is None else _module(fitted)
+        self.parts = [] if fitted is None else _in_float32(fitted).parts
+        flows = [part.flow_ for part in self.parts if isinstance(part, Flow)]
+        self.flows = nn.ModuleList(flows).float()
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         features = {"input_ids": input_ids, "attention_mask": attention_mask}
@@ -48,58 +48,18 @@ class _Graph(nn.Module):
         views: Any = self.encoder
         output = views[0].backbone(features)
         x = torch.cat([view.pool_output(output, features) for view in views], dim=1)
-        mapped: Tensor = self.map(x)
-        return mapped
+        for part in self.parts:
+            x = part._apply(x)
+        return x
 
 
-def _module(fitted: Map) -> nn.Module:
-    """A fitted map as a module."""
-    if len(fitted.parts) > 1:
-        return nn.Sequential(*map(_module, fitted.parts))
-    (step,) = fitted.parts
-    if isinstance(step, Flow):
-        return _FlowStep(copy.deepcopy(step.flow_).float())
-    if step.name == "views":
-        return _Views([_module(each) for each in step.fitted_], step.factors)
-    return _Affine(*step.affine())
-
-
-class _FlowStep(nn.Module):
-    def __init__(self, flow: Glow) -> None:
-        super().__init__()
-        self.flow = flow
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.flow.through_levels(x)[0]
-
-
-class _Views(nn.Module):
-    def __init__(self, maps: Sequence[nn.Module], factors: Sequence[float]) -> None:
-        super().__init__()
-        self.maps = nn.ModuleList(maps)
-        self.factors = factors
-
-    def forward(self, x: Tensor) -> Tensor:
-        blocks = zip(
-            self.maps, self.factors, x.tensor_split(len(self.maps), dim=1), strict=True
-        )
-        mapped = [
-            factor * nn.functional.normalize(step(block))
-            for step, factor, block in blocks
-        ]
-        return torch.cat(mapped, dim=1)
-
-
-class _Affine(nn.Module):
-    """An affine map without a transposed weight, which onnxruntime quantizes wrongly."""
-
-    def __init__(self, weight: Tensor, bias: Tensor) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(weight.float())
-        self.bias = nn.Parameter(bias.float())
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x @ self.weight + self.bias
+def _in_float32(fitted: Map) -> Map:
+    """A copy of a fitted map, whose numbers are float32."""
+    state = {
+        name: value.float() if isinstance(value, Tensor) else value
+        for name, value in fitted.get_state().items()
+    }
+    return make_map(fitted.text).set_state(state)
 
 
 @contextmanager
