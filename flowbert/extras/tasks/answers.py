@@ -154,59 +154,39 @@ class AnswerRanking(PairTask):
 
     def _scorer(self, items: Floats) -> Callable[[Weights], Floats]:
         """From weights of the questions ``(..., Q)`` to scores ``(3, ...)``."""
-        area = _ROCCurve(items, self.is_answer)
         by_question = self._by_question(items)
-        answered = ~np.isnan(by_question[0])
-        values = by_question[:, answered]
+        answered, values = by_question.index, by_question.to_numpy().T
+        order = np.argsort(items, kind="stable")
+        is_answer, question_of = self.is_answer[order], self.question_of[order]
+        starts = np.flatnonzero(np.diff(items[order], prepend=-np.inf))
 
         def scores(weights: Weights) -> Floats:
+            drawn = weights[..., question_of].astype(np.float64)
+            right, wrong = (
+                np.add.reduceat(drawn * counts, starts, axis=-1)
+                for counts in (is_answer, ~is_answer)
+            )
+            # Equal cosines count by half.
+            below = np.cumsum(wrong, axis=-1) - wrong / 2
             drawn = weights[..., answered].astype(np.float64)
             with np.errstate(invalid="ignore"):  # a resample may have no answer
+                area = (right * below).sum(-1) / (right.sum(-1) * wrong.sum(-1))
                 # Row by row: one product may round equal rows differently.
                 means = [drawn @ row / drawn.sum(axis=-1) for row in values]
-                return np.stack([area(weights[..., self.question_of]), *means])
+            return np.stack([area, *means])
 
         return scores
 
-    def _by_question(self, items: Floats) -> Floats:
-        """Average precision and reciprocal rank ``(2, Q)``; NaN for a question without answer."""
+    def _by_question(self, items: Floats) -> pd.DataFrame:
+        """Average precision and reciprocal rank of each question that has an answer."""
+        columns = {"question": self.question_of, "is_answer": self.is_answer}
+        rows = pd.DataFrame(columns | {"cosine": items})
         # Of equal cosines, those of wrong candidates come first.
-        order = np.lexsort((self.is_answer, -items, self.question_of))
-        question, is_answer = self.question_of[order], self.is_answer[order]
-        start = np.searchsorted(question, question)
-        ranks = (np.arange(1, len(order) + 1) - start)[is_answer]
-        found = np.cumsum(is_answer)
-        found = (found - (found - is_answer)[start])[is_answer]
-        answered, first, answers = np.unique(
-            question[is_answer], return_index=True, return_counts=True
+        rows = rows.sort_values(["cosine", "is_answer"], ascending=[False, True])
+        ranked = rows.groupby("question")
+        rows["rank"] = ranked.cumcount() + 1
+        rows["precision"] = ranked["is_answer"].cumsum() / rows["rank"]
+        right = rows[rows["is_answer"]].groupby("question")
+        return pd.DataFrame(
+            {"map": right["precision"].mean(), "mrr": 1 / right["rank"].min()}
         )
-        values = np.full((2, *self.strata), np.nan)
-        values[0, answered] = np.add.reduceat(found / ranks, first) / answers
-        values[1, answered] = 1 / ranks[first]
-        return values
-
-
-class _ROCCurve:
-    """Area under the ROC curve: the share of pairs of a positive and a negative in right order.
-
-    Equal scores count by half.
-
-    Args:
-        scores: Scores ``(N,)``, finite; higher ones for positives.
-        positive: Whether each is a positive, ``(N,)``.
-    """
-
-    def __init__(self, scores: Floats, positive: NDArray[np.bool_]) -> None:
-        self._order = np.argsort(scores, kind="stable")
-        self._positive = positive[self._order]
-        self._starts = np.flatnonzero(np.diff(scores[self._order], prepend=-np.inf))
-
-    def __call__(self, weights: Weights) -> Floats:
-        """The area for weights ``(..., N)``; NaN without positives or without negatives."""
-        drawn = weights[..., self._order].astype(np.float64)
-        positive = np.add.reduceat(drawn * self._positive, self._starts, axis=-1)
-        negative = np.add.reduceat(drawn * ~self._positive, self._starts, axis=-1)
-        below = np.cumsum(negative, axis=-1) - negative / 2
-        pairs = positive.sum(axis=-1) * negative.sum(axis=-1)
-        area: Floats = (positive * below).sum(axis=-1) / pairs
-        return area
