@@ -9,9 +9,7 @@ from typing import Any
 import pandas as pd
 
 from flowbert.data.text_files import as_list, user_path
-from flowbert.encoders.folders import SETTINGS_FILE, locate
 from flowbert.errors import UserError, nearest
-from flowbert.io import read_json
 
 PUBLISHED_TASKS = {
     "STS12": 3108,
@@ -24,7 +22,7 @@ PUBLISHED_TASKS = {
 }
 """Tasks of the published rows, and the numbers of their test pairs in SentEval."""
 
-IS_COPY = "taken, by its name and sizes, for the published encoder"
+IS_COPY = "taken, by its name, for the published encoder"
 OTHER_NAME = "in place of the published encoder"
 
 
@@ -115,17 +113,11 @@ def select_rows(
     return known[known["id"].isin(chosen)]
 
 
-def published_sizes() -> dict[str, dict[str, str]]:
-    """Model type, layers, dimensions and vocabulary of the published encoders, by hub name."""
-    sizes = published("encoders").set_index("path").astype(str)
-    return {str(path): row.to_dict() for path, row in sizes.iterrows()}
-
-
 def relation_to_published(encoder: str, published: str) -> str:
-    """Relation of an encoder to the published one: :data:`IS_COPY`, or why it is not a copy.
+    """Relation of an encoder to the published one: :data:`IS_COPY`, if it has its name, or not.
 
-    A folder has the published encoder's own name. ``_name_or_path`` in its config is not read: it
-    may name what the encoder was fine-tuned from.
+    ``_name_or_path`` in the config of a folder is not read: it may name what the encoder was
+    fine-tuned from.
 
     Args:
         encoder: Folder, run folder, text file of word vectors, or hub name.
@@ -135,17 +127,4 @@ def relation_to_published(encoder: str, published: str) -> str:
     name, expected = encoder.partition("@")[0], published
     if folder.exists():
         name, expected = folder.name, published.rpartition("/")[2]
-    if not published or folder.is_file() or name != expected:
-        return OTHER_NAME
-    location = locate(encoder).folder
-    if (location / SETTINGS_FILE).is_file():
-        return f"{OTHER_NAME}, though named like it: it was trained here"
-    wanted = published_sizes()[published]
-    config = read_json(location / "config.json")
-    for name, value in wanted.items():
-        if str(config.get(name)) != value:
-            return (
-                f"{OTHER_NAME}, though named like it: its {name} is {config.get(name)}, not "
-                f"{value}"
-            )
-    return IS_COPY
+    return IS_COPY if name == expected else OTHER_NAME

@@ -69,10 +69,10 @@ def reproduce(
     Args:
         rows: Ids of published rows, their first parts up to a hyphen (``li2020``, ``li2020-2``), or
             patterns (``*-flow-target``), such as ``li2020,su2021``. None for all.
-        encoder: Name of a published encoder, or a folder with its name and sizes, to run only its
-            rows. Another folder, run folder or file of word vectors replaces the published
-            encoders of all rows; the published scores are then context, not targets. A row that
-            is given by its id runs with any encoder.
+        encoder: Name of a published encoder, or a folder of that name, to run only its rows.
+            Another folder, run folder or file of word vectors replaces the published encoders of
+            all rows; the published scores are then context, not targets. A row that is given by
+            its id runs with any encoder.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         nli: NLI pairs of the rows that are fitted on NLI: ``hub``, or files.
         tasks: Tasks to evaluate on, such as ``STSB,SICKR``. None for all: STS12 to STS16, STSB and
