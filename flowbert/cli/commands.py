@@ -103,11 +103,11 @@ def _page(output: str) -> list[str]:
         return []
     tell("writing the page")
     try:
-        report = import_object("flowbert.extras.report.report")
-    except ImportError as error:
+        return [str(import_object("flowbert.extras.report.report")(output))]
+    # What the command was asked for is on the disk.
+    except Exception as error:
         warn(f"no page was written: {error}")
         return []
-    return [str(report(output))]
 
 
 # Rows of a table after which the verdicts are repeated, as they are far above.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -93,20 +93,18 @@ class Plot:
         draw: Draws the frame, or one facet of it, on axes.
         title: What it shows.
         caption: How to read it; where that depends on what is drawn, a function of the frame.
-        prepare: From the frame to the one that is drawn and saved; None for the same.
-        facets: Columns whose values have axes of their own, separated by spaces.
+        facets: A column whose values have axes of their own.
         height: Height of the axes in inches.
-        share: Axes that the facets share: ``x``, ``y`` or ``xy``.
+        share: Whether the facets share their axes.
         across: Facets in half the width of the page.
     """
 
     draw: "Callable[[Axes, pd.DataFrame], None]"
     title: str
     caption: str | Callable[[pd.DataFrame], str]
-    prepare: Callable[[pd.DataFrame], pd.DataFrame] | None = None
     facets: str = ""
     height: float = 2.7
-    share: str = ""
+    share: bool = False
     across: int = 3
 
 
@@ -159,29 +157,29 @@ def draw(plot: Plot, frame: pd.DataFrame) -> "Figure":
 
     Args:
         plot: How it is drawn.
-        frame: The frame, prepared.
+        frame: The frame.
     """
     from matplotlib.figure import Figure
 
-    parts: list[Any] = [((), frame)]
+    parts: list[Any] = [("", frame)]
     if plot.facets:
-        parts = list(frame.groupby(plot.facets.split(), sort=False))
+        parts = list(frame.groupby(plot.facets, sort=False))
     halves = 1 if len(parts) <= plot.across else 2
     across = min(len(parts), halves * plot.across)
     down = math.ceil(len(parts) / across)
     size = (halves * _WIDTH, down * plot.height)
     figure = Figure(size, dpi=_DPI, layout="constrained")
     longest = int(12 * size[0] / across)  # of the title above a facet
-    x, y = "x" in plot.share, "y" in plot.share
-    grid = figure.subplots(down, across, squeeze=False, sharex=x, sharey=y).flatten()
-    for number, (ax, (names, part)) in enumerate(zip(grid, parts, strict=False)):
+    share: Any = dict.fromkeys(("sharex", "sharey"), plot.share)
+    grid = figure.subplots(down, across, squeeze=False, **share).flatten()
+    for number, (ax, (name, part)) in enumerate(zip(grid, parts, strict=False)):
         plot.draw(ax, part)
-        ax.set_title("\n".join(short(name, longest) for name in names))
+        ax.set_title(short(name, longest))
         if number % across:
             ax.set_ylabel("")
         if number + across >= len(parts):
             ax.tick_params(labelbottom=True)  # the axes below are not used
-        elif x:
+        elif plot.share:
             ax.set_xlabel("")
     for ax in grid[len(parts) :]:
         ax.remove()
@@ -227,32 +225,19 @@ def inline(svg: bytes, name: str) -> str:
     return text
 
 
-class Picture(NamedTuple):
-    """A picture that was drawn.
-
-    Args:
-        svg: The picture.
-        width: Its width in inches.
-        caption: How to read it.
-    """
-
-    svg: bytes
-    width: float
-    caption: str
-
-
-def save_picture(plot: Plot, frame: pd.DataFrame, path: Path) -> Picture:
+def save_picture(plot: Plot, frame: pd.DataFrame, path: Path) -> dict[str, Any]:
     """Write a picture as .svg and .png, and the frame that it shows as .csv.
 
     Args:
         plot: How the frame is drawn.
         frame: The frame; not empty.
         path: Path of the files without their ending.
+
+    Returns:
+        Its title, its caption, its width in inches, and its source for a page.
     """
     from matplotlib import rc_context
 
-    if plot.prepare is not None:
-        frame = plot.prepare(frame)
     svg = BytesIO()
     with rc_context(_STYLE), warnings.catch_warnings():
         # The font lacks some scripts; browsers have others.
@@ -262,5 +247,10 @@ def save_picture(plot: Plot, frame: pd.DataFrame, path: Path) -> Picture:
         figure.savefig(svg, format="svg", metadata={"Date": None}, transparent=True)
     path.with_suffix(".svg").write_bytes(svg.getvalue())
     frame.to_csv(path.with_suffix(".csv"), index=False)
-    caption = plot.caption if isinstance(plot.caption, str) else plot.caption(frame)
-    return Picture(svg.getvalue(), figure.get_figwidth(), caption)
+    caption = plot.caption
+    return {
+        "title": plot.title,
+        "caption": caption if isinstance(caption, str) else caption(frame),
+        "width": figure.get_figwidth(),
+        "source": inline(svg.getvalue(), path.name),
+    }

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from flowbert.arrays import Floats
 from flowbert.data.text_files import as_list, split_words
-from flowbert.errors import UserError, warn
 from flowbert.extras.analysis.drawing import Plot
 from flowbert.io import as_json, read_json, write_json
 from flowbert.registry import Registry, imports_refused
@@ -259,22 +258,16 @@ class Analysis:
     def from_json(cls, path: str | Path) -> Self:
         """Read a file of :meth:`to_json`.
 
-        Results of a measure that is unknown here are left out with a warning.
-
         Raises:
-            UserError: If the file is missing, damaged, or no analysis.
+            UserError: If the file is missing, damaged, no analysis, or of a measure that is unknown
+                here.
         """
         content = read_json(path, {"setting": dict})
         setting = content.pop("setting")
-        frames = {}
-        for name, columns in content.items():
-            try:
-                measure_of(name)
-            except UserError as error:
-                message = f"{path}: {name} is left out ({error})"
-                warn(message)
-                continue
-            frames[name] = pd.DataFrame(columns).fillna(math.nan)
+        frames = {
+            name: pd.DataFrame(columns).fillna(math.nan)
+            for name, columns in content.items()
+        }
         return cls(setting, frames)
 
 

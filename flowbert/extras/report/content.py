@@ -1,15 +1,15 @@
 """Content of a page: results, analysis, logged metrics and options, from memory or files."""
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pandas as pd
 
 from flowbert.data.text_files import read_yaml
-from flowbert.errors import UserError, warn
+from flowbert.errors import UserError
 from flowbert.experiments.results import Results
 from flowbert.experiments.summary import next_commands
 from flowbert.extras.analysis import Analysis
@@ -26,8 +26,8 @@ _NOT_SHOWN = (
     "warnings",
     "gains",
 )
+_OTHER_TASKS = "The runs have different tasks: there are no averages, and no measures of the vectors."
 _UNFINISHED = "There are no results yet: the run is unfinished or was interrupted."
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,21 +68,11 @@ class PageContent:
         return self.name
 
 
-def attempt(part: str | Path, function: Callable[[], _T], default: _T) -> _T:
-    """Call a function; an error becomes a warning, and the value the default."""
-    try:
-        return function()
-    except Exception as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        warn(f"{part}: left out of the page ({reason})")
-        return default
-
-
 def read_content(path: Path, analysis: Analysis | None = None) -> PageContent:
     """Read a run folder, a file of results, or one of an analysis.
 
     What others write into a run folder is read, too: the options of the command line, and what
-    Lightning logged, before a resume as well. Other damaged files are left out with a warning.
+    Lightning logged, before a resume as well.
 
     Args:
         path: The folder or file.
@@ -90,7 +80,7 @@ def read_content(path: Path, analysis: Analysis | None = None) -> PageContent:
             vectors that the results keep.
 
     Raises:
-        UserError: If it is neither, or its results are damaged.
+        UserError: If it is neither, or damaged.
     """
     file = path / "results.json" if path.is_dir() else path
     own = path / "analysis.json"
@@ -108,14 +98,14 @@ def read_content(path: Path, analysis: Analysis | None = None) -> PageContent:
             expected="a run folder, or a file of results or of an analysis",
         )
     if analysis is None and own.is_file():
-        analysis = attempt(own, lambda: Analysis.from_json(own), None)
+        analysis = Analysis.from_json(own)
     if analysis is None and results.vectors:
-        analysis = attempt(path, lambda: analyze_results(results), None)
+        analysis = analyze_results(results)
     config = path / "config.yaml"
     options: dict[str, Any] = {}
     command = ""
     if config.is_file():
-        options = attempt(config, lambda: dict(read_yaml(config)), {})
+        options = dict(read_yaml(config))
         command = shlex.join(["flowbert", "fit", "--config", str(config)])
         checkpoint = path / "checkpoints" / "last.ckpt"
         if not (path / "results.json").is_file() and checkpoint.is_file():
@@ -135,7 +125,7 @@ def read_content(path: Path, analysis: Analysis | None = None) -> PageContent:
         results.about,
         options,
         pd.json_normalize(options).iloc[0].fillna("").astype(str).to_frame("value"),
-        attempt(path, lambda: read_metrics(logs), read_metrics([])),
+        read_metrics(logs),
         analysis or Analysis({}, {}),
         command,
         next_commands(path, results.about),
@@ -155,8 +145,13 @@ def join_contents(runs: Mapping[str, PageContent]) -> PageContent:
         for name, run in runs.items()
         for each in run.record.get("warnings", [])
     ]
-    frame, left_out = _with_equal_tasks(pd.concat(frames, ignore_index=True))
-    verdicts += left_out
+    frame = pd.concat(frames, ignore_index=True)
+    is_average = frame["task"] == AVERAGE
+    measured = frame[~is_average].groupby("run")[["split", "task", "pairs"]]
+    tasks = {frozenset(rows.itertuples(index=False, name=None)) for _, rows in measured}
+    if len(tasks) > 1:
+        frame = frame[~is_average & ~frame["metric"].isin(SPACE_METRICS)]
+        verdicts.append(_OTHER_TASKS)
     unfinished = [name for name, run in runs.items() if run.frame.empty]
     if unfinished:
         verdicts.append(f"Without results: {', '.join(unfinished)}")
@@ -167,24 +162,6 @@ def join_contents(runs: Mapping[str, PageContent]) -> PageContent:
         {},
         settings[settings.nunique(axis=1) > 1],
     )
-
-
-def _with_equal_tasks(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Rows of several runs without averages over different tasks, and a line for each split."""
-    is_average = frame["task"] == AVERAGE
-    is_mean = is_average | frame["metric"].isin(SPACE_METRICS)
-    left_out = pd.Series(False, frame.index)
-    lines = []
-    for split, rows in frame[~is_average].groupby("split", sort=False):
-        runs = rows.groupby("run")[["task", "pairs"]]
-        tasks = {frozenset(run.itertuples(index=False, name=None)) for _, run in runs}
-        if len(tasks) > 1:
-            left_out |= is_mean & (frame["split"] == split)
-            lines.append(
-                f"The runs have different tasks in the {split} split: there are no averages, and "
-                "no measures of the vectors."
-            )
-    return frame[~left_out].reset_index(drop=True), lines
 
 
 def read_metrics(logs: Sequence[Path]) -> pd.DataFrame:

@@ -1,9 +1,7 @@
 """The page of a run: verdicts, tables and pictures in one HTML file."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +14,10 @@ from flowbert.errors import UserError
 from flowbert.experiments.summary import Summary, notes, result_tables
 from flowbert.extras.analysis import Analysis, Plot, Table
 from flowbert.extras.analysis.bands import prepare_cosines
-from flowbert.extras.analysis.drawing import DARK, inline, method_colours, save_picture
+from flowbert.extras.analysis.drawing import DARK, method_colours, save_picture
 from flowbert.extras.analysis.measure import measure_of
 from flowbert.extras.report.content import (
     PageContent,
-    attempt,
     join_contents,
     read_content,
 )
@@ -34,8 +31,6 @@ from flowbert.extras.report.reproduction import (
 from flowbert.io import as_json, write_atomically
 from flowbert.options import takes_options
 from flowbert.text_tables import short_names
-
-_GENERATOR = b'<meta name="generator" content="flowbert '
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +48,7 @@ def report(
 ) -> Path:
     """Write the page of a run, finished or not, or one page of several runs.
 
-    Nothing is encoded or fitted: the page is made of the files of the runs. A part that cannot be
-    shown is left out with a warning.
+    Nothing is encoded or fitted: the page is made of the files of the runs.
 
     Args:
         runs: A run folder of ``fit``, a results file of ``compare``, an ``.analysis.json`` file of
@@ -67,8 +61,8 @@ def report(
         Path of the page.
 
     Raises:
-        UserError: If a path is not a run, its results are damaged, ``output`` is not an .html
-            file, or the page or a picture would replace a file that is not part of a page.
+        UserError: If a path is not a run, its files are damaged, or ``output`` is not an .html
+            file.
 
     Example:
         >>> import tempfile
@@ -102,34 +96,27 @@ def report(
     pictures_folder = page.with_suffix(".figures")
     if page.name == "report.html":
         pictures_folder = page.with_name("figures")
-    if page.is_file() and _GENERATOR not in page.read_bytes()[:1000]:
-        raise UserError(
-            f"received {page}, which is not a page of flowbert; expected another file",
-            argument="output",
-        )
     pictures_folder.mkdir(parents=True, exist_ok=True)
     pictures = dict(_pictures(content, pictures_folder))
-    from jinja2 import Environment
-    from markupsafe import Markup
+    from jinja2 import Environment, PackageLoader
 
-    template, style, script = (
-        files("flowbert.extras.report").joinpath(name).read_text("utf-8")
-        for name in ("page.html.jinja", "page.css", "page.js")
+    environment = Environment(
+        loader=PackageLoader("flowbert.extras.report", ""),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    parts = {
-        name: attempt(name, partial(make, content), None)
-        for name, make in _PARTS.items()
-    }
-    html = environment.from_string(template).render(
-        **parts,
+    comparison = _comparison(content)
+    html = environment.get_template("page.html.jinja").render(
         run=content,
-        sections=dict(_sections(content, pictures)),
+        summary=Summary(content.frame, content.record),
+        cosines=_cosines(content),
+        neighbours=_neighbours(content),
+        published=() if comparison.empty else reproduced_rows(comparison),
+        sections=_sections(content, pictures),
         pictures=pictures,
         colour_of=lambda method: method_colours([method])[method][1:],
         dark=DARK,
-        style=Markup(style),
-        script=Markup(script),
         yaml=yaml.safe_dump(
             as_json(content.options),
             sort_keys=False,
@@ -146,7 +133,7 @@ def report(
 def plots_of(content: PageContent) -> Iterator[tuple[str, str, Plot, pd.DataFrame]]:
     """Name, section and plot of each picture with the frame that it shows, in order."""
     for name, (section, make, plot) in CONTENT_PLOTS.items():
-        yield name, section, plot, attempt(name, partial(make, content), pd.DataFrame())
+        yield name, section, plot, make(content)
     for measure, frame in content.analysis.frames.items():
         kind = measure_of(measure)
         for name, plot in kind.plots.items():
@@ -156,39 +143,34 @@ def plots_of(content: PageContent) -> Iterator[tuple[str, str, Plot, pd.DataFram
 def _pictures(
     content: PageContent, folder: Path
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Write the pictures that there are data for, and remove others; yield them by name."""
+    """Write the pictures that there are data for; yield them by name."""
     for name, section, plot, frame in plots_of(content):
-        if frame.empty:
-            for older in folder.glob(f"{name}.*"):
-                older.unlink()
-            continue
-        picture = attempt(name, partial(save_picture, plot, frame, folder / name), None)
-        if picture is not None:
-            shown = {"section": section, "title": plot.title}
-            shown["source"] = inline(picture.svg, name)
-            yield name, picture._asdict() | shown
+        if len(frame):
+            picture = save_picture(plot, frame, folder / name)
+            yield name, picture | {"section": section}
 
 
 def _sections(
     content: PageContent, pictures: Mapping[str, Mapping[str, Any]]
-) -> Iterator[tuple[str, Section]]:
+) -> dict[str, Section]:
     """Sections by title, in order; empty ones are left out."""
     kinds = map(measure_of, content.analysis.frames)
-    of_measures = list(dict.fromkeys(kind.section for kind in kinds))
-    makers: dict[str, Callable[[PageContent], Section]] = {
-        "Published scores": _published,
-        "Results": _results,
-        "Differences": _differences,
-        "Training": lambda _: Section(),
-        **{title: partial(_measures, title) for title in of_measures},
-        "Settings": _settings,
+    sections = {
+        "Published scores": _published(content),
+        "Results": _results(content),
+        "Differences": _differences(content),
+        "Training": Section(),
+        **{kind.section: _measures(kind.section, content) for kind in kinds},
+        "Settings": _settings(content),
     }
-    drawn = {picture["section"] for picture in pictures.values()}
-    filled = {"Results": len(content.frame), "Settings": content.options}
-    for title, make in makers.items():
-        section = attempt(title, partial(make, content), Section())
-        if title in drawn or section.tables or section.lines or filled.get(title):
-            yield title, section
+    shown = {picture["section"] for picture in pictures.values()}
+    shown |= {"Results"} if len(content.frame) else set()
+    shown |= {"Settings"} if content.options else set()
+    return {
+        title: section
+        for title, section in sections.items()
+        if title in shown or section.tables or section.lines
+    }
 
 
 def _results(content: PageContent) -> Section:
@@ -225,16 +207,6 @@ def _neighbours(content: PageContent) -> dict[str, Any]:
         for (sentence, method), rows in frames["neighbours"].groupby(keys, sort=False):
             shown.setdefault(sentence, {})[method] = rows.to_dict("records")
     return shown
-
-
-_PARTS: dict[str, Callable[[PageContent], Any]] = {
-    "summary": lambda content: Summary(content.frame, content.record),
-    "cosines": _cosines,
-    "neighbours": _neighbours,
-    "published": lambda content: (
-        reproduced_rows(_comparison(content)) if "published" in content.record else ()
-    ),
-}
 
 
 def _published(content: PageContent) -> Section:

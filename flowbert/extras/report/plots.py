@@ -232,7 +232,7 @@ CONTENT_PLOTS: dict[str, tuple[str, Callable[[PageContent], pd.DataFrame], Plot]
             _plane_caption,
             facets="group",
             height=3.0,
-            share="xy",
+            share=True,
             across=1,
         ),
     ),

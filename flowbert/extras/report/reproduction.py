@@ -22,7 +22,7 @@ def print_reproduction(comparison: pd.DataFrame) -> None:
     text = {
         "task": rows["task"],
         "published": rows["published"].map("{:z.1f}".format),
-        "ours": ours.where(~rows["repeated"], "same"),
+        "ours": ours,
         "ours - published": rows["difference"].map("{:+.1f}".format),
     }
     print_table(pd.DataFrame(text).replace("+nan", "context"), "Spearman x 100")
@@ -41,18 +41,8 @@ def coverage(comparison: pd.DataFrame) -> str:
 
 
 def reproduced_rows(comparison: pd.DataFrame) -> list[dict[str, Any]]:
-    """The average of each row that was measured, or its only task.
-
-    Rows of equal settings follow each other: ``repeated`` tells that the scores of ours are those
-    of the row before.
-    """
-    run = _run(comparison)
-    scores = in_order(run.set_index(["row", "task"])["ours"], ["task"])
-    settings = scores.groupby([*scores.columns], dropna=False, sort=False).ngroup()
-    last = run.drop_duplicates("row", keep="last").sort_values(
-        "row", key=lambda names: names.map(settings), kind="stable"
-    )
-    last = last.assign(repeated=last["row"].map(settings).duplicated())
+    """The average of each row that was measured, or its only task."""
+    last = _run(comparison).drop_duplicates("row", keep="last")
     rows: list[dict[str, Any]] = last.to_dict("records")
     return rows
 

@@ -12,7 +12,7 @@ from extras.analysis.samples import texts, vectors
 from flowbert.extras.analysis import Analysis, Sample, analyze_sample
 from flowbert.extras.analysis.isotropy import DRAWN_SENTENCES, project
 from flowbert.extras.analysis.measure import make_measures
-from helpers import refused, warned
+from helpers import refused
 
 
 def test_a_number_that_is_not_finite_is_missing_here_and_in_the_file(tmp_path):
@@ -45,17 +45,10 @@ def test_wrong_calls():
     refused(r"^measures: received \[\]", make_measures, [])
 
 
-def test_a_measure_that_is_not_known_is_left_out_of_a_file(tmp_path):
+def test_a_file_imports_no_measure(tmp_path):
     path = tmp_path / "analysis.json"
-    bits = {"density": ["flow"], "bits": [1.5]}
-    names = ["mine", "no_such_module.Mine"]
-    path.write_text(
-        json.dumps({"setting": {}, "bits": bits, **dict.fromkeys(names, bits)})
-    )
-    with warned(r"analysis\.json: .* is left out") as caught:
-        analysis = Analysis.from_json(path)
-    assert list(analysis.frames) == ["bits"]
-    assert len(caught) == len(names)
+    path.write_text(json.dumps({"setting": {}, "no_such_module.Mine": {}}))
+    refused("needs the module no_such_module", Analysis.from_json, path)
 
 
 @pytest.mark.parametrize(

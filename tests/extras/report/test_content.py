@@ -17,7 +17,6 @@ from flowbert.extras.report.content import (
     read_content,
 )
 from flowbert.extras.report.plots import layer_scores, training
-from helpers import warned
 
 
 def write_log(path, steps, loss, **columns):
@@ -45,17 +44,6 @@ def test_a_run_is_read(content):
     assert "verdicts" not in content.settings.index
     assert content.command.startswith("flowbert fit --config ")
     assert "spectra" in content.analysis.frames
-
-
-@pytest.mark.parametrize("name", ["config.yaml", "metrics.csv", "analysis.json"])
-def test_damaged_parts_are_left_out(folder, tmp_path, name):
-    for file in folder.iterdir():
-        if file.is_file():
-            (tmp_path / file.name).write_bytes(file.read_bytes())
-    (tmp_path / name).write_text("{ no\x00")
-    with warned("left out of the page"):
-        content = read_content(tmp_path)
-    assert len(content.frame)
 
 
 def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):

@@ -4,17 +4,14 @@ import html.parser
 import math
 import shutil
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from extras.report.rows import PLOTS, row, sts_rows
 from flowbert.experiments.results import Results
-from flowbert.extras.report import page as page_module
 from flowbert.extras.report.page import report
-from flowbert.extras.report.plots import CONTENT_PLOTS
-from helpers import draw_nothing, refused, warned
+from helpers import draw_nothing, refused
 
 VOID = {"meta", "br", "input"}
 NASTY = "<script>alert('x')</script> & \"quoted\" 句子 " + "w" * 200
@@ -98,17 +95,6 @@ def save(folder, rows, name="results.json", **record):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_pictures_of_an_earlier_page_are_removed(tmp_path):
-    path = save(tmp_path, sts_rows("raw", "STSB"), "mine.json")
-    assert report(str(path)).name == "mine.html"
-    figures = tmp_path / "mine.figures"
-    assert (figures / "plane.svg").is_file()
-    save(tmp_path, [row("flow", "QNLI", "auc", "all", 0.7)], "mine.json")
-    report(path)
-    assert {file.stem for file in figures.glob("*.*")} == set()
-
-
-@pytest.mark.usefixtures("undrawn")
 def test_files_of_the_user_stay(tmp_path):
     path = save(tmp_path, sts_rows("raw", "STSB"))
     page = tmp_path / "paper" / "report.html"
@@ -118,30 +104,12 @@ def test_files_of_the_user_stay(tmp_path):
     for _ in range(2):
         report(path, page)
     assert own.read_text() == "mine"
-    page.write_text("<html>my own page")
-    refused(r"output: .*report\.html, which is not a page", report, path, page)
-    assert page.read_text() == "<html>my own page"
 
 
 @pytest.mark.parametrize("rows", [[], sts_rows("raw", "STSB", math.nan, reason="none")])
 def test_pages_of_nothing(tmp_path, rows):
     page = Page(report(save(tmp_path, rows)))
     assert not page.pictures
-
-
-def test_a_part_that_fails_costs_a_warning(tmp_path, monkeypatch):
-    def fail(*_):
-        raise RuntimeError("boom")
-
-    section, frame, plot = CONTENT_PLOTS["plane"]
-    failing = section, frame, replace(plot, draw=fail)
-    monkeypatch.setitem(CONTENT_PLOTS, "plane", failing)
-    monkeypatch.setattr(page_module, "notes", fail)
-    with warned("left out of the page") as caught:
-        page = Page(report(save(tmp_path, sts_rows("raw", "STSB"))))
-    parts = [str(each.message).split(":")[0] for each in caught]
-    assert sorted(parts) == ["Results", "plane"]
-    assert page.pictures == []
 
 
 @pytest.mark.usefixtures("undrawn")
