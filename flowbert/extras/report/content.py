@@ -26,7 +26,9 @@ _NOT_SHOWN = (
     "warnings",
     "gains",
 )
-_OTHER_TASKS = "The runs have different tasks: there are no averages, and no measures of the vectors."
+_OTHER_TASKS = (
+    "The runs have different tasks: there are no averages, and no measures of vectors."
+)
 _UNFINISHED = "There are no results yet: the run is unfinished or was interrupted."
 
 
