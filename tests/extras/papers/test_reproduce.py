@@ -28,6 +28,7 @@ from flowbert.extras.papers.reproduce import (
     reproduce,
 )
 from flowbert.extras.report import print_reproduction, report
+from flowbert.extras.report.reproduction import reproduced_rows
 from flowbert.vectors import EmbeddingCache
 from helpers import refused
 
@@ -313,3 +314,13 @@ def test_nli_pairs_that_cannot_be_loaded_are_told_once(run, monkeypatch, capsys)
     text = capsys.readouterr().out
     (line,) = [line for line in text.splitlines() if "no hub" in line]
     assert line == "1 of 3 rows measured; 2 cannot be run: no hub"
+
+
+def test_a_score_of_ours_is_shown_once():
+    comparison = pd.DataFrame({"row": [*"abc"], "ours": [50.0, 60.0, 50.0]})
+    rows = reproduced_rows(comparison)
+    assert [(each["row"], each["repeated"]) for each in rows] == [
+        ("a", False),
+        ("c", True),
+        ("b", False),
+    ]

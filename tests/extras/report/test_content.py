@@ -4,6 +4,7 @@ import math
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -50,8 +51,8 @@ def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):
     def use(method, *others):
         rows = [{"method": method, "choice": "use"}, *({"method": x} for x in others)]
         encoder = "bert; template 'query: {}'"
-        common = {"task": "STSB", "encoder": encoder, "choice": "", "layers": "last"}
-        common |= {"pooling": "mean", "supervised": False}
+        common: dict[str, Any] = {"task": "STSB", "encoder": encoder, "choice": ""}
+        common |= {"layers": "last", "pooling": "mean", "supervised": False}
         return {"gains": [common | row for row in rows]}
 
     record = use("raw")
