@@ -1,6 +1,7 @@
 """Loggers of a training: metrics.csv, and wandb and TensorBoard on demand."""
 
 import itertools
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -46,11 +47,32 @@ def make_named_loggers(names: Sequence[str], folder: Path) -> list[Logger]:
             loggers.append(TensorBoardLogger(folder, name="tensorboard", version=""))
         else:
             folder.mkdir(parents=True, exist_ok=True)
-            # WandbLogger's environment variable is ignored once wandb is set up.
-            mode = "offline" if name == "wandb-offline" else None
-            where: Any = {"name": folder.name, "save_dir": folder, "mode": mode}
-            loggers.append(WandbLogger(project="flowbert", **where))
+            offline = name == "wandb-offline" or not _wandb_is_online()
+            loggers.append(
+                WandbLogger(
+                    project="flowbert",
+                    name=folder.name,
+                    save_dir=folder,
+                    offline=offline,
+                    # WandbLogger's environment variable is ignored once wandb is set up.
+                    mode="offline" if offline else None,
+                )
+            )
     return loggers
+
+
+def _wandb_is_online() -> bool:
+    if os.environ.get("WANDB_MODE") in ("offline", "disabled"):
+        return False
+    import wandb
+
+    if wandb.api.api_key:
+        return True
+    print(
+        "wandb: no API key, logging offline; `wandb sync` uploads the run",
+        file=sys.stderr,
+    )
+    return False
 
 
 def log_results(loggers: Sequence[Logger], folder: Path, results: Results) -> None:
@@ -69,8 +91,8 @@ def log_results(loggers: Sequence[Logger], folder: Path, results: Results) -> No
         for name in _RESULT_FILES:
             if (folder / name).is_file():
                 files.add_file(str(folder / name), policy="immutable")
-        records = folder / "results.records"
-        if records.is_dir():
+        if (folder / "results.records").is_dir():
+            records = folder / "results.records"
             files.add_dir(str(records), records.name, policy="immutable")
         model = wandb.Artifact(f"run-{run.id}-model", "model")
         model.add_dir(str(folder / "model"), policy="immutable")

@@ -2,11 +2,13 @@
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 from pytorch_lightning.callbacks import LambdaCallback
+from pytorch_lightning.loggers import CSVLogger, WandbLogger
 
 from flowbert.fitting import fit
 from flowbert.loggers import make_loggers, wandb_run_ended
@@ -19,6 +21,20 @@ def test_earlier_metrics_are_kept(tmp_path):
     assert (tmp_path / "metrics-1.csv").read_text() == "first"
     assert (tmp_path / "metrics-2.csv").read_text() == "second"
     assert not (tmp_path / "metrics.csv").exists()
+
+
+@pytest.mark.parametrize("name", ["wandb", "wandb-offline"])
+def test_wandb_without_a_key_is_offline(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("WANDB_MODE", "")  # what is written into it is undone
+    monkeypatch.delenv("WANDB_MODE")
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    monkeypatch.setenv("NETRC", str(tmp_path / "none"))
+    csv, logger = make_loggers([name], tmp_path)
+    assert isinstance(csv, CSVLogger)
+    assert Path(csv.log_dir) == tmp_path
+    assert isinstance(logger, WandbLogger)
+    assert logger._offline
+    assert ("no API key" in capsys.readouterr().err) == (name == "wandb")
 
 
 @pytest.fixture

@@ -32,6 +32,8 @@ from flowbert.io import as_json, write_atomically
 from flowbert.options import takes_options
 from flowbert.text_tables import short_names
 
+_GENERATOR = b'<meta name="generator" content="flowbert '
+
 
 @dataclass(frozen=True, eq=False)
 class Section:
@@ -62,7 +64,7 @@ def report(
 
     Raises:
         UserError: If a path is not a run, its files are damaged, or ``output`` is not an .html
-            file.
+            file, or one that is not a page of flowbert.
 
     Example:
         >>> import tempfile
@@ -96,6 +98,11 @@ def report(
     pictures_folder = page.with_suffix(".figures")
     if page.name == "report.html":
         pictures_folder = page.with_name("figures")
+    if page.is_file() and _GENERATOR not in page.read_bytes()[:1000]:
+        raise UserError(
+            f"received {page}, which is not a page of flowbert; expected another file",
+            argument="output",
+        )
     pictures_folder.mkdir(parents=True, exist_ok=True)
     pictures = dict(_pictures(content, pictures_folder))
     from jinja2 import Environment, PackageLoader

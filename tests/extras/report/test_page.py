@@ -104,6 +104,9 @@ def test_files_of_the_user_stay(tmp_path):
     for _ in range(2):
         report(path, page)
     assert own.read_text() == "mine"
+    page.write_text("<html>my own page")
+    refused(r"output: .*report\.html, which is not a page", report, path, page)
+    assert page.read_text() == "<html>my own page"
 
 
 @pytest.mark.parametrize("rows", [[], sts_rows("raw", "STSB", math.nan, reason="none")])
