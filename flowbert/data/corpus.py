@@ -173,13 +173,7 @@ class Corpus:
 
 
 def draw_indices(count: int, size: int, seed: int) -> Sequence[int]:
-    """At most ``size`` of ``count`` indices, drawn without replacement, rising.
-
-    Raises:
-        UserError: If the size is below 1.
-    """
-    if size < 1:
-        raise UserError(argument="max_sentences", received=size, expected="1 or more")
+    """At most ``size`` of ``count`` indices, drawn without replacement, rising."""
     if size >= count:
         return range(count)
     return sorted(Stream(seed, "subset").python().sample(range(count), size))

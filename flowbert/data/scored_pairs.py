@@ -326,10 +326,7 @@ def _scored(
     """Rows of lines with a score."""
     frame = frame_of_lines(path, lines, names)
     rows = make_frame(path, frame, [(*_SENTENCES, score)])
-    scored = rows[[text != "" for text in read_texts(rows, score)]]
-    if not len(scored):
-        raise UserError(f"{path}: no pair has a score")
-    return scored
+    return rows[[text != "" for text in read_texts(rows, score)]]
 
 
 def _read_stsb(root: Path, name: str) -> Iterator[Part]:
@@ -381,11 +378,6 @@ def _chinese_rows(path: Path, lines: Sequence[str]) -> pd.DataFrame:
     """Rows of the lines that have three fields."""
     fields = [line.strip().split("\t") for line in lines if line.strip()]
     records = [row for row in fields if len(row) == len(PAIR_COLUMNS)]
-    if not records:
-        raise UserError(
-            f"{path}: no line has three fields; expected BERT-whitening's layout: sentence 1, "
-            "sentence 2 and label between tabs"
-        )
     if len(records) < len(fields):
         warn(
             f"{path}: {len(fields) - len(records)} of {len(fields)} lines do not have three "

@@ -268,7 +268,7 @@ class Results:
         Without the folder of records there are scores, but no records.
 
         Raises:
-            UserError: If a file is missing, damaged, or holds something else.
+            UserError: If a file is missing or damaged.
         """
         path, folder = user_path(path), records_folder(path)
         schema = {"rows": list, "record": dict, "records": (list, [])}
@@ -276,11 +276,7 @@ class Results:
         records = []
         if folder.is_dir():
             records = [read_record(record_file(folder, x)) for x in content["records"]]
-        try:
-            return cls(content["rows"], content["record"], records)
-        except (AttributeError, TypeError, ValueError) as error:
-            columns = ", ".join(RESULT_COLUMNS)
-            raise UserError(f"{path}: rows: expected {columns} ({error})") from error
+        return cls(content["rows"], content["record"], records)
 
 
 def _tables() -> Any:
@@ -344,11 +340,9 @@ def read_record(path: Path) -> Record:
     """Read a file of :func:`write_record`.
 
     Raises:
-        UserError: If it is missing, damaged or that of another experiment.
+        UserError: If it is missing or damaged.
     """
     tensors, content = load_tensors(path, _KIND)
-    if content["key"] != path.stem:
-        raise UserError(f"{path}: is of another experiment, {content['key']}")
     rows = content.pop("scores")
     scores = {(m, a): np.nan if value is None else value for m, a, value, _ in rows}
     reasons = {(m, a): reason for m, a, _, reason in rows if reason}

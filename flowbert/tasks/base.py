@@ -213,13 +213,8 @@ class Task(ABC):
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """See :func:`load_scoring`."""
-        names = {"kind", *_STATE, *cls.scored_with}
-        if set(state) != names:
-            raise UserError(
-                f"task: received {', '.join(sorted(state))}; expected {', '.join(sorted(names))}"
-            )
         task = cls.__new__(cls)
-        for name in names - {"kind"}:
+        for name in (*_STATE, *cls.scored_with):
             setattr(task, name, _as_tuple(state[name]))
         return task
 

@@ -97,7 +97,7 @@ def load_scoring(state: Mapping[str, Any]) -> Task:
         state: Arrays and plain values; lists in place of tuples, as JSON has them.
 
     Raises:
-        UserError: If the kind is unknown, its module is not imported yet, or values are missing.
+        UserError: If the kind is unknown, or its module is not imported yet.
     """
     with imports_refused():
         kind = TASKS.find(str(state.get("kind")))
