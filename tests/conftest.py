@@ -1,10 +1,12 @@
 """Fixtures that all tests share."""
 
+import copy
 import gc
 import os
 import shutil
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,12 @@ def pytest_configure(config):
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     os.environ["FLOWBERT_CACHE"] = folder
     os.environ["FLOWBERT_REPORT"] = "0"
+
+
+def pytest_sessionstart():
+    """Nothing waits for the disk, as no test survives a power cut, or imports wandb's jobs."""
+    os.fsync = lambda _: None
+    sys.modules["wandb.sdk.launch.inputs.internal"] = None  # type: ignore[assignment]
 
 
 def pytest_collectstart():
@@ -42,7 +50,34 @@ def _seed():
     """Draws of torch do not depend on the tests that ran before."""
     import torch
 
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _sample_is_read_once():
+    """The network of the sample; each encoder has a copy. Nothing is drawn."""
+    import torch
+    from transformers import AutoModel
+
+    from flowbert.data.sample import sample_encoder_path
+
+    load = AutoModel.from_pretrained
+
+    @cache
+    def read(**options):
+        with torch.random.fork_rng():
+            return load(sample_encoder_path(), **options)
+
+    def from_pretrained(source, **options):
+        if (
+            str(source) == str(sample_encoder_path())
+            and "output_loading_info" in options
+        ):
+            del options["config"]
+            return copy.deepcopy(read(**options))
+        return load(source, **options)
+
+    AutoModel.from_pretrained = staticmethod(from_pretrained)
 
 
 @pytest.fixture(scope="session")

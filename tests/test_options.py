@@ -76,7 +76,7 @@ VALUES: dict[str, Any] = {
     "positive_above": "0.3",
     "uniformity_limit": "20",
     "bootstrap": "20",
-    "bootstrap_seed": "1",
+    "bootstrap_seed": ("1", "--bootstrap 20"),
     "vectors": "../given/rows.npy",
     "seed": "1",
     "seeds": "1",
@@ -131,7 +131,6 @@ TRAINED_ENCODER = {
 # None: a configuration holds it for another command.
 PREDICT = dict.fromkeys(OF_TRAINER) | {
     "trainer.accelerator": "!tpu",
-    "trainer.max_epochs": "!2",
     "trainer.precision": "64-true",
     "corpus": "!../given/short.txt",
     "vectors": "!../given/rows.npy",
@@ -201,7 +200,6 @@ OTHERS: dict[str, dict[str, Any]] = {
         "labels": ("../given/labels.csv", "--methods learned-removal-4"),
         "drop_overlap": None,
         "seeds": ("1", "--methods flow"),
-        "bootstrap_seed": ("1", "--bootstrap 20"),
         "format": "latex",
         "output": "other.json",
     },
@@ -242,14 +240,14 @@ OTHERS: dict[str, dict[str, Any]] = {
             "--rows li2020-2-bert-base-uncased-flow-nli --nli ../given/few.jsonl",
         ),
         "tasks": "!SICKR",
-        "bootstrap_seed": ("1", "--bootstrap 20"),
         "output": "other.json",
         "explain": "li2020",
     },
     "report": {"output": "other.html"},
 }
 
-TASK = "--tasks Chinese-STS-B --senteval ../given --max_sentences 24"
+SMALL = "--senteval ../given --bootstrap 0"
+TASK = f"--tasks Chinese-STS-B --max_sentences 24 {SMALL}"
 DATA = f"{TASK} --corpus ../given/corpus.txt"
 EPOCH = "--run_dir run --data.batch_size 8 --trainer.max_epochs 1"
 ROWS = "li2020-2-bert-base-uncased-first-last,li2020-2-bert-base-uncased-flow-target"
@@ -258,13 +256,13 @@ ROWS = "li2020-2-bert-base-uncased-first-last,li2020-2-bert-base-uncased-flow-ta
 LINES = {
     "encode": "encode --input ../given/short.txt --output v.npy",
     "report": "report ../given/flow --output r.html",
-    "compare": f"compare --methods whitening:shrinkage=0.1 {DATA} --bootstrap 0 --output r.json",
+    "compare": f"compare --methods whitening:shrinkage=0.1 {DATA} --output r.json",
     "advise": "advise --corpus ../given/corpus.txt",
     "analyze": "analyze --methods raw --corpus ../given/corpus.txt --limit 60 "
     "--tasks Chinese-STS-B --senteval ../given --output a.analysis.json",
     "export": "export ../given/flow --to out",
-    "reproduce": f"reproduce --rows {ROWS} --encoder builtin-sample --senteval ../given "
-    "--tasks STSB --bootstrap 0 --output r.json",
+    "reproduce": f"reproduce --rows {ROWS} --encoder builtin-sample {SMALL} "
+    "--tasks STSB --output r.json",
     "whitening": f"fit --method whitening:shrinkage=0.1 --run_dir run {DATA}",
     "flow": f"fit --method flow {EPOCH} {DATA}",
     "simcse": f"fit --method simcse {EPOCH} {DATA}",

@@ -118,7 +118,8 @@ class Lab:
     def run(self, method, **options):
         """A run of a method."""
         trainer = TRAINER | options.pop("trainer", {})
-        own = {"run_dir": self.new_folder(), "baseline": None, **self.data}
+        own = {"run_dir": self.new_folder(), "baseline": None, "bootstrap": 0}
+        own |= self.data
         options = own | options
         returned = fitting.fit(method, self.options, trainer=trainer, **options)
         return Done(Path(options["run_dir"]), returned)
