@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.harness import NotMeasured, Row, Setting
+from benchmarks.harness import NotMeasured, Row, Setting, bfloat16_is_fast
 from flowbert.data.scored_pairs import load_sts
 from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.backbone import Backbone, bfloat16_is_fast
+from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.folders import in_dtype
 from flowbert.encoders.template import name_template
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 
-from flowbert.encoders.backbone import bfloat16_is_fast
 from flowbert.io import read_json, write_atomically, write_json
 
 CLOCKS: dict[str, Callable[[], float]] = {
@@ -141,6 +140,12 @@ class Row:
     peer: float
     peer_name: str
     floor: float = 0.0
+
+
+def bfloat16_is_fast() -> bool:
+    """Whether the processor multiplies in bfloat16 itself."""
+    supported = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
+    return supported is not None and bool(supported())
 
 
 def machine(setting: Setting) -> dict[str, Any]:

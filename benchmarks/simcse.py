@@ -21,10 +21,9 @@ from pytorch_lightning import Callback, Trainer
 
 from benchmarks.encoding import arithmetic
 from benchmarks.flow_step import NUMBERS
-from benchmarks.harness import CLOCKS, NotMeasured, Row, Setting
+from benchmarks.harness import CLOCKS, NotMeasured, Row, Setting, bfloat16_is_fast
 from flowbert.data.corpus import load_corpus
 from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.backbone import bfloat16_is_fast
 from flowbert.methods import SimCSEModule, TextDataModule
 from flowbert.methods.examples import Examples
 from flowbert.training.trainer import quiet_lightning

@@ -1,4 +1,4 @@
-"""Files and folders: atomic writes, digests, tensors with metadata, JSON and foreign names."""
+"""Files and folders: atomic writes, digests, tensors with metadata, JSON."""
 
 import hashlib
 import json
@@ -68,24 +68,6 @@ def flush(path: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def inside(folder: str | Path, name: str) -> Path:
-    """Path of a file whose name comes from elsewhere (a manifest, a checkpoint, a hub).
-
-    Raises:
-        UserError: If the name is absolute or leaves the folder.
-    """
-    root = Path(folder).resolve()
-    try:
-        path = (root / name).resolve()
-    except ValueError:  # a NUL character, or half of a surrogate pair
-        path = root
-    if not path.is_relative_to(root) or path == root:
-        raise UserError(
-            f"{folder}: received the file name {name!r}; expected a name inside the folder"
-        )
-    return path
 
 
 def folders_with(root: str | Path, name: str) -> list[str]:

@@ -6,8 +6,14 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks.growth import STAGES, Size, measure, vectors
-from benchmarks.harness import BEGIN, END, NotMeasured, Setting, table
-from flowbert.encoders.backbone import bfloat16_is_fast
+from benchmarks.harness import (
+    BEGIN,
+    END,
+    NotMeasured,
+    Setting,
+    bfloat16_is_fast,
+    table,
+)
 from flowbert.vectors import write_vectors
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # as python -m benchmarks

@@ -3,10 +3,10 @@
 import copy
 import inspect
 import json
-import warnings
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from threading import Lock
 from types import SimpleNamespace
 from typing import Any
@@ -18,9 +18,8 @@ from torch import Tensor, nn
 from flowbert.encoders.base import reuse_digest
 from flowbert.encoders.depth import Stack, stack_of
 from flowbert.encoders.folders import Folder
-from flowbert.encoders.prefix import check_prefixes
 from flowbert.encoders.sanity import Findings, sanity_check
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError
 from flowbert.io import digest, digest_tensors
 
 NO_LIMIT = 4096
@@ -80,19 +79,11 @@ class Backbone(nn.Module):
         self.moving = [
             module
             for module in network.modules()
-            if changes_positions(getattr(module, "rope_type", ""))
+            if re.search("dynamic|longrope", str(getattr(module, "rope_type", "")))
         ]
         self.longest = _count_positions(network)
-        self.inputs = frozenset(inspect.signature(network.forward).parameters)
-        choose_attention: Any = getattr(network, "set_attention_type", None)
-        if choose_attention is not None:
-            # BigBird does so itself, for good, when it first sees a short sentence.
-            choose_attention("original_full")
-        backend = getattr(tokenizer, "backend_tokenizer", None)
         self._users = 0  # of evaluation mode
-        merges: Any = getattr(backend, "model", None)
-        if getattr(merges, "dropout", None) is not None:
-            merges.dropout = None  # BPE dropout
+        self.inputs = frozenset(inspect.signature(network.forward).parameters)
         # Position 0 is the first token of every sentence.
         tokenizer.padding_side = "right"
         # Transformers 4 advises against padding what was tokenized before.
@@ -260,8 +251,8 @@ class Backbone(nn.Module):
                     self.train(self._was_training)
 
     @cached_property
-    def findings(self) -> Findings | None:
-        """Findings of the sanity check; None if the vocabulary lacks the tokens of its sentences.
+    def findings(self) -> Findings:
+        """Findings of the sanity check.
 
         It runs when sentences are encoded for the first time: on the device that was chosen by
         then, and at no cost where every vector is cached.
@@ -272,13 +263,7 @@ class Backbone(nn.Module):
     @property
     def is_causal(self) -> bool:
         """Whether hidden states of tokens depend on none behind them, as in a decoder."""
-        return self.findings is not None and self.findings.causal
-
-    @cached_property
-    def reads_prefixes(self) -> bool:
-        """Whether a :class:`~flowbert.encoders.prefix.Prefix` gives the same hidden states."""
-        with self.evaluating():
-            return check_prefixes(self)
+        return self.findings.causal
 
     @property
     def digests(self) -> dict[str, str]:
@@ -305,11 +290,6 @@ class Backbone(nn.Module):
         return tokenizer_digest(self.tokenizer)
 
 
-def changes_positions(rope_type: Any) -> bool:
-    """Whether rotary embeddings of this kind (or kinds, by layer) are written in a pass."""
-    return any(kind in str(rope_type) for kind in ("dynamic", "longrope"))
-
-
 def remove_captures(module: nn.Module) -> None:
     """Remove the hooks of transformers, local functions that do not pickle.
 
@@ -331,24 +311,6 @@ def note_captures(module: nn.Module) -> None:
         if isinstance(part, PreTrainedModel):
             empty = type(part).__new__(type(part))
             PreTrainedModel.__init__(empty, copy.deepcopy(part.config))
-
-
-def bfloat16_is_fast() -> bool:
-    """Whether the processor multiplies in bfloat16 itself."""
-    supported = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
-    return supported is not None and bool(supported())
-
-
-@cache
-def warn_of_bfloat16() -> None:
-    """Warn once if bfloat16 is emulated."""
-    if not bfloat16_is_fast():
-        warnings.warn(
-            "dtype: bfloat16 is emulated by this processor and slower than float32; "
-            "expected float32, or another device",
-            FlowbertWarning,
-            stacklevel=3,
-        )
 
 
 def tokenizer_digest(tokenizer: Any) -> str:

@@ -10,7 +10,6 @@ from flowbert.encoders.depth import find_blocks
 from flowbert.encoders.folders import (
     MODULES_FILE,
     SETTINGS_FILE,
-    check_digests,
     in_dtype,
     loading,
     locate,
@@ -76,7 +75,6 @@ def load_backbone(
             output_loading_info=True,
             **in_dtype(getattr(torch, dtype)),
         )
-    check_digests(files.folder)
     missing = set(report["missing_keys"])
     others = sorted(name for name in missing if not name.startswith("pooler"))
     _check_missing(path, network, others)
@@ -121,17 +119,14 @@ def _check_missing(path: str, network: Any, missing: list[str]) -> None:
 def _check_unused(path: str, network: Any, unused: list[str]) -> None:
     """Warn of weights that the network does not have, and of code that was not run."""
     others = [name for name in unused if not _HEADS.match(name)]
-    blocks = network.config.num_hidden_layers
-    for path_of_blocks in find_blocks(network):
-        number = re.compile(rf"(?:.*\.)?{re.escape(path_of_blocks)}\.(\d+)\.")
-        for name in others:
-            block = number.match(name)
-            if block and int(block[1]) >= blocks:
-                raise UserError(
-                    f"received {path!r}, whose config.json has {blocks} blocks and whose file has "
-                    f"more, with {name}; expected a config.json with the blocks of its file",
-                    argument="encoder",
-                )
+    count = network.config.num_hidden_layers
+    for blocks in find_blocks(network):
+        if any(f"{blocks}.{count}." in name for name in others):
+            raise UserError(
+                f"received {path!r}, whose config.json has {count} blocks and whose file has "
+                "more; expected a config.json with the blocks of its file",
+                argument="encoder",
+            )
     if others:
         warn(
             f"encoder: {path} has {len(others)} weights that a {type(network).__name__} does not "

@@ -12,7 +12,7 @@ from flowbert.arrays import Floats
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.base import Embedder
 from flowbert.encoders.checkpoint import load_backbone
-from flowbert.encoders.folders import quiet, save_token_weights, write_settings
+from flowbert.encoders.folders import SETTINGS_FILE, quiet, save_token_weights
 from flowbert.encoders.layers import Layers, LayerSpec, average_layers, name_layers
 from flowbert.encoders.passes import compute, encode_together
 from flowbert.encoders.pooling import (
@@ -25,7 +25,7 @@ from flowbert.encoders.reading import Reading, resolve
 from flowbert.encoders.template import name_template
 from flowbert.encoders.tokenization import Tokenization
 from flowbert.errors import warn
-from flowbert.io import digest_tensors, write_new_folder
+from flowbert.io import digest_tensors, write_json, write_new_folder
 
 NOT_LEARNED = (
     "has no learned token weights; learned_weights is the same as mean until a training"
@@ -366,7 +366,7 @@ class SentenceEncoder(Embedder, nn.Module):
                 tokenizer.backend_tokenizer.no_padding()
             tokenizer.save_pretrained(temporary)
             save_token_weights(temporary, self.token_weights)
-            write_settings(temporary, self.reading.as_json())
+            write_json(temporary / SETTINGS_FILE, self.reading.as_json())
 
 
 def encode_counted(

@@ -15,13 +15,9 @@ from flowbert.encoders.pooling import make_pooling
 from flowbert.encoders.reading import DEFAULTS
 from flowbert.errors import UserError, first_line, warn
 from flowbert.io import (
-    digest,
-    digest_file,
-    inside,
     load_tensors,
     read_json,
     save_tensors,
-    write_json,
 )
 from flowbert.registry import imports_refused
 
@@ -53,8 +49,6 @@ _SETTINGS_SCHEMA: dict[str, Any] = {
     "max_length": int,
     "template": (str, ""),
     "sink_token": (str, ""),
-    "files": (dict, {}),
-    "digest": (str, None),
 }
 
 
@@ -178,10 +172,6 @@ def read_folder(folder: Path) -> Folder:
 def _read_settings(folder: Path) -> Folder:
     path = folder / SETTINGS_FILE
     settings = read_json(path, _SETTINGS_SCHEMA)
-    expected = settings.pop("digest")
-    # Whoever edits the file by hand leaves out both.
-    if (expected is not None or settings["files"]) and digest(settings) != expected:
-        raise UserError(f"{path}: damaged, or changed by hand")
     reading = {name: settings[name] for name in DEFAULTS}
     with imports_refused():  # a custom pooling
         reading["pooling"] = str(make_pooling(reading["pooling"]))
@@ -197,14 +187,6 @@ def map_files(folder: Path) -> list[Path]:
     return [file for file in files if file.name not in others]
 
 
-def write_settings(folder: Path, reading: dict[str, Any]) -> None:
-    """Write how the encoder in a folder is read, and digests of its files."""
-    files = sorted(folder.iterdir())
-    digests = {path.name: digest_file(path) for path in files}
-    content = reading | {"files": digests}
-    write_json(folder / SETTINGS_FILE, content | {"digest": digest(content)})
-
-
 def save_token_weights(folder: Path, weights: Tensor | None) -> None:
     """Write the weights of a pooling, ``(V,)``, into a folder, where there are any."""
     if weights is not None:
@@ -215,24 +197,6 @@ def load_token_weights(folder: Path) -> Tensor | None:
     """Weights of a pooling, ``(V,)``, from a folder; None if the folder has no weights."""
     file = folder / WEIGHTS_FILE
     return load_tensors(file, _WEIGHTS_KIND)[0]["weights"] if file.is_file() else None
-
-
-def check_digests(folder: Path) -> None:
-    """Check the files of a trained encoder against the digests in its settings.
-
-    Raises:
-        UserError: If one is missing, damaged or changed.
-    """
-    if not (folder / SETTINGS_FILE).is_file():
-        return
-    for name, expected in read_json(folder / SETTINGS_FILE, _SETTINGS_SCHEMA)[
-        "files"
-    ].items():
-        path = inside(folder, name)
-        if not path.is_file() or digest_file(path) != expected:
-            raise UserError(
-                f"{path}: missing, or changed since the encoder was written"
-            )
 
 
 def in_dtype(dtype: torch.dtype) -> dict[str, torch.dtype]:

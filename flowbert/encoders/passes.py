@@ -8,14 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.arrays import Floats, is_pinned_for
-from flowbert.encoders.backbone import changes_positions, warn_of_bfloat16
+from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.pooling import (
     FirstTokenPooling,
     LastTokenPooling,
     TokenFeatures,
 )
 from flowbert.encoders.prefix import Prefix
-from flowbert.encoders.sanity import check_pooling, warn_of_findings
 from flowbert.encoders.template import SLOT
 from flowbert.errors import UserError, warn
 from flowbert.threads import MAX_WORKERS, Item, in_threads
@@ -90,8 +89,6 @@ def encode_together(
     sentences = list(sentences)  # a Series is indexed by its labels
     backbone, tokenization = encoders[0].backbone, encoders[0].tokenization
     device = backbone.device
-    if device.type == "cpu" and backbone.dtype == torch.bfloat16:
-        warn_of_bfloat16()
     if batch_tokens is None:
         batch_tokens = BATCH_TOKENS_ACCELERATOR
         if device.type == "cpu":
@@ -113,8 +110,8 @@ def encode_together(
             texts = [sentences[i] for i in block]
             rows = list(tokenization.rows(texts))
             lengths = [len(row["input_ids"]) for row in rows]
-            tokenization.warn_of_cut(texts, lengths)
-            _warn_of_equal_vectors(encoders, rows)
+            tokenization.warn_of_cut(lengths)
+            _warn_of_equal_vectors(encoders, texts, rows)
             if prefix is not None:
                 lengths = [length - prefix.length for length in lengths]
             for batch in plan_batches(lengths, texts, batch_tokens, equal_lengths):
@@ -125,10 +122,11 @@ def encode_together(
         return batch.indices, begin_copy(compute(encoders, features, prefix))
 
     with backbone.evaluating():
-        equal_lengths = _check_network(encoders)
-        prefix = _prefix(encoders, len(sentences))
+        equal_lengths = _needs_equal_lengths(backbone)
+        prefix = None if equal_lengths else _prefix(encoders, len(sentences))
         batches = plan(prefix, equal_lengths)
-        with in_threads(embed, batches, workers(backbone.network)) as computed:
+        most = 1 if equal_lengths else workers(backbone.network)
+        with in_threads(embed, batches, most) as computed:
             for indices, vectors in with_next_begun(computed):
                 columns = np.split(vectors().numpy(), ends, axis=1)
                 for result, rows in zip(results, columns, strict=True):
@@ -171,7 +169,6 @@ def _prefix(encoders: Sequence["SentenceEncoder"], count: int) -> Prefix | None:
     if (
         count < PREFIX_SENTENCES
         or template_tokens is None
-        or backbone.moving
         or template_tokens.text == SLOT
         or not all(x.over_tokens or x is LastTokenPooling for x in poolings)
     ):
@@ -179,34 +176,28 @@ def _prefix(encoders: Sequence["SentenceEncoder"], count: int) -> Prefix | None:
     return Prefix.compute(backbone, template_tokens.before)
 
 
-def _check_network(encoders: Sequence["SentenceEncoder"]) -> bool:
-    """Whether batches need equal lengths; warn of the findings of the sanity check.
-
-    Rotary positions that follow the longest text need them, too.
-    """
-    backbone = encoders[0].backbone
-    findings = backbone.findings
-    if findings is None:
-        return False
-    is_template = encoders[0].template and not encoders[0].tokenization.prompt
-    warn_of_findings(backbone, () if is_template else encoders)
-    for encoder in encoders:
-        check_pooling(findings, encoder)
-    return findings.equal_lengths or bool(backbone.moving)
+def _needs_equal_lengths(backbone: Backbone) -> bool:
+    """Whether only sentences of equal length may share a batch; a warning tells that."""
+    if backbone.findings.equal_lengths:
+        warn(
+            f"encoder: padding changes the vectors of {backbone.path}; only sentences of equal "
+            "length share a batch, which takes longer"
+        )
+    return backbone.findings.equal_lengths or bool(backbone.moving)
 
 
 def _warn_of_equal_vectors(
-    encoders: Sequence["SentenceEncoder"], rows: Sequence[dict[str, list[int]]]
+    encoders: Sequence["SentenceEncoder"],
+    sentences: Sequence[str],
+    rows: Sequence[dict[str, list[int]]],
 ) -> None:
     """Warn if a decoder's vectors are those of one token in front of all sentences."""
     is_read = any(isinstance(x.pooling, FirstTokenPooling) for x in encoders)
-    if not is_read or len({row["input_ids"][0] for row in rows}) > 1:
-        return
-    backbone = encoders[0].backbone
-    if len({tuple(row["input_ids"]) for row in rows}) > 1 and backbone.is_causal:
+    is_same = len({row["input_ids"][0] for row in rows}) == 1 < len(set(sentences))
+    if is_read and is_same and encoders[0].backbone.is_causal:
         warn(
-            f"encoder: all vectors of {backbone.path} with pooling cls are equal: the first token "
-            "of all sentences is the same, and reads none behind it; expected last_token"
+            f"encoder: all vectors of {encoders[0].path} with pooling cls are equal: the first "
+            "token of all sentences is the same, and reads none behind it; expected last_token"
         )
 
 
@@ -261,11 +252,8 @@ def workers(network: nn.Module) -> int:
     config: Any = network.config
     device = next(network.parameters()).device
     # From 4.52 to 5.1 transformers replaces the methods of blocks in each pass.
-    changing = [
-        changes_positions(getattr(module, "rope_type", "")) or "forward" in vars(module)
-        for module in network.modules()
-    ]
-    if device.type != "cpu" or config.model_type not in SHAREABLE or any(changing):
+    changing = any("forward" in vars(module) for module in network.modules())
+    if device.type != "cpu" or config.model_type not in SHAREABLE or changing:
         return 1
     return MAX_WORKERS
 

@@ -4,10 +4,9 @@ A pooling is a class that registers itself; a custom one is named by its import 
 ``mypackage.poolings.MyPooling:option=value``.
 """
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -74,19 +73,7 @@ def vocabulary_size(tokenizer: Any) -> int:
 
 def special_tokens(tokenizer: Any) -> list[int]:
     """Ids of the special tokens, without the one for unknown text."""
-    return sorted(set(tokenizer.all_special_ids) - {unknown_token(tokenizer)})
-
-
-def unknown_token(tokenizer: Any) -> int | None:
-    """Id of the token for unknown text, of the tokenizer or of its model; None without one."""
-    if tokenizer.unk_token_id is not None or not tokenizer.is_fast:
-        return cast("int | None", tokenizer.unk_token_id)
-    backend = tokenizer.backend_tokenizer
-    if hasattr(backend.model, "unk_token"):
-        token = backend.model.unk_token
-        return None if token is None else backend.token_to_id(token)
-    rules = json.loads(backend.to_str())  # Unigram's has no attribute
-    return cast("int | None", rules["model"].get("unk_id"))
+    return sorted(set(tokenizer.all_special_ids) - {tokenizer.unk_token_id})
 
 
 class Pooling(ABC):
@@ -129,21 +116,26 @@ class Pooling(ABC):
         return self.pool(tokens, mask.bool(), ids)
 
     def output_dim(self, dim: int) -> int:
-        """Size k of a vector of tokens of size ``dim``, of a sentence of one token and of two."""
-        shapes = set()
-        for count in (1, 2):
-            ids = torch.zeros(1, count, dtype=torch.long)
-            with torch.no_grad():
-                vectors = self.pool(torch.ones(1, count, dim), ids == 0, ids)
-            shapes.add(tuple(vectors.shape))
-        shape = max(shapes)
-        if len(shapes) > 1 or len(shape) != 2 or shape[0] != 1:
+        """Size k of the vectors of tokens of size ``dim``.
+
+        Raises:
+            UserError: If the vector of a sentence of one token is not ``(1, k)``, or another one
+                beside a sentence of two.
+        """
+        tokens = torch.arange(4.0 * dim).reshape(2, 2, dim)
+        mask, ids = torch.tensor([[1, 0], [1, 1]]).bool(), torch.zeros(2, 2).long()
+        with torch.no_grad():
+            both = self.pool(tokens, mask, ids)
+            alone = self.pool(tokens[:1, :1], mask[:1, :1], ids[:1, :1])
+        size = alone.shape[-1]
+        if both.shape != (2, size) or not torch.allclose(both[:1], alone):
             raise UserError(
-                f"received {self}, whose vectors of a sentence have the shape {shape}; "
-                "expected (1, k)",
+                f"received {self}, whose vectors of two sentences have the shape "
+                f"{tuple(both.shape)} or depend on their batch; expected (2, k), of the tokens "
+                "where the mask is true",
                 argument="pooling",
             )
-        return shape[1]
+        return size
 
     def bind(  # noqa: B027  most poolings need nothing
         self,
@@ -398,8 +390,7 @@ class ZipfPooling(WeightedPooling):
         """Weight of each token of the vocabulary, ``(V,)``, float64."""
         ids = list(range(vocabulary_size(tokenizer)))
         tokens = tokenizer.convert_ids_to_tokens(ids)
-        unknown = unknown_token(tokenizer)
-        ranks = rank_tokens(tokens, None if unknown is None else tokens[unknown])
+        ranks = rank_tokens(tokens, tokenizer.unk_token)
         all_ranks = torch.arange(1, int(ranks.max()) + 1, dtype=torch.float64)
         return self.a / (self.a + 1 / (ranks * (1 / all_ranks).sum()))
 

@@ -7,7 +7,18 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from flowbert.encoders.sanity import differ, tolerance_of
+# Kinds that compute the rest of a text from the keys and values of its first tokens.
+DECODERS = (
+    "gemma",
+    "gemma2",
+    "gemma3_text",
+    "gpt2",
+    "llama",
+    "mistral",
+    "opt",
+    "qwen2",
+    "qwen3",
+)
 
 
 class Prefix(NamedTuple):
@@ -32,9 +43,17 @@ class Prefix(NamedTuple):
         Returns:
             None where there are none, or the network does not compute the rest from them.
         """
-        if not ids or not backbone.reads_prefixes:
+        from transformers import DynamicCache
+
+        kind = backbone.network.config.model_type
+        if not ids or kind not in DECODERS or not backbone.is_causal:
             return None
-        return _compute(backbone, torch.tensor([ids]))
+        features = {"input_ids": torch.tensor([ids], device=backbone.device)}
+        cache = getattr(
+            backbone({**features, "use_cache": True}), "past_key_values", None
+        )
+        # GPT-2 and OPT of transformers before 4.52 give tuples.
+        return cls(len(ids), cache) if isinstance(cache, DynamicCache) else None
 
     def add_to(self, features: Mapping[str, Tensor]) -> dict[str, Any]:
         """Inputs of the network for the tokens after the prefix, of features ``(B, T)``."""
@@ -46,44 +65,3 @@ class Prefix(NamedTuple):
     def cut(self, features: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Features ``(B, T)`` without the prefix: ``(B, T - P)``."""
         return {name: values[:, self.length :] for name, values in features.items()}
-
-
-def _compute(backbone: Any, ids: Tensor) -> Prefix | None:
-    from transformers import DynamicCache
-
-    features = {"input_ids": ids.to(backbone.device), "use_cache": True}
-    cache = getattr(backbone(features), "past_key_values", None)
-    length = ids.shape[1]
-    if not isinstance(cache, DynamicCache) or cache.get_seq_length() != length:
-        return None
-    return Prefix(length, cache)
-
-
-def check_prefixes(backbone: Any) -> bool:
-    """Whether a sentence has the same hidden states after its first tokens are computed alone.
-
-    It is so in decoders, whose tokens read those before them alone.
-
-    Args:
-        backbone: A :class:`~flowbert.encoders.backbone.Backbone` in evaluation mode.
-    """
-    findings = backbone.findings
-    if findings is None or findings.equal_lengths:
-        return False
-    long = {name: values[1].tolist() for name, values in findings.features.items()}
-    short = {name: values[:-2] for name, values in long.items()}
-    padded = backbone.pad([long, short])
-    features = {name: values.to(backbone.device) for name, values in padded.items()}
-    try:
-        prefix = _compute(backbone, features["input_ids"][:1, :3])
-        if prefix is None:
-            return False
-        outputs = [backbone(x) for x in (prefix.add_to(features), features)]
-    except Exception:  # caches of recurrent blocks raise a dozen types
-        return False
-    after_prefix, expected = (
-        torch.stack([state.float().cpu() for state in output.hidden_states])
-        for output in outputs
-    )
-    rows = [expected[:, :1, 3:], expected[:, 1:, 3:-2]]
-    return not differ(after_prefix, rows, tolerance_of(backbone))

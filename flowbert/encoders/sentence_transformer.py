@@ -4,7 +4,7 @@ import secrets
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +15,6 @@ from flowbert.encoders.backbone import (
     MOST_TOKENS,
     note_captures,
     remove_captures,
-    tokenizer_digest,
 )
 from flowbert.encoders.base import Embedder
 from flowbert.encoders.folders import (
@@ -27,7 +26,7 @@ from flowbert.encoders.folders import (
 )
 from flowbert.encoders.template import SLOT
 from flowbert.errors import UserError
-from flowbert.io import digest, digest_file, digest_tensors, inside, read_json
+from flowbert.io import digest, digest_file, digest_tensors, read_json
 
 POOLING_NAMES = {
     "cls": "cls",
@@ -41,8 +40,6 @@ POOLING_NAMES = {
 _HIDDEN_STATES = {
     "text": {"method": "forward", "method_output_name": "last_hidden_state"}
 }
-# Models of pairs, of sparse vectors and of tokens.
-_OTHER_KINDS = ("cross_encoder", "sparse_encoder", "multi_vector_encoder")
 _MODEL_FILES = (".json", ".txt", ".model", ".safetensors", ".bin")
 
 
@@ -134,15 +131,9 @@ class SentenceTransformerEncoder(Embedder, nn.Module):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Digests of the files, and of weights and tokenizer as they are now."""
-        tokenizer: Any = getattr(self.model[0], "tokenizer", None)
-        rules: Any = None
-        if hasattr(tokenizer, "is_fast"):
-            rules = tokenizer_digest(tokenizer)
-        elif hasattr(tokenizer, "to_str"):  # of static vectors
-            rules = tokenizer.to_str()
+        """Digests of the files, and of the weights as they are now."""
         weights = digest_tensors(self.model.state_dict())
-        return {"files": self._source, "weights": digest(weights, rules)}
+        return {"files": self._source, "weights": weights}
 
     @property
     def backbone_key(self) -> str:
@@ -170,25 +161,21 @@ def load_library(path: str, files: EncoderFiles) -> Any:
     if settings.is_file():
         name = read_json(settings, {"model_type": (str, "")})["model_type"]
         if name not in ("", "SentenceTransformer"):
-            _refuse(path, name)
+            raise UserError(
+                f"received {path}, a {name}; expected a SentenceTransformer, which gives a "
+                "sentence one vector of its own",
+                argument="encoder",
+            )
     with loading(path):
         from sentence_transformers import SentenceTransformer
 
-        for module in read_json(files.folder / MODULES_FILE, list):
-            if module["path"]:
-                inside(files.folder, module["path"])
-        model = SentenceTransformer(
+        return SentenceTransformer(
             files.source,
             revision=files.revision,
             local_files_only=files.revision is None,
             trust_remote_code=False,
             device="cpu",
         )
-    for module in model:
-        part = type(module).__module__.removeprefix("sentence_transformers.")
-        if part.startswith(_OTHER_KINDS):
-            _refuse(path, type(module).__name__)
-    return model
 
 
 def _digest_files(folder: Path) -> str:
@@ -286,12 +273,4 @@ def read_modules(model: Any) -> Folder:
             *(type(module).__name__ for module in others),
             *(name for name, is_left_out in left_out.items() if is_left_out),
         ),
-    )
-
-
-def _refuse(path: str, name: str) -> NoReturn:
-    raise UserError(
-        f"received {path}, with {name} of sentence-transformers; expected a "
-        "SentenceTransformer, which gives a sentence one vector of its own",
-        argument="encoder",
     )

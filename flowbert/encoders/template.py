@@ -15,9 +15,6 @@ SINK = "<|endoftext|>"
 _WORD = "a"
 # Some tokenizers put a space before a text, and none joins a line break to the word behind it.
 _CONTEXTS = ("", "\n")
-_CLOSE = (
-    0.9  # share of equal characters by which a template is taken for a published one
-)
 
 TEMPLATES = {
     "prompteol": 'This sentence : "{}" means in one word:"',
@@ -61,9 +58,8 @@ def resolve_template(text: str) -> str:
             received=text,
             expected=f"{choices(TEMPLATES, text)}, or text with {SLOT} for the sentence",
         )
-    published = list(TEMPLATES.values())
-    close = get_close_matches(template, published, n=1, cutoff=_CLOSE)
-    if close and template not in published:
+    close = get_close_matches(template, TEMPLATES.values(), cutoff=0.9)
+    if close and template not in close:
         warn(f"template: {template!r} is not the published {name_template(close[0])}")
     return template
 

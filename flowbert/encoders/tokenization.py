@@ -62,7 +62,7 @@ class Tokenization:
         """
         for start in range(0, len(sentences), BLOCK_SENTENCES):
             block = sentences[start : start + BLOCK_SENTENCES]
-            columns = self._tokenize(block, cut=True)
+            columns = self._tokenize(block)
             names = [name for name in columns if name in self.backbone.inputs]
             for number, sentence in enumerate(block):
                 row = {name: columns[name][number] for name in names}
@@ -97,24 +97,20 @@ class Tokenization:
             documents[ids] += 1
         return TokenCounts(occurrences, documents, len(sentences))
 
-    def warn_of_cut(self, sentences: Sequence[str], lengths: Sequence[int]) -> None:
-        """Warn if one of these sentences, of so many tokens, was cut."""
-        limit = self.reading.max_length
-        for sentence, length in zip(sentences, lengths, strict=True):
-            if length < limit - 1:  # a repeated sentence may leave one token
-                continue
-            whole, cut = (self._tokenize([sentence], cut=x) for x in (False, True))
-            if len(whole["input_ids"][0]) > len(cut["input_ids"][0]):
-                warnings.warn(
-                    "sentences: some are longer than max_length and are truncated "
-                    f"to {limit} tokens",
-                    FlowbertWarning,
-                    stacklevel=2,
-                )
-                return
+    def warn_of_cut(self, lengths: Sequence[int]) -> None:
+        """Warn if a sentence may be cut, by the tokens that each has."""
+        limit, template = self.reading.max_length, self.template_tokens
+        is_repeated = template is not None and template.between is not None
+        if max(lengths) >= limit - is_repeated:  # which may leave one token
+            warnings.warn(
+                "sentences: some are longer than max_length or as long; longer ones are "
+                f"truncated to {limit} tokens",
+                FlowbertWarning,
+                stacklevel=2,
+            )
 
-    def _tokenize(self, sentences: Sequence[str], cut: bool) -> Any:
-        """Tokens of sentences, without those of a template around them."""
+    def _tokenize(self, sentences: Sequence[str]) -> Any:
+        """Tokens of sentences, cut, without those of a template around them."""
         tokenizer, template_tokens = self.backbone.tokenizer, self.template_tokens
         before = self.prompt
         if template_tokens is not None:
@@ -126,7 +122,7 @@ class Tokenization:
                 add_special_tokens=template_tokens is None,
                 return_attention_mask=True,
                 verbose=False,
-                truncation=cut,
+                truncation=True,
                 max_length=self.room,
             )
         # The context is taken away again, and then the sentence is cut.
@@ -137,5 +133,6 @@ class Tokenization:
         context = tokenizer(template_tokens.context, add_special_tokens=False)[
             "input_ids"
         ]
-        rows = [row[len(context) :] for row in columns["input_ids"]]
-        return {"input_ids": [row[kept] if cut else row for row in rows]}
+        return {
+            "input_ids": [row[len(context) :][kept] for row in columns["input_ids"]]
+        }

@@ -15,7 +15,6 @@ from flowbert.data.corpus import OWN_NAMES, Corpus, load_corpus
 from flowbert.data.scored_pairs import SAMPLE_TASK, Subset
 from flowbert.data.text_files import as_list
 from flowbert.encoders import Encoder, EncoderOptions, SentenceEncoder, open_encoder
-from flowbert.encoders.backbone import warn_of_bfloat16
 from flowbert.encoders.encoder import NOT_LEARNED
 from flowbert.errors import UserError, check_choice, first_line
 from flowbert.fitting.run_options import FitOptions
@@ -125,8 +124,6 @@ def prepare_run(command: str, options: FitOptions, folder: Path) -> Iterator[Run
         resumed = options.ckpt_path if command == "fit" else None
         held = claim_folder(folder, resumed, command == "fit" and kind is not None)
     device = trainer.strategy.root_device
-    if "bf16" in str(trainer.precision) and device.type == "cpu":
-        warn_of_bfloat16()
     given: dict[str, Any] = {"seed": options.seed}
     fitted_on: Any
     with held, wandb_run_ended():

@@ -7,7 +7,6 @@ import pytest
 
 from encoders.tiny import write_tiny
 from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.backbone import warn_of_bfloat16
 
 
 @pytest.fixture(scope="session")
@@ -32,8 +31,3 @@ def folder(tiny, tmp_path):
 def bert(tiny):
     """A random BERT."""
     return SentenceEncoder(tiny("bert"))
-
-
-@pytest.fixture(autouse=True)
-def _ask_again():
-    warn_of_bfloat16.cache_clear()

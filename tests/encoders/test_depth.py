@@ -3,14 +3,12 @@
 import numpy as np
 import pytest
 import torch
-import transformers
 from torch import nn
 
 from encoders.tiny import CONFIGS, SENTENCES, tiny_network
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.passes import SHAREABLE, encode_together, workers
 
-TRANSFORMERS_4 = transformers.__version__.startswith("4.")
 KINDS = [kind for kind in CONFIGS if kind != "qwen2"]  # its tokenizer is one of its own
 # ALBERT repeats one block, and XLNet's blocks have tokens in the first dimension.
 DIFFERENT = ("albert", "xlnet", "bert", "deberta-v2", "gpt2", "llama", "modernbert")
@@ -135,10 +133,6 @@ def test_a_network_that_writes_while_it_computes_gets_one_worker(kind, monkeypat
     assert (workers(network) == 1) == bool(written)
 
 
-def test_moving_positions_and_other_devices_get_one_worker():
+def test_other_devices_get_one_worker():
     assert workers(tiny_network("llama")) > 1
-    rope = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
-    name = "rope_scaling" if TRANSFORMERS_4 else "rope_parameters"
-    options = {name: rope}
-    assert workers(tiny_network("llama", **options)) == 1
     assert workers(tiny_network("bert").to("meta")) == 1

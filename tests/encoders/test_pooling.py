@@ -240,9 +240,25 @@ class Joined(Pooling):
         return tokens.flatten(1)
 
 
-@pytest.mark.parametrize(
-    ("name", "shape"), [("Unpooled", r"\(1, 2, 16\)"), ("Joined", r"\(1, 32\)")]
-)
-def test_vectors_of_a_wrong_shape(name, shape, bert):
-    message = rf"^pooling: received .*{name}, .* shape {shape}; expected \(1, k\)"
+class AllColumns(Pooling):
+    """A mean that reads padding."""
+
+    def pool(self, tokens, mask, ids):
+        """One vector per sentence, ``(B, D)``."""
+        return tokens.mean(dim=1)
+
+
+class AllRows(Pooling):
+    """A vector that depends on the other sentences."""
+
+    def pool(self, tokens, mask, ids):
+        """One vector per sentence, ``(B, D)``."""
+        return tokens[:, 0] - tokens[:, 0].mean(dim=0, keepdim=True)
+
+
+@pytest.mark.parametrize("name", ["Unpooled", "Joined", "AllColumns", "AllRows"])
+def test_vectors_of_a_wrong_shape_or_that_depend_on_their_batch(name, bert):
+    message = (
+        rf"^pooling: received .*{name}, .* depend on their batch; expected \(2, k\)"
+    )
     refused(message, bert.read, pooling=f"{__name__}.{name}")

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, normalizers
 from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel, Metaspace
 from tokenizers.processors import TemplateProcessing
-from transformers import CONFIG_MAPPING, AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from encoders.tiny import (
     SENTENCES,
@@ -23,6 +23,7 @@ from encoders.tiny import (
 )
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
+from flowbert.encoders.prefix import DECODERS, Prefix
 from flowbert.encoders.template import TEMPLATES, Template
 from flowbert.extras.export import export
 from flowbert.extras.export.plain_encoder import (
@@ -33,9 +34,10 @@ from flowbert.maps import make_map
 from flowbert.model import Model
 from helpers import refused, warned
 
-KINDS = ["llama", "qwen3", "gpt2", "gemma", "opt", "mistral", "bert"]
+KINDS = [*DECODERS, "bert"]
+_HEADS = {"head_dim": 8, "num_key_value_heads": 1}
 SIZES = {
-    "gemma": {"head_dim": 8, "num_key_value_heads": 1},
+    **dict.fromkeys(("gemma", "gemma2", "gemma3_text"), _HEADS),
     "opt": {"word_embed_proj_dim": 16, "ffn_dim": 32},
 }
 AROUND = 'the big "{}" in a mat'  # quotes are unknown words
@@ -66,43 +68,21 @@ def test_the_last_token_is_that_of_the_template_and_means_are_of_the_sentence(ki
     last = encoder_of(kind, layers="last", pooling="last_token", template=AROUND)
     span = last.read(pooling="mean", layers=2)
     few = [encoder.encode(SENTENCES) for encoder in (last, span)]
-    assert "reads_prefixes" not in vars(last.backbone)
     read = [encoder.encode(SENTENCES * 4) for encoder in (last, span)]
     assert_near(np.array(read)[:, : len(SENTENCES)], few)
     assert last.backbone.is_causal == (kind != "bert")
     # Their first tokens are computed once, where the network can go on from them. GPT-2 and OPT of
     # transformers 4.51 give no cache that it can.
     old = version("transformers") < "4.52" and kind in ("gpt2", "opt")
-    assert last.backbone.reads_prefixes == (kind != "bert" and not old)
+    with last.backbone.evaluating():
+        prefix = Prefix.compute(last.backbone, (5, 6))
+    assert (prefix is None) == (kind == "bert" or old)
     for number, sentence in enumerate(SENTENCES):
         text = AROUND.replace("{}", sentence)
         assert_near(read[0][number], states_of(last, text, 3)[-1])
         start = special + 3
         words = states_of(last, text, 2)[start : start + len(sentence.split())]
         assert_near(read[1][number], words.mean(0))
-
-
-HYBRIDS: dict[str, dict[str, Any]] = {
-    "lfm2": {"layer_types": ["conv", "full_attention", "conv"]},
-    "falcon_h1": {
-        "mamba_n_heads": 4,
-        "mamba_d_head": 8,
-        "mamba_d_ssm": 32,
-        "head_dim": 8,
-        "mamba_d_state": 8,
-    },
-}
-
-
-@pytest.mark.parametrize("kind", HYBRIDS)
-def test_recurrent_blocks_read_the_whole_template(kind):
-    if kind not in CONFIG_MAPPING:
-        pytest.skip("transformers does not have it")
-    sizes = {"num_key_value_heads": 1, **HYBRIDS[kind]}
-    encoder = encoder_of(kind, sizes, template=AROUND)
-    found = encoder.encode(SENTENCES * 4)[: len(SENTENCES)]
-    assert_near(found, encoder.encode(SENTENCES))
-    assert encoder.backbone.reads_prefixes is False
 
 
 def test_positions_that_follow_the_longest_text():
@@ -127,10 +107,10 @@ def test_truncation_cuts_the_sentence_and_not_the_template():
     long = " ".join(["dog runs"] * 40)
     encoder = encoder_of("llama", pooling="last_token", template=AROUND, max_length=12)
     with warned("truncated to 12 tokens"):
-        cut = encoder.encode([long])
+        cut = encoder.encode([long, "dog runs dog runs dog"])
     (row,) = encoder.tokenization.rows([long])
     assert len(row["input_ids"]) == 12
-    assert_near(cut, encoder.encode(["dog runs dog runs dog"]))
+    assert_near(cut[0], cut[1])
     refused(r"^max_length: received 7; expected at least 8", encoder.read, max_length=7)
 
 
