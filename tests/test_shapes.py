@@ -21,7 +21,6 @@ from flowbert.encoders import (
 )
 from flowbert.encoders.template import TEMPLATES
 from flowbert.extras.views import ViewsEncoder
-from helpers import refused
 
 LISTS = (list, tuple, np.array, pd.Series, iter)
 
@@ -121,13 +120,6 @@ def test_corpora(in_memory, embedders, tmp_path, monkeypatch):
     advice = flowbert.advise(embedders["encoder"], corpus)
     shown = "SENTENCES.txt" if in_memory else file
     assert f"--corpus={shown}" in str(advice)
-
-
-def test_the_old_order_of_advise(tmp_path):
-    (tmp_path / "own.txt").write_text("a dog")
-    refused(
-        r"as in advise\(encoder, corpus\)", flowbert.advise, str(tmp_path / "own.txt")
-    )
 
 
 def test_objects_show_what_they_are(embedders):

@@ -166,6 +166,11 @@ class Embedder(ABC):
         """Device of the weights."""
         return torch.device("cpu")
 
+    @property
+    def backbone_key(self) -> str:
+        """Encoders with equal keys are computed in one pass: this one shares none."""
+        return str(id(self))
+
     def similarity(self, first: Any, second: Any) -> Tensor:
         """Cosines of vectors ``(N, D)`` and ``(M, D)``, arrays or tensors: ``(N, M)``."""
         rows: list[Tensor] = list(map(torch.as_tensor, (first, second)))

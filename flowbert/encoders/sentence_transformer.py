@@ -135,11 +135,6 @@ class SentenceTransformerEncoder(Embedder, nn.Module):
         weights = digest_tensors(self.model.state_dict())
         return {"files": self._source, "weights": weights}
 
-    @property
-    def backbone_key(self) -> str:
-        """No two share a pass."""
-        return str(id(self))
-
 
 def is_sentence_transformer(value: Any) -> bool:
     """Whether a value is a SentenceTransformer; the library is not imported for that."""

@@ -8,9 +8,6 @@ from typing import Any
 
 import torch
 
-from flowbert.data.corpus import NAMED
-from flowbert.data.hub import hub_name
-from flowbert.data.text_files import user_path
 from flowbert.encoders import Encoder, EncoderOptions, SentenceEncoder, open_encoder
 from flowbert.encoders.layers import name_layers, resolve_layers
 from flowbert.encoders.pooling import POOLINGS, LearnedWeightsPooling
@@ -48,7 +45,7 @@ _USE_TEXT = "{reason}\n\nUse {method}, layers {layers}, pooling {pooling}{templa
 _RAW_TEXT = """
 There is nothing to fit:
 
-    flowbert encode {encoder} {input} --output vectors.npy
+    flowbert encode {encoder} --input SENTENCES.txt --output vectors.npy
 
 If its training was short, a map may help. Compare on your own pairs:
 
@@ -122,11 +119,6 @@ def advise(
         ('embedding_last', 'zipf', 'whitening:shrinkage=0.3')
     """
     if isinstance(encoder, str):
-        if user_path(encoder).is_file() or encoder in NAMED[:3]:
-            raise UserError(
-                f"received {encoder}; expected a transformer, as in advise(encoder, corpus)",
-                argument="encoder",
-            )
         encoder = EncoderOptions(encoder)
     opened = open_encoder(encoder, device=device)
     advice = advise_encoder(opened)
@@ -137,12 +129,15 @@ def advise(
     if advice.template:
         chosen |= {"template": advice.template}
         next_commands = _DECODER_TEXT
+    if not isinstance(corpus, str | Path):
+        corpus = "SENTENCES.txt"
+    pairs = nli if corpus == "nli" else None
     commands = next_commands.format(
         method=advice.method,
         recipe=RECIPE_METHOD,
         encoder=_flags(chosen, "encoder."),
         plain=_flags(plain, "encoder."),
-        **_corpus_flags(_name(corpus), nli, column),
+        corpus=_flags({"corpus": corpus, "nli": pairs, "column": column}),
     )
     return replace(advice, text=advice.text + commands)
 
@@ -238,23 +233,6 @@ def _changed(encoder: EncoderOptions | SentenceEncoder) -> dict[str, Any]:
         name: value
         for name, value in options.items()
         if name in plain and name not in ("layers", "pooling") and value != plain[name]
-    }
-
-
-def _name(corpus: Any) -> str:
-    """A corpus as text of a command."""
-    return str(corpus) if isinstance(corpus, str | Path) else "SENTENCES.txt"
-
-
-def _corpus_flags(corpus: str, nli: str, column: str | None) -> dict[str, str]:
-    """Options of the next commands: corpus and input."""
-    pairs = nli if corpus == "nli" else None
-    options: dict[str, Any] = {"input": "SENTENCES.txt"}
-    if corpus not in NAMED and hub_name(corpus) is None:
-        options = {"input": corpus, "column": column}
-    return {
-        "corpus": _flags({"corpus": corpus, "nli": pairs, "column": column}),
-        "input": _flags(options),
     }
 
 

@@ -119,11 +119,6 @@ class ViewsEncoder(Embedder, nn.Module):
         """Digests and settings of the views."""
         return {"views": [view.identity for view in self.views]}
 
-    @property
-    def backbone_key(self) -> str:
-        """No two share a pass."""
-        return str(id(self))
-
 
 def _checked(view: Mapping[str, Any]) -> dict[str, Any]:
     """Options of a view."""

@@ -82,6 +82,7 @@ def test_its_commands_run(raw, corpus, tmp_path, monkeypatch):
     )
     own: dict[str, Any] = {"max_length": 40, "template": "it says: {}"}
     path = write_sentence_transformer(tmp_path / "st") if raw else "builtin-sample"
+    Path("SENTENCES.txt").write_text(Path(corpus).read_text())
     advice = advise(EncoderOptions(path, **own), corpus)
     commands = run_commands(advice.text)
     assert commands == ["encode" if raw else "fit", "compare"]
@@ -132,7 +133,10 @@ def test_commands_have_the_options_that_were_given_and_no_others(
     ("options", "message"),
     [
         ({"encoder": "missing"}, "encoder: received 'missing'"),
-        ({"encoder": "words.txt"}, "encoder: received words.txt"),
+        (
+            {"encoder": "words.txt"},
+            "encoder: received words.txt; expected a transformer",
+        ),
     ],
 )
 def test_mistakes(options, message, tmp_path, monkeypatch):

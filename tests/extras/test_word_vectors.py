@@ -112,7 +112,6 @@ def test_a_sentence_without_known_words_gets_the_mean(tmp_path):
             "row 3: 'x' is not a number",
         ),
         (["a 1 2", "b 1 nan"], "row 2: 'nan' is not finite"),
-        (["a 1 2", "b 1 1e99"], "row 2: a value is not finite"),
         (["a 1 2", "b 1 \uff12"], "row 2: '\uff12' is not a number"),
         (["a  1 2"], "row 1: '' is not a number"),
         (["3 2", "a 1 2", "b 1 2"], "received 2 rows; expected 3"),
