@@ -112,9 +112,7 @@ def test_corpora(in_memory, embedders, tmp_path, monkeypatch):
     flowbert.fit("centering", corpus=corpus, **run)
     fitted: Any = flowbert.Model.load(tmp_path / "run").map
     assert_allclose(fitted.center_, words.encode(TEXTS).mean(axis=0), rtol=1e-6)
-    for least in ("SENTENCES", "MEASURED"):
-        path = f"flowbert.extras.analysis.analyze._FEWEST_{least}"
-        monkeypatch.setattr(path, 2)
+    monkeypatch.setattr("flowbert.extras.analysis.analyze._FEWEST_SENTENCES", 2)
     measured: Any = flowbert.analyze(words, "raw", corpus=corpus, measures="sentences")
     assert set(measured.frames["sentences"]["sentence"]) < set(TEXTS)
     advice = flowbert.advise(embedders["encoder"], corpus)

@@ -6,7 +6,6 @@ import pytest
 
 from examples.low_overlap import words
 from flowbert.data.text_files import split_words
-from flowbert.extras.analysis.measure import words_of
 
 # With vowel signs, a virama, tone marks, points and a joiner: one word each.
 SCRIPTS = [
@@ -34,7 +33,6 @@ def test_marks_belong_to_their_word(word, form):
     runs = [word, f"x{word}", word, word]
     assert [*filter(is_word, split_words(sentence))] == runs
     assert "".join(split_words(sentence)) == sentence.replace(" ", "")
-    assert words_of(sentence) == split_words(sentence.lower())
     assert words(sentence) == [run.lower() for run in runs]
 
 

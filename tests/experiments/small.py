@@ -15,8 +15,8 @@ from flowbert.data.sample import (
     sample_nli,
     sample_pairs,
 )
+from flowbert.data.text_files import split_words
 from flowbert.experiments import compare
-from flowbert.extras.analysis.measure import words_of
 from flowbert.vectors import EmbeddingCache
 
 DIM = 6
@@ -90,7 +90,7 @@ def write_nli(path, count):
 
 def write_words(path, texts, dim=8):
     """Write random vectors of the words of texts."""
-    words = sorted({word for text in texts for word in words_of(text)})
+    words = sorted({word for text in texts for word in split_words(text.lower())})
     rows = np.random.default_rng(0).normal(size=(len(words), dim))
     lines = [" ".join([w, *map(str, row)]) for w, row in zip(words, rows, strict=True)]
     path.write_text("\n".join(lines), encoding="utf-8")

@@ -1,6 +1,7 @@
 """Isotropy of vectors: spectrum, measures of it, cosines of random pairs, principal components."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from flowbert.arrays import Floats
+from flowbert.data.text_files import split_words
 from flowbert.extras.analysis.drawing import (
     ORDINAL,
     TITLE,
@@ -18,7 +20,14 @@ from flowbert.extras.analysis.drawing import (
     scatter,
     short,
 )
-from flowbert.extras.analysis.measure import MEASURES, RAW, Measure, Sample, by_method
+from flowbert.extras.analysis.measure import (
+    MEASURES,
+    RAW,
+    Measure,
+    Sample,
+    by_method,
+    tokens_of,
+)
 from flowbert.maps import cosine_percentiles
 from flowbert.tasks.measures import (
     Array,
@@ -306,8 +315,14 @@ class Sentences(Measure):
 
     def frame(self, sample: Sample) -> pd.DataFrame:
         """The drawn sentences under every method."""
-        drawn = sample.lengths.head(DRAWN_SENTENCES)
-        drawn.insert(0, "sentence", sample.sentences[:DRAWN_SENTENCES])
+        texts, encoder = sample.sentences[:DRAWN_SENTENCES], sample.encoder
+        pieces: Iterable[Any] = (
+            (split_words(text.lower()) for text in texts)
+            if encoder is None
+            else tokens_of(encoder, texts)
+        )
+        drawn = pd.DataFrame({"sentence": texts, "length": list(map(len, pieces))})
+        drawn["unit"] = "words" if encoder is None else "tokens"
 
         def place(x: Array) -> pd.DataFrame:
             places = project(x)[: len(drawn)]

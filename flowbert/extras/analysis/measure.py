@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -14,7 +14,7 @@ import pandas as pd
 from torch import Tensor
 
 from flowbert.arrays import Floats
-from flowbert.data.text_files import as_list, split_words
+from flowbert.data.text_files import as_list
 from flowbert.extras.analysis.drawing import Plot
 from flowbert.io import as_json, read_json, write_json
 from flowbert.registry import Registry, imports_refused
@@ -25,16 +25,6 @@ if TYPE_CHECKING:  # imported when it is used
     from flowbert.flows import Glow
 
 _TOKENIZED = 10_000  # sentences tokenized at once
-
-
-def words_of(sentence: str) -> list[str]:
-    """Words of a sentence in lower case; a punctuation mark is a word.
-
-    Example:
-        >>> words_of("A dog's life.")
-        ['a', 'dog', "'", 's', 'life', '.']
-    """
-    return split_words(sentence.lower())
 
 
 def tokens_of(
@@ -65,7 +55,7 @@ class Sample:
         vectors: Their vectors by method, float64, ``(N, D)``, D at least 2.
         pairs: Gold scores ``(P,)`` and cosines by method, ``(P,)``, for each task.
         encoder: The transformer that the vectors are of, whose tokens are measured.
-        corpus: Sentences whose words or tokens are counted; empty for :attr:`sentences`.
+        corpus: Sentences whose tokens are counted; empty for :attr:`sentences`.
         flows: Fitted flows by method, whose densities are measured.
         fitting: Vectors that the flows were fitted on, ``(F, D)``.
         held_out: Other vectors, ``(H, D)``.
@@ -86,27 +76,7 @@ class Sample:
     tokens: int = 2000
     seed: int = 0
 
-    def _pieces(self, texts: Sequence[str]) -> Iterable[Sequence[Any]]:
-        """Each text as tokens of the transformer, or else as words."""
-        return (
-            map(words_of, texts)
-            if self.encoder is None
-            else tokens_of(self.encoder, texts)
-        )
-
     @cached_property
-    def counts(self) -> Counter[Any]:
-        """Occurrences of each token or word in the corpus."""
-        return Counter(chain.from_iterable(self._pieces(self.corpus or self.sentences)))
-
-    @cached_property
-    def lengths(self) -> pd.DataFrame:
-        """Columns length and unit of each sentence: in tokens, or else in words."""
-        lengths = [len(pieces) for pieces in self._pieces(self.sentences)]
-        unit = "words" if self.encoder is None else "tokens"
-        return pd.DataFrame({"length": lengths, "unit": unit})
-
-    @property
     def input_embeddings(self) -> Tensor | None:
         """Input embeddings of the corpus's tokens, the most frequent first, ``(W, D)``.
 
@@ -114,7 +84,8 @@ class Sample:
         """
         if self.encoder is None:
             return None
-        counts = self.counts
+        tokens = tokens_of(self.encoder, self.corpus or self.sentences)
+        counts = Counter(chain.from_iterable(tokens))
         ranked = sorted(counts, key=lambda token: (-counts[token], token))
         network: Any = self.encoder.backbone.network
         embeddings: Tensor = network.get_input_embeddings().weight.detach()
@@ -224,8 +195,7 @@ class Analysis:
 
     Attributes:
         setting: As the argument.
-        frames: The frames that are not empty, in the order of the page. A number that is not finite
-            is NaN.
+        frames: The frames that are not empty. A number that is not finite is NaN.
 
     Raises:
         UserError: If a name is of no measure.
@@ -242,12 +212,11 @@ class Analysis:
     ) -> None:
         self.setting = dict(setting)
         self.frames: dict[str, pd.DataFrame] = {}
-        for name in dict.fromkeys([*MEASURES, *frames]):
-            if name in frames:
-                measure_of(name)
-                frame = frames[name].replace([math.inf, -math.inf], math.nan)
-                if len(frame):
-                    self.frames[name] = frame.reset_index(drop=True)
+        for name, frame in frames.items():
+            measure_of(name)
+            if len(frame):
+                finite = frame.replace([math.inf, -math.inf], math.nan)
+                self.frames[name] = finite.reset_index(drop=True)
 
     def to_json(self, path: str | Path) -> None:
         """Write a file that :meth:`from_json` reads; NaN becomes null."""

@@ -102,10 +102,7 @@ def test_fitted_maps_and_models_are_used_as_they_are(corpus, words):
     ("options", "message"),
     [
         ({"measures": "spectre"}, "measures: received 'spectre'.*spectra"),
-        ({"methods": "learned-removal"}, "learned-removal: received no labelled pairs"),
-        ({"limit": 19}, "limit: received 19"),
         ({"output": "analysis.json"}, "output: received analysis.json"),
-        ({"tasks": "lexical:SAMPLE"}, "tasks: received lexical:SAMPLE"),
         ({"corpus": "few.txt"}, "corpus: received 1 distinct"),
         ({"encoder": EncoderOptions(layers=["last", "first_last"])}, "encoder: rec"),
     ],

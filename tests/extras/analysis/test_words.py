@@ -9,6 +9,7 @@ import torch
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.extras.analysis import Buckets, LayerAnisotropy, Sample, Words
+from flowbert.extras.analysis.isotropy import Sentences
 from flowbert.extras.analysis.measure import tokens_of
 from flowbert.extras.analysis.word_space import (
     cosine_by_layer,
@@ -51,10 +52,11 @@ def test_points_are_evenly_spaced_ranks_of_each_bucket():
     assert points[["x", "y"]].abs().values[:2].ravel() == pytest.approx([9, 0, 0, 5])
 
 
-def test_words_are_counted_in_the_corpus():
-    sample = Sample(["A dog.", "a cat", ""], corpus=["a dog", "A bird"])
-    assert sample.lengths["length"].tolist() == [3, 2, 0]  # the full stop is a word
-    assert sample.counts == {"a": 2, "dog": 1, "bird": 1}
+def test_sentences_have_the_number_of_their_words():
+    x = {"raw": torch.eye(3)}
+    drawn = Sentences().frame(Sample(["A dog.", "a bird", ""], x))
+    assert drawn["length"].tolist() == [3, 2, 0]  # the full stop is a word
+    assert drawn["unit"].tolist() == ["words"] * 3
 
 
 def test_tokens_are_those_of_the_encoder_without_special_ones(encoder):
@@ -87,9 +89,9 @@ def test_tokens_of_a_sample_are_ranked_by_frequency(encoder):
     counts = Counter(token for row in tokens_of(encoder, TEXTS) for token in row)
     ranked = embeddings[sorted(counts, key=lambda token: (-counts[token], token))]
     sample = Sample(TEXTS[:2], encoder=encoder, corpus=TEXTS, tokens=10)
-    assert sample.lengths["unit"].tolist() == ["tokens"] * 2
-    expected = [n - 2 for n in encoder.lengths(TEXTS[:2])]
-    assert sample.lengths["length"].tolist() == expected
+    drawn = Sentences().frame(replace(sample, vectors={"raw": torch.eye(2)}))
+    assert drawn["unit"].tolist() == ["tokens"] * 2
+    assert drawn["length"].tolist() == [n - 2 for n in encoder.lengths(TEXTS[:2])]
     pd.testing.assert_frame_equal(Buckets().frame(sample), word_buckets(ranked))
     assert Buckets().frame(replace(sample, corpus=TEXTS[:2])).empty  # five tokens
     pd.testing.assert_frame_equal(Words().frame(sample), word_points(ranked))
