@@ -84,6 +84,10 @@ class Backbone(nn.Module):
         self.longest = _count_positions(network)
         self._users = 0  # of evaluation mode
         self.inputs = frozenset(inspect.signature(network.forward).parameters)
+        choose_attention: Any = getattr(network, "set_attention_type", None)
+        if choose_attention is not None:
+            # BigBird does so itself, for good, when it first sees a short sentence.
+            choose_attention("original_full")
         # Position 0 is the first token of every sentence.
         tokenizer.padding_side = "right"
         # Transformers 4 advises against padding what was tokenized before.
