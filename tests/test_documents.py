@@ -74,7 +74,6 @@ def commands(path):
                     yield words[words.index(start) + 1 :]
 
 
-@pytest.mark.filterwarnings("ignore:flow.*use that map, train longer")
 @pytest.mark.parametrize(("path", "parts"), SCRIPTS)
 def test_python_blocks_run(path, parts, tmp_path, monkeypatch):
     """Each alone, in a new folder, with the first pairs of the sample."""

@@ -7,14 +7,8 @@ import torch
 from pytorch_lightning import Callback, Trainer
 from torch import Tensor
 
-from flowbert.errors import warn
 from flowbert.tasks import STS
 from flowbert.training.callbacks import WhiteningBaseline
-
-_CLEARLY = 0.01
-"""Difference of two correlations that is told."""
-
-_LIKELIHOODS = ("held_out/bits_per_dim", "train/bits_per_dim")
 
 
 class TaskEvaluation(Callback):
@@ -24,9 +18,6 @@ class TaskEvaluation(Callback):
     ``.../mean_cosine``; after a head that is a map, the method is ``METHOD+head``. Every process
     measures the whole split, so that nothing is gathered and all log the same. ``Trainer.test``
     measures the test split of the tasks.
-
-    A fit ends with a warning if the score of a task fell by a point from its best while the
-    likelihood kept rising, or if the baseline's score is a point higher.
 
     Args:
         tasks: Tasks of the development split.
@@ -47,13 +38,10 @@ class TaskEvaluation(Callback):
             baseline = WhiteningBaseline(baseline)
         self.baseline = baseline
         self._fixed: dict[STS, dict[str, float]] = {}  # what training does not change
-        self._history: list[dict[str, float]] = []  # of the validations of a fit
 
     def setup(self, trainer: Trainer, pl_module: Any, stage: str) -> None:
         """Begin anew: an earlier fit of this callback had another baseline and other scores."""
         self._fixed = {}
-        if stage == "fit":
-            self._history = []
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: Any) -> None:
         """Measure and log."""
@@ -80,78 +68,6 @@ class TaskEvaluation(Callback):
                 figures |= _scores(name, task, mapped)
             # Equal on all processes; the largest is exactly that, a mean may not be.
             pl_module.log_dict(figures, sync_dist=True, reduce_fx="max")
-
-    def on_validation_end(self, trainer: Trainer, pl_module: Any) -> None:
-        """Keep the correlations and the likelihood."""
-        if trainer.state.fn == "fit" and not trainer.sanity_checking:
-            kept = {
-                name: float(value)
-                for name, value in trainer.callback_metrics.items()
-                if name.endswith("/spearman_all") or name in _LIKELIHOODS
-            }
-            self._history.append({"step": trainer.global_step, **kept})
-
-    def on_fit_end(self, trainer: Trainer, pl_module: Any) -> None:
-        """Compare the end of the training with its best score, and with the baseline."""
-        if not trainer.is_global_zero or not self._history:
-            return
-        for task in self.tasks:
-            where = f"{task.name}/{task.split}/spearman_all"
-            rival = None if self.baseline is None else f"{self.baseline.name}/{where}"
-            messages = find_regressions(
-                self._history, f"{pl_module.name}/{where}", rival
-            )
-            for message in messages:
-                warn(message)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Scores so far, for a resumed fit."""
-        return {"history": self._history}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore it."""
-        self._history = list(state_dict["history"])
-
-
-def find_regressions(
-    history: Sequence[dict[str, float]], own: str, rival: str | None
-) -> list[str]:
-    """Warnings about a fit whose final score is below its best, or below the baseline.
-
-    Args:
-        history: Step, scores and, of a flow, bits per dimension by name, of each validation.
-        own: Name of the score.
-        rival: Name of the baseline's.
-
-    Example:
-        >>> scores = {1: 0.7, 2: 0.6}
-        >>> names = "flow/STSB/dev/spearman_all", "zca/STSB/dev/spearman_all"
-        >>> steps = [
-        ...     {"step": step, names[0]: score, names[1]: 0.65} for step, score in scores.items()
-        ... ]
-        >>> [message[:41] for message in find_regressions(steps, *names)]
-        ['flow on STSB/dev: 60.0, below zca: 65.0; ']
-    """
-    last, best = history[-1], max(history, key=lambda each: each[own])
-    method, _, task = own.rpartition("/")[0].partition("/")
-    where = f"{method} on {task}: {100 * last[own]:z.1f}"
-    messages = []
-    for name in _LIKELIHOODS:
-        rose = name in last and last[name] < best[name]
-        if rose and best[own] - last[own] > _CLEARLY:
-            messages.append(
-                f"{where} at the end and {100 * best[own]:z.1f} at step "
-                f"{best['step']}, while the likelihood rose from {best[name]:.3f} to "
-                f"{last[name]:.3f} bits per dimension; a better density is not a "
-                "better similarity: try fewer steps, or more noise"
-            )
-            break
-    if rival is not None and last[rival] - last[own] > _CLEARLY:
-        messages.append(
-            f"{where}, below {rival.partition('/')[0]}: {100 * last[rival]:z.1f}; use that map, "
-            "train longer, or change the noise"
-        )
-    return messages
 
 
 def _scores(
