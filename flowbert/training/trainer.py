@@ -2,7 +2,6 @@
 
 import inspect
 import logging
-import math
 import os
 import random
 import signal
@@ -20,7 +19,13 @@ from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.accelerators import CPUAccelerator
 
 from flowbert.errors import UserError, choices
-from flowbert.numbers import is_count, is_number
+from flowbert.numbers import (
+    Count,
+    CountOrZero,
+    NotNegative,
+    Positive,
+    check_number,
+)
 from flowbert.quota import available_processors
 
 # Each with the reason why it is harmless here.
@@ -44,19 +49,14 @@ _OF_OPTIONS = ("`val_check_interval`", "Early stopping conditioned on metric")
 _NODE_RANKS = {"NODE_RANK", "GROUP_RANK"}
 """Variables of the environment that tell a machine its number."""
 
-_LOWEST = {
-    "accumulate_grad_batches": 1,
-    "check_val_every_n_epoch": 1,
-    "log_every_n_steps": 0,
-    "max_epochs": -1,
-    "max_steps": -1,
-    "min_epochs": 0,
-    "min_steps": 0,
-    "num_nodes": 1,
-    "num_sanity_val_steps": -1,
-    "reload_dataloaders_every_n_epochs": 0,
+_LIMITS = {
+    "accumulate_grad_batches": Count,
+    "check_val_every_n_epoch": Count,
+    "gradient_clip_val": NotNegative,
+    "log_every_n_steps": CountOrZero,
+    "val_check_interval": Positive,
 }
-"""Options of a Trainer that are whole numbers, and the lowest of each."""
+"""Options of a Trainer of which it takes any number."""
 
 
 def make_trainer(
@@ -74,8 +74,7 @@ def make_trainer(
         own: What the user cannot set.
 
     Raises:
-        UserError: If an option is unknown or has a value that is not allowed; Lightning takes some
-            of those without a word.
+        UserError: If an option is unknown or has a value that is not allowed.
     """
     settings = dict(options)
     known = [name for name in inspect.signature(Trainer).parameters if name not in own]
@@ -86,16 +85,17 @@ def make_trainer(
                 received=value,
                 expected=choices(known, name),
             )
-        _check_option(name, value)
+        if isinstance(value, int | float):
+            check_number(f"trainer.{name}", value, _LIMITS.get(name))
     for name, ours in {"callbacks": callbacks, "plugins": plugins}.items():
         given = settings.get(name) or []
         settings[name] = [*(given if isinstance(given, list) else [given]), *ours]
-    try:
-        # Its errors are of many types; all of them are of the options.
-        with quiet_lightning(errors=False):
+    with quiet_lightning():
+        try:
             trainer = Trainer(**settings, **own)
-    except Exception as error:
-        raise _explained(error, options) from error
+        # Its errors are of many types; all of them are of the options.
+        except Exception as error:
+            raise UserError(str(error).strip(), argument="trainer") from error
     check_processes(trainer, "trainer.")
     return trainer
 
@@ -132,40 +132,13 @@ def check_processes(trainer: Trainer, group: str = "") -> None:
         )
 
 
-def _check_option(name: str, value: Any) -> None:
-    """Check what Lightning does not."""
-    if value is None:
-        return
-    expected = None
-    if name in _LOWEST:
-        if not is_count(value, _LOWEST[name], math.inf):
-            expected = f"a whole number of at least {_LOWEST[name]}"
-    elif name == "gradient_clip_val" and not is_number(value, 0, math.inf):
-        expected = "a number of at least 0"
-    elif name == "val_check_interval" and is_number(value, -math.inf, 0):
-        expected = "a whole number of batches, or a share of an epoch above 0"
-    if expected is not None:
-        raise UserError(argument=f"trainer.{name}", received=value, expected=expected)
-
-
-def _explained(error: Exception, options: Mapping[str, Any]) -> UserError:
-    """Lightning's message, after the option that it is about where it says so."""
-    text = str(error).strip()
-    for name, value in options.items():
-        if name in text or name.capitalize() in text:
-            return UserError(f"received {value!r}; {text}", argument=f"trainer.{name}")
-    return UserError(text, argument="trainer")
-
-
 @contextmanager
-def quiet_lightning(errors: bool = True) -> Iterator[None]:
+def quiet_lightning() -> Iterator[None]:
     """Hide Lightning's notices that are harmless, and leave nothing of it behind.
 
-    After Ctrl-C Lightning ignores further ones for ever and ends the process with code 1: here the
-    handler is restored, and the KeyboardInterrupt is raised again.
-
-    Args:
-        errors: Whether Lightning's configuration errors become UserErrors.
+    Its configuration errors become UserErrors. After Ctrl-C it ignores further ones for ever and
+    ends the process with code 1: here the handler is restored, and the KeyboardInterrupt is raised
+    again.
     """
     in_main = threading.current_thread() is threading.main_thread()
     handler = signal.getsignal(signal.SIGINT)
@@ -182,7 +155,7 @@ def quiet_lightning(errors: bool = True) -> Iterator[None]:
             yield
     except (MisconfigurationException, RuntimeError, ValueError) as error:
         is_known = any(text in str(error) for text in _OF_OPTIONS)
-        if not errors or not (is_known or isinstance(error, MisconfigurationException)):
+        if not (is_known or isinstance(error, MisconfigurationException)):
             raise
         raise UserError(f"{error}", argument="trainer") from error
     except SystemExit as error:
