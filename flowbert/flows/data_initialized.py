@@ -1,12 +1,10 @@
 """Layers that are initialized with data: activation normalization and whitening."""
 
 from abc import abstractmethod
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from flowbert.errors import UserError
 from flowbert.flows.bijection import Bijection
 
 LOGSCALE_FACTOR = 3.0
@@ -20,62 +18,23 @@ SHRINKAGE = 1e-4
 
 
 class DataInitialized(Bijection):
-    """Base of the bijections that are initialized with the first batch in training mode.
+    """Base of the bijections that :meth:`flowbert.flows.Glow.initialize` initializes with a batch.
 
-    In eval mode a layer that was not initialized is what its constructor made, the identity. The
-    buffer ``initialized`` is part of the state, so that a loaded layer is not initialized again.
-
-    Raises:
-        UserError: If the first batch has fewer than 2 rows or holds NaN or infinity.
+    Before that a layer is what its constructor made, the identity.
     """
 
-    initialized: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("initialized", torch.zeros(()))
-        self._known_initialized = False
+    initializing = False
 
     @abstractmethod
     def initialize_from(self, x: Tensor) -> None:
         """Set what depends on the data from a batch ``(B, D)``."""
-
-    def restart(self) -> None:
-        """Let the next batch in training mode initialize the layer anew."""
-        self.initialized.fill_(False)
-        self._known_initialized = False
-
-    @torch.no_grad()
-    def initialize_once(self, x: Tensor) -> None:
-        """Initialize with a batch in training mode, unless that was done before."""
-        if not self.training or self._is_initialized():
-            return
-        if x.shape[0] < 2 or not torch.isfinite(x).all():
-            raise UserError(
-                f"flow: received a first batch of {x.shape[0]} row(s); expected at least 2, "
-                "without NaN or infinity"
-            )
-        self.initialize_from(x)
-        self.initialized.fill_(True)
-        self._known_initialized = True
-
-    def _is_initialized(self) -> bool:
-        # Reading a buffer on a GPU waits for the device: once is enough.
-        if not self._known_initialized:
-            self._known_initialized = bool(self.initialized)
-        return self._known_initialized
-
-    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
-        self._known_initialized = False
-        super()._load_from_state_dict(*args, **kwargs)
 
 
 class ActNorm(DataInitialized):
     r"""Activation normalization: :math:`z = (x + b) e^{3 s}`, :math:`\log|\det| = 3 \sum_d s_d`.
 
     It is initialized so that the output of one batch has mean 0 and standard deviation 1: b =
-    -mean, :math:`3 s = -\log(\mathrm{std} + 10^{-6})`, with the std of the population. In training
-    mode that is the first batch; in eval mode a layer that was not initialized is the identity.
+    -mean, :math:`3 s = -\log(\mathrm{std} + 10^{-6})`, with the std of the population.
 
     References:
         Glow: Generative Flow with Invertible 1x1 Convolutions (Kingma and Dhariwal, 2018).
@@ -84,11 +43,10 @@ class ActNorm(DataInitialized):
     Args:
         dim: Vector size D.
 
-    Raises:
-        UserError: If the first batch has fewer than 2 rows or holds NaN or infinity.
-
     Example:
-        >>> z, log_det = ActNorm(1)(torch.tensor([[1.0], [3.0], [5.0]]))
+        >>> layer, x = ActNorm(1), torch.tensor([[1.0], [3.0], [5.0]])
+        >>> layer.initialize_from(x)
+        >>> z, log_det = layer(x)
         >>> z.mean().item(), round(z.std(correction=0).item(), 4)
         (0.0, 1.0)
     """
@@ -100,7 +58,8 @@ class ActNorm(DataInitialized):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Shift, then scale."""
-        self.initialize_once(x)
+        if self.initializing:
+            self.initialize_from(x)
         exponent = LOGSCALE_FACTOR * self.log_scale
         return (x + self.bias) * exponent.exp(), exponent.sum().expand(x.shape[0])
 
@@ -109,6 +68,7 @@ class ActNorm(DataInitialized):
         exponent = LOGSCALE_FACTOR * self.log_scale
         return z * (-exponent).exp() - self.bias, -exponent.sum().expand(z.shape[0])
 
+    @torch.no_grad()
     def initialize_from(self, x: Tensor) -> None:
         """Set shift and scale."""
         mean = x.mean(0)
@@ -128,12 +88,11 @@ class WhiteningLayer(DataInitialized):
     Args:
         dim: Vector size D.
 
-    Raises:
-        UserError: If the first batch has fewer than 2 rows or holds NaN or infinity.
-
     Example:
         >>> x = torch.randn(500, 2, generator=torch.Generator().manual_seed(0)) * 3 + 5
-        >>> z, log_det = WhiteningLayer(2)(x)
+        >>> layer = WhiteningLayer(2)
+        >>> layer.initialize_from(x)
+        >>> z, log_det = layer(x)
         >>> torch.allclose(z.T.cov(), torch.eye(2), atol=1e-3)
         True
     """
@@ -148,7 +107,8 @@ class WhiteningLayer(DataInitialized):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Centre, then whiten."""
-        self.initialize_once(x)
+        if self.initializing:
+            self.initialize_from(x)
         log_det = self.weight.diagonal().log().sum()
         return (x - self.mean) @ self.weight, log_det.expand(x.shape[0])
 
@@ -176,4 +136,3 @@ class WhiteningLayer(DataInitialized):
             inverse = torch.linalg.solve_triangular(factor, identity, upper=False)
             self.weight.copy_(inverse.T)
         self.mean.copy_(mean)
-        self.initialized.fill_(True)

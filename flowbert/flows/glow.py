@@ -1,8 +1,6 @@
 """Glow on vectors: steps of actnorm, mixing and coupling on several levels with split priors."""
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 import torch
@@ -69,6 +67,7 @@ class Glow(Bijection):
         front: What comes before the levels, a :class:`Composition` of at most one layer.
         levels: A :class:`Composition` of the steps of each level.
         prior: The density of the latents.
+        initialized: Whether :meth:`initialize` was called, ``()``, part of the state.
 
     Shapes:
         x, z: ``(B, D)``; log_det, log_prob: ``(B,)``, nats.  B: batch, D: embedding size.
@@ -88,6 +87,7 @@ class Glow(Bijection):
     """
 
     prior = StandardNormal()
+    initialized: Tensor
 
     def __init__(self, dim: Count, seed: int = 0, **options: Any) -> None:
         super().__init__()
@@ -103,6 +103,7 @@ class Glow(Bijection):
         names = {"mixing": mixing, "coupling": coupling}
         self.config = {"dim": dim, "seed": seed, **chosen.glow(), **names}
         self.dim = dim
+        self.register_buffer("initialized", torch.zeros(()))
         whitens = chosen.init == "whitening"
         self.front = Composition({"whitening": WhiteningLayer(dim)} if whitens else {})
         self.levels = nn.ModuleList()
@@ -135,11 +136,6 @@ class Glow(Bijection):
     def dtype(self) -> torch.dtype:
         """Type of the parameters: float32 or float64."""
         return next(self.parameters()).dtype
-
-    @property
-    def initialized(self) -> bool:
-        """Whether every data-dependent layer is initialized."""
-        return all(bool(layer.initialized) for layer in self._data_initialized())
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Map embeddings to latents."""
@@ -190,8 +186,7 @@ class Glow(Bijection):
             Latents, ``(N, D)``, float32, on the device of ``x``.
         """
         device = next(self.parameters()).device
-        with self._mode(training=False):
-            blocks = [self(block.to(device))[0] for block in torch.split(x, BLOCK_ROWS)]
+        blocks = [self(block.to(device))[0] for block in torch.split(x, BLOCK_ROWS)]
         return torch.cat([block.to(x.device, torch.float32) for block in blocks])
 
     @torch.no_grad()
@@ -215,24 +210,16 @@ class Glow(Bijection):
                 f"flow: received {len(x)} embedding(s) to initialize with, {bad} with NaN or "
                 "infinity; expected at least 2, all finite"
             )
-        for layer in self._data_initialized():
-            layer.restart()
+        layers = [each for each in self.modules() if isinstance(each, DataInitialized)]
+        for layer in layers:
             if moments is not None and isinstance(layer, WhiteningLayer):
                 layer.set_moments(*moments)
-        with self._mode(training=True):
-            self(x)
-
-    @contextmanager
-    def _mode(self, training: bool) -> Iterator[None]:
-        before = self.training
-        self.train(training)
-        try:
-            yield
-        finally:
-            self.train(before)
-
-    def _data_initialized(self) -> Iterator[DataInitialized]:
-        return (each for each in self.modules() if isinstance(each, DataInitialized))
+            else:
+                layer.initializing = True
+        self(x)
+        for layer in layers:
+            layer.initializing = False
+        self.initialized.fill_(True)
 
     def _check_shape(self, x: Tensor) -> None:
         if x.ndim != 2 or x.shape[1] != self.dim:

