@@ -67,7 +67,7 @@ class LULinear(Bijection):
         """Multiply by P, by L, then by U plus the diagonal."""
         x = x[:, self.permutation]
         if x.shape[1] >= MIN_DIM and x.device.type == "cpu":
-            z = lu_product(x, self.triangles, self._diagonal())
+            z = LUProduct.apply(x, self.triangles, self._diagonal())  # type: ignore[no-untyped-call]
         else:
             x = x + x @ self.triangles.tril(-1)
             z = x * self._diagonal() + x @ self.triangles.triu(1)
@@ -157,79 +157,69 @@ def _random(dim: int, seed: int, **_: Any) -> RandomPermutation:
     return RandomPermutation(dim, seed)
 
 
-def lu_product(x: Tensor, triangles: Tensor, diagonal: Tensor) -> Tensor:
+class LUProduct(torch.autograd.Function):
     r"""The product :math:`x\,L\,(U + \mathrm{diag}(d))`, with L unit lower, U strictly upper.
 
-    Args:
-        x: Rows, ``(B, D)``.
-        triangles: L below and U above the diagonal, which is unused, ``(D, D)``.
-        diagonal: d, ``(D,)``.
+    It is one node of the graph, so that the gradient of both triangles is written once; blocks that
+    are 0 are left out. It can be differentiated once.
 
-    Returns:
-        ``(B, D)``; it can be differentiated once.
+    Shapes:
+        x, result: ``(B, D)``; triangles: ``(D, D)``, L below and U above its diagonal, which is
+        unused; diagonal d: ``(D,)``.
     """
-    product: Tensor = _LUProduct.apply(x, triangles, diagonal)  # type: ignore[no-untyped-call]
-    return product
-
-
-class _LUProduct(torch.autograd.Function):
-    """One node of the graph, so that the gradient of both triangles is written once."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, triangles: Tensor, diagonal: Tensor) -> Tensor:
+        """Multiply by L, then by U plus the diagonal."""
         # The blocks on the diagonal are the only ones that hold numbers of both triangles.
-        mixed = [triangles[a:b, a:b] for a, b in _blocks(x.shape[1])]
-        lower = [block.tril(-1) for block in mixed]
-        upper = [block.triu(1) for block in mixed]
-        middle = _add_lower(x.clone(), x, triangles, lower)
-        ctx.save_for_backward(x, triangles, diagonal, middle, *lower, *upper)
-        return _add_upper(middle * diagonal, middle, triangles, upper)
+        mixed = [triangles[block, block] for block in _blocks(x)]
+        ctx.lower = [block.tril(-1) for block in mixed]
+        ctx.upper = [block.triu(1) for block in mixed]
+        middle = _add_product(x.clone(), x, triangles, ctx.lower, below=True)
+        ctx.save_for_backward(x, triangles, diagonal, middle)
+        return _add_product(
+            middle * diagonal, middle, triangles, ctx.upper, below=False
+        )
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        x, triangles, diagonal, middle, *blocks = ctx.saved_tensors
+        """Gradients of x, the triangles and the diagonal."""
+        x, triangles, diagonal, middle = ctx.saved_tensors
         # The transpose of a lower triangle is an upper one.
-        lower, upper = ([block.T for block in half] for half in _halves(blocks))
         turned = triangles.T
-        middle_gradient = _add_lower(gradient * diagonal, gradient, turned, upper)
-        x_gradient = _add_upper(middle_gradient.clone(), middle_gradient, turned, lower)
+        upper = [block.T for block in ctx.upper]
+        lower = [block.T for block in ctx.lower]
+        middle_gradient = _add_product(
+            gradient * diagonal, gradient, turned, upper, below=True
+        )
+        x_gradient = _add_product(
+            middle_gradient.clone(), middle_gradient, turned, lower, below=False
+        )
         triangles_gradient = torch.empty_like(triangles)
-        for a, b in _blocks(x.shape[1]):
-            left, right = x[:, a:b].T, middle[:, a:b].T
-            torch.mm(left, middle_gradient[:, :a], out=triangles_gradient[a:b, :a])
-            torch.mm(right, gradient[:, b:], out=triangles_gradient[a:b, b:])
-            below = (left @ middle_gradient[:, a:b]).tril_(-1)
-            above = (right @ gradient[:, a:b]).triu_(1)
-            torch.add(below, above, out=triangles_gradient[a:b, a:b])
+        for block in _blocks(x):
+            rows, before, after = triangles_gradient[block], block.start, block.stop
+            left, right = x[:, block].T, middle[:, block].T
+            torch.mm(left, middle_gradient[:, :before], out=rows[:, :before])
+            torch.mm(right, gradient[:, after:], out=rows[:, after:])
+            below = (left @ middle_gradient[:, block]).tril_(-1)
+            above = (right @ gradient[:, block]).triu_(1)
+            torch.add(below, above, out=rows[:, block])
         return x_gradient, triangles_gradient, (gradient * middle).sum(0)
 
 
-def _add_lower(
-    total: Tensor, x: Tensor, triangles: Tensor, mixed: list[Tensor]
+def _add_product(
+    total: Tensor, x: Tensor, triangles: Tensor, mixed: list[Tensor], below: bool
 ) -> Tensor:
-    """Add rows times what is below the diagonal, whose blocks are given."""
-    for (a, b), block in zip(_blocks(x.shape[1]), mixed, strict=True):
-        columns = total[:, a:b].addmm_(x[:, a:b], block)
-        columns.addmm_(x[:, b:], triangles[b:, a:b])
+    """Add rows times what is below the diagonal, or above; its blocks on it are given."""
+    for block, triangle in zip(_blocks(x), mixed, strict=True):
+        others = slice(block.stop, None) if below else slice(block.start)
+        columns = total[:, block].addmm_(x[:, block], triangle)
+        columns.addmm_(x[:, others], triangles[others, block])
     return total
 
 
-def _add_upper(
-    total: Tensor, x: Tensor, triangles: Tensor, mixed: list[Tensor]
-) -> Tensor:
-    """Add rows times what is above the diagonal, whose blocks are given."""
-    for (a, b), block in zip(_blocks(x.shape[1]), mixed, strict=True):
-        columns = total[:, a:b].addmm_(x[:, a:b], block)
-        columns.addmm_(x[:, :a], triangles[:a, a:b])
-    return total
-
-
-def _halves(blocks: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-    middle = len(blocks) // 2
-    return blocks[:middle], blocks[middle:]
-
-
-def _blocks(dim: int) -> list[tuple[int, int]]:
-    """First column of each block and its end."""
-    return [(start, min(start + _TRIANGLE, dim)) for start in range(0, dim, _TRIANGLE)]
+def _blocks(x: Tensor) -> list[slice]:
+    """The columns of each block."""
+    starts = range(0, x.shape[1], _TRIANGLE)
+    return [slice(start, start + _TRIANGLE) for start in starts]

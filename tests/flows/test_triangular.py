@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 
-from flowbert.flows.mixing import lu_product
+from flowbert.flows.mixing import LUProduct
 
 # float64 sums of 700 products: 700 x 1e-16.
 close = partial(torch.testing.assert_close, rtol=1e-12, atol=1e-12)
@@ -25,7 +25,7 @@ def test_equals_the_dense_product_with_its_gradients(dim):
     x, triangles, diagonal = inputs(dim)
     lower = torch.eye(dim, dtype=torch.float64) + triangles.tril(-1)
     dense = x @ lower @ (triangles.triu(1) + diagonal.diag())
-    product = lu_product(x, triangles, diagonal)
+    product = LUProduct.apply(x, triangles, diagonal)
     close(product, dense)
     target = torch.randn(3, dim, generator=torch.Generator().manual_seed(1)).double()
     gradients = torch.autograd.grad(product, (x, triangles, diagonal), target)
