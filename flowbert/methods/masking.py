@@ -124,10 +124,10 @@ def predictor_above(encoder: SentenceEncoder, seed: int) -> tuple[Any, bool]:
     return model.train(), starts_at_random
 
 
-def predict_masked(
-    module: Any, chunks: Sequence[TokenFeatures], stream: Stream
-) -> tuple[Tensor, Tensor]:
-    """Mask tokens and predict them.
+def masked_losses(
+    module: Any, chunks: Sequence[TokenFeatures], stream: Stream, weight: float
+) -> Losses:
+    """Mask tokens and predict them: cross-entropy in nats, and accuracy.
 
     Args:
         module: With ``encoder``, ``predictor`` (the masked language model above it), ``continuing``
@@ -135,9 +135,10 @@ def predict_masked(
             and the hyper-parameter ``mask_fraction``.
         chunks: Token features, each ``(b, t)``.
         stream: Random numbers of the masks.
+        weight: Weight of the cross-entropy.
 
-    Shapes:
-        results: logits ``(n, V)`` and ids ``(n,)``.  n: chosen tokens, V: vocabulary.
+    Returns:
+        Losses for :meth:`TrainedModule.batch_losses`; 0 with a gradient where no token was chosen.
     """
     tokenizer = module.encoder.backbone.tokenizer
     fraction = module.hparams["mask_fraction"] or MASK_FRACTION
@@ -150,17 +151,10 @@ def predict_masked(
         ids, label = mask_tokens(ids, tokenizer, fraction, generator, continues)
         masked.append({**chunk, "input_ids": ids})
         labels.append(label)
-    return predict_chosen(module.predictor, masked, labels)
-
-
-def masked_losses(
-    module: Any, chunks: Sequence[TokenFeatures], stream: Stream, weight: float
-) -> Losses:
-    """Cross-entropy and accuracy of masked tokens, for :meth:`TrainedModule.batch_losses`."""
-    logits, ids = predict_masked(module, chunks, stream)
+    logits, ids = predict_chosen(module.predictor, masked, labels)
     count = max(len(ids), 1)
     accuracy = (logits.argmax(-1) == ids).sum() / count
-    loss = prediction_loss(logits, ids)
+    loss = functional.cross_entropy(logits.float(), ids, reduction="sum") / count
     return {"mlm_loss": (weight, loss, count), "mlm_accuracy": (0.0, accuracy, count)}
 
 
@@ -169,7 +163,10 @@ def predict_chosen(
     chunks: Sequence[TokenFeatures],
     labels: Sequence[Tensor],
 ) -> tuple[Tensor, Tensor]:
-    """Logits of the chosen tokens alone, and their ids, as of :func:`predict_masked`."""
+    """Logits of the chosen tokens alone ``(n, V)``, and their ids ``(n,)``.
+
+    n: chosen tokens, V: vocabulary.
+    """
     # An accelerator is waited for here, not at each use of a mask and its gradient.
     places = [(label != IGNORED).nonzero(as_tuple=True) for label in labels]
     ids = torch.cat([label[own] for label, own in zip(labels, places, strict=True)])
@@ -192,9 +189,3 @@ def _predict(
     finally:
         hook.remove()
     return logits.squeeze(0)
-
-
-def prediction_loss(logits: Tensor, ids: Tensor) -> Tensor:
-    """Mean cross-entropy in nats, ``()``; 0 with a gradient where no token was chosen."""
-    total = functional.cross_entropy(logits.float(), ids, reduction="sum")
-    return total / max(len(ids), 1)

@@ -13,9 +13,8 @@ from flowbert.methods.examples import make_examples
 from flowbert.methods.masking import (
     IGNORED,
     mask_tokens,
+    masked_losses,
     predict_chosen,
-    predict_masked,
-    prediction_loss,
 )
 from flowbert.methods.mlm import MLMModule
 from flowbert.methods.simcse import SimCSEModule
@@ -117,7 +116,7 @@ def test_loss_and_gradients_are_those_of_all_logits(path):
         for rows in (slice(8), slice(8, 16))
     ]
     parts = [labels[:8], labels[8:]]
-    loss = prediction_loss(*predict_chosen(predictor, halves, parts))
+    loss = functional.cross_entropy(*predict_chosen(predictor, halves, parts))
     torch.testing.assert_close(loss, expected)
     weights = list(predictor.parameters())
     gradients = torch.autograd.grad(loss, weights)
@@ -129,10 +128,9 @@ def test_loss_and_gradients_are_those_of_all_logits(path):
 
 
 def test_a_batch_without_chosen_tokens_has_loss_zero_and_a_gradient():
-    module = MLMModule(trainable())
+    module = MLMModule(trainable(), mask_fraction=1e-9)
     chunk = module.encoder.tokenize(["A dog."])
-    nothing = torch.full_like(chunk["input_ids"], IGNORED)
-    loss = prediction_loss(*predict_chosen(module.predictor, [chunk], [nothing]))
+    loss = masked_losses(module, [chunk], Stream(0, "masks"), 1.0)["mlm_loss"][1]
     assert loss == 0
     weight = module.predictor.get_input_embeddings().weight
     assert not torch.autograd.grad(loss, weight)[0].any()
@@ -161,14 +159,15 @@ def test_validation_is_weighted_by_chosen_tokens(tmp_path):
     trainer = fit(tmp_path, module=module, data=data, max_steps=1)
     assert "step/mlm_accuracy" in trainer.callback_metrics
     module.eval()
-    total, right, count = 0.0, 0, 0
+    total, right, count = 0.0, 0.0, 0
     for number, batch in enumerate(data.val_dataloader()):
         stream = Stream(0, "validation masks", batch=number)
         with torch.no_grad():
-            logits, ids = predict_masked(module, batch["chunks"], stream)
-        total += float(functional.cross_entropy(logits, ids, reduction="sum"))
-        right += int((logits.argmax(1) == ids).sum())
-        count += len(ids)
+            losses = masked_losses(module, batch["chunks"], stream, 1.0)
+        size = losses["mlm_loss"][2]
+        total += float(losses["mlm_loss"][1]) * size
+        right += float(losses["mlm_accuracy"][1]) * size
+        count += size
     (logged,) = trainer.validate(module, data, verbose=False)
     assert logged["val/mlm_loss"] == pytest.approx(total / count)
     assert logged["val/mlm_accuracy"] == pytest.approx(right / count)
