@@ -60,7 +60,7 @@ MISTAKES = [
     ("fit --trainer 5", "--trainer: no such option"),
     (
         "fit --run_dir stopped",
-        "--run_dir: stopped holds checkpoints, config.yaml .*--resume stopped",
+        "--run_dir: stopped holds checkpoints .*--resume stopped",
     ),
     ("fit --resume", "--resume: received nothing"),
     ("fit --resume stopped --seed 1", "--seed: received 1.*trainer.max_epochs"),

@@ -87,7 +87,7 @@ def check_corpus(
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
-    """Checkpoints that are written atomically, and read without unpickling."""
+    """Checkpoints that are written atomically."""
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None
@@ -104,12 +104,6 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         except (OSError, RuntimeError) as error:
             cause = error if isinstance(error, OSError) else error.__context__
             raise UserError(f"{path}: cannot be written ({cause or error})") from error
-
-    def load_checkpoint(
-        self, path: Any, map_location: Any = "cpu", weights_only: bool | None = True
-    ) -> dict[str, Any]:
-        """Read a checkpoint as tensors and plain values."""
-        return super().load_checkpoint(path, map_location, weights_only=True)
 
 
 class _WithinEpochs(ModelCheckpoint):
@@ -132,19 +126,6 @@ class BestCheckpoint(ModelCheckpoint):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the best score and where its weights are."""
         super().load_state_dict({**state_dict, "dirpath": self.dirpath})
-
-    def on_fit_start(self, trainer: Trainer, pl_module: Any) -> None:
-        """Look for the best weights so far.
-
-        Raises:
-            UserError: If they are gone.
-        """
-        if self.best_model_path and not Path(self.best_model_path).is_file():
-            raise UserError(
-                f"the best weights of the run, {self.best_model_path}, are missing; expected "
-                "its unchanged folder",
-                argument="ckpt_path",
-            )
 
     def best_weights(self, step: int) -> dict[str, Any] | None:
         """Weights of the best score of a training that ended at a step; None without any.
@@ -208,8 +189,8 @@ def checkpoint_callbacks(
 RUN_CONFIG = "config.yaml"
 """The file of a run folder with the options of its fit."""
 
-# One of them is in every folder of a run.
-_WRITTEN = ("checkpoints", RUN_CONFIG, "predictions.npy")
+# A folder with one of them is refused. That of a fit without a checkpoint may be used again.
+_WRITTEN = ("checkpoints", "predictions.npy")
 _LOCK = ".lock"
 CHECKPOINTS = ("last", "best")
 """Names of a run's checkpoints."""
@@ -233,20 +214,14 @@ def find_checkpoint(name: str | Path, run: str | Path | None) -> Path:
     """
     if name not in CHECKPOINTS:
         return user_path(name)
-    folder = None if run is None else user_path(run) / "checkpoints"
-    if folder is None or not folder.is_dir():
-        raise UserError(
-            f"received {name!r} without a run; expected a run folder with checkpoints, or the path "
-            "of a checkpoint",
-            argument="ckpt_path",
-        )
+    folder = user_path(run or ".") / "checkpoints"
     path = folder / f"{name}.ckpt"
     if not path.is_file():
         files = ", ".join(sorted(file.stem for file in folder.glob("*.ckpt")))
         raise UserError(
             argument="ckpt_path",
             received=name,
-            expected=f"one that {folder} has ({files or 'it is empty'})",
+            expected=f"one that {folder} has ({files or 'none'}), or the path of one",
         )
     return path
 
@@ -271,8 +246,6 @@ def claim_folder(
         UserError: If another process writes there, or the folder holds anything of another run, or
             cannot be made. Nothing has been written then.
     """
-    if path.exists() and not path.is_dir():
-        raise UserError(f"{path} is a file; expected a folder", argument="run_dir")
     made = [each for each in (path, *path.parents) if not each.exists()]
     lock = FileLock(path / _LOCK)
     try:

@@ -165,8 +165,6 @@ def test_the_best_figure_is_remembered_in_another_folder(tmp_path):
     assert (first / "best.ckpt").read_bytes() == content
     assert best.best_weights(10) is not None
     refused(r"of step 10, .* ended at step 7", best.best_weights, 7)
-    (first / "best.ckpt").unlink()
-    refused(r"best weights .* are missing", part, second, **options)
 
 
 def test_an_encoder_stands_for_its_function_of_sentences():

@@ -16,7 +16,7 @@ from flowbert.training.checkpoints import (
 from helpers import refused
 
 # What each run leaves, among other files.
-LEFT = ("checkpoints/last.ckpt", "config.yaml", "predictions.npy")
+LEFT = ("checkpoints/last.ckpt", "predictions.npy")
 
 
 def put(folder, name):
@@ -54,16 +54,14 @@ def test_checkpoints_by_name(tmp_path):
         r"received 'best'; .*checkpoints has \(last\)", find_checkpoint, "best", run
     )
     for folder in (None, tmp_path / "c"):
-        with pytest.raises(UserError, match="received 'best' without a run") as error:
-            find_checkpoint("best", folder)
-        assert error.value.argument == "ckpt_path"
+        refused(r"received 'best'; .*has \(none\)", find_checkpoint, "best", folder)
 
 
 @pytest.mark.parametrize("name", LEFT)
 def test_what_another_run_left_is_refused(name, tmp_path):
     put(tmp_path, "mine.txt")
-    with claim_folder(tmp_path):
-        pass  # what no run wrote does not matter
+    put(tmp_path, "config.yaml")
+    claim(tmp_path)  # neither what no run wrote matters, nor a fit without a checkpoint
     put(tmp_path, name)
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(
@@ -102,10 +100,9 @@ def test_a_failed_run_leaves_its_folder_for_the_next(tmp_path):
 
 def test_what_cannot_be_a_folder(tmp_path):
     (tmp_path / "file").touch()
-    refused(r"run_dir: .*file is a file", claim, tmp_path / "file")
-    refused(
-        r"run_dir: .* cannot be written \(Not a dir", claim, tmp_path / "file" / "run"
-    )
+    for name, reason in {"file": "File exists", "file/run": "Not a dir"}.items():
+        message = rf"run_dir: .* cannot be written \({reason}"
+        refused(message, claim, tmp_path / name)
 
 
 def test_a_killed_process_blocks_nobody(tmp_path):
