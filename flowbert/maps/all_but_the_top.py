@@ -104,7 +104,6 @@ class LearnedRemoval(AffineMap):
 
     size_parameter = "n_directions"
     supervised = True
-    state = (*AffineMap.state, "weights_")
 
     n_directions: int | None = None
     penalty: float = 0.0

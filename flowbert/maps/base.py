@@ -24,8 +24,6 @@ from flowbert.vectors import Vectors
 from flowbert.vectors.moments import Moments
 
 _FLOATS = (np.float64, np.float32)
-# Attributes that every map may have in addition to its state.
-_SAVED = ("n_features_in_", "feature_names_in_", "invalid_reason_")
 
 LabelledPairs = tuple[Any, Any, Any]
 """Vectors of labelled pairs, ``(P, D)`` each, and their scores ``(P,)``."""
@@ -40,14 +38,11 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         size_parameter: Parameter that a number after the name sets, as in ``whitening-128``.
         seeded: Whether the fit draws random numbers (a parameter ``random_state``).
         supervised: Whether it learns from labelled pairs: ``fit`` wants ``pairs`` then.
-        state: Names of the fitted attributes, tensors and plain values, that make the fitted map:
-            they are saved and loaded.
     """
 
     size_parameter: ClassVar[str | None] = None
     seeded: bool = False
     supervised: bool = False
-    state: ClassVar[tuple[str, ...]] = ()
     min_features: ClassVar[int] = 1
     min_samples: ClassVar[int] = 1
 
@@ -129,7 +124,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None, pairs: LabelledPairs | None = None) -> Self:
         """Fit on rows ``(N, D)``; y is ignored. Returns self.
 
-        A map that learns overrides it, calls it, and sets the attributes that :attr:`state` lists.
+        A map that learns overrides it, calls it, and sets attributes: tensors and plain values.
 
         Args:
             X: Rows to fit on.
@@ -158,37 +153,19 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         raise UserError(f"{self.name}: is not affine; expected an affine map")
 
     def get_state(self) -> dict[str, Any]:
-        """The fitted map as tensors and plain values by name: what :attr:`state` lists.
+        """The fitted map as tensors and plain values by name: the attributes that ``fit`` has set.
 
         Raises:
-            UserError: If it holds an attribute that is not listed, or one that cannot be saved.
+            UserError: If one cannot be saved.
         """
         check_is_fitted(self)
-        listed = [*self.state, *(name for name in _SAVED if hasattr(self, name))]
-        other = set(self._fitted_attributes()) - set(listed)
-        if other:
-            raise UserError(
-                f"{self.name}: holds {', '.join(sorted(other))}; expected attributes that its "
-                "state lists"
-            )
-        return pack({name: getattr(self, name) for name in listed})
+        return pack({name: getattr(self, name) for name in self._fitted_attributes()})
 
     def set_state(self, state: Mapping[str, Any]) -> Self:
-        """Restore what :meth:`get_state` gave, and forget whatever else was fitted. Returns self.
-
-        Raises:
-            UserError: If an attribute is missing or not listed.
-        """
-        values = unpack(state)
-        expected = {*self.state, *(name for name in _SAVED if name in values)}
-        if set(values) != expected:
-            raise UserError(
-                f"{self.name}: received the state {', '.join(sorted(values))}; expected "
-                f"{', '.join(sorted(expected))}"
-            )
+        """Restore what :meth:`get_state` gave, and forget what else was fitted. Returns self."""
         for name in self._fitted_attributes():
             delattr(self, name)
-        for name, value in values.items():
+        for name, value in unpack(state).items():
             setattr(self, name, value)
         return self
 
@@ -301,8 +278,6 @@ class AffineMap(Map):
         weight_: W, ``(D, k)``, float64.
     """
 
-    state: ClassVar[tuple[str, ...]] = ("center_", "weight_")
-
     @abstractmethod
     def solve(self, moments: Moments) -> tuple[Tensor, Tensor]:
         """Center and weight for these moments."""
@@ -354,15 +329,9 @@ class AffineMap(Map):
     def _apply(self, rows: Tensor) -> Tensor:
         return (rows - self.center_.to(rows.device)) @ self.weight_.to(rows.device)
 
-    def inverse_transform(self, X: Any) -> Any:
-        """Map rows ``(N, k)`` back to ``(N, D)``; the nearest rows where the map reduces."""
-        check_is_fitted(self)
+    def _invert(self, rows: Tensor) -> Tensor:
         inverse: Tensor = torch.linalg.pinv(self.weight_)
-
-        def invert(rows: Tensor) -> Tensor:
-            return rows @ inverse.to(rows.device) + self.center_.to(rows.device)
-
-        return self._by_blocks(invert, check_rows(X), self._n_features_out)
+        return rows @ inverse.to(rows.device) + self.center_.to(rows.device)
 
     @property
     def _n_features_out(self) -> int:

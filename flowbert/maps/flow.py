@@ -49,7 +49,6 @@ class Flow(FlowOptions, Map):
     """
 
     seeded = True
-    state = ("flow_", "seed_")
     min_samples = 2
 
     epochs: float | None = None

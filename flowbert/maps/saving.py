@@ -11,7 +11,7 @@ from flowbert.io import load_tensors, save_tensors
 from flowbert.maps.base import MAPS, Map
 from flowbert.maps.chain import Chain, as_map
 from flowbert.maps.simple import Raw
-from flowbert.maps.state import is_plain, join_states, state_of_part
+from flowbert.maps.state import join_states, state_of_part
 from flowbert.registry import imports_refused
 
 _KIND = "map"
@@ -49,13 +49,6 @@ def _describe(part: Map) -> dict[str, Any]:
         raise UserError(
             f"{name}: cannot be saved, as another class has this name now; expected one fitted anew"
         )
-    for parameter, value in parameters.items():
-        if not is_plain(value):
-            raise UserError(
-                argument=parameter,
-                received=value,
-                expected="a number, text, true, false or none to save",
-            )
     return {"name": name, "parameters": parameters}
 
 
@@ -82,8 +75,6 @@ def read_map_file(path: str | Path, encoder: str | None = None) -> Map | None:
         raise UserError(
             f"{path}: was fitted on vectors of another encoder than that of the model"
         )
-    if "parts" not in metadata:
-        raise UserError(f"{path}: was written by another version; expected a new fit")
     state = {**tensors, **metadata["values"]}
     parts: list[Map] = []
     for number, record in enumerate(metadata["parts"]):

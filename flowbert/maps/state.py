@@ -31,7 +31,7 @@ def pack(values: Mapping[str, Any]) -> dict[str, Any]:
             packed[name] = value.detach().cpu().clone()
         elif isinstance(value, np.ndarray) and value.dtype == object:
             packed[name] = [str(each) for each in value]
-        elif is_plain(value):
+        elif value is None or isinstance(value, bool | int | float | str):
             packed[name] = value
         else:
             raise UserError(
@@ -81,11 +81,6 @@ def digest_state(packed: Mapping[str, Any]) -> str:
     tensors = {name: x for name, x in packed.items() if isinstance(x, Tensor)}
     values = {name: x for name, x in packed.items() if name not in tensors}
     return digest(digest_tensors(tensors), values)
-
-
-def is_plain(value: Any) -> bool:
-    """Whether a value is a JSON value that is no list and no object."""
-    return value is None or isinstance(value, bool | int | float | str)
 
 
 def _shortest(tensor: Tensor) -> Tensor:
