@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from flowbert.data.corpus import Corpus, draw_indices, load_corpus
 from flowbert.data.nli import LABELS, load_nli
-from flowbert.data.text_files import user_path
-from flowbert.encoders.folders import TRAINED_ENCODER, in_dtype
-from flowbert.errors import UserError, first_line, warn
+from flowbert.encoders import SentenceEncoder
+from flowbert.errors import UserError, warn
 from flowbert.io import digest, sentences_digest
+from flowbert.methods.masking import predictor_above
 from flowbert.registry import Registry
 from flowbert.tasks.sts import training_labels
 
@@ -107,32 +107,15 @@ class MaskedReplacement:
     """
 
     def __init__(self, path: str, rate: float) -> None:
-        from transformers import AutoModelForMaskedLM, AutoTokenizer
-
-        trained = user_path(path) / TRAINED_ENCODER
-        source = trained if trained.is_dir() else path
-        try:
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(
-                source, trust_remote_code=False
-            )
-            model, report = AutoModelForMaskedLM.from_pretrained(
-                source,
-                trust_remote_code=False,
-                output_loading_info=True,
-                **in_dtype(torch.float32),
-            )
-        except (OSError, ValueError) as error:
+        encoder = SentenceEncoder(path)
+        model, starts_at_random = predictor_above(encoder, seed=0)
+        if starts_at_random:
             raise UserError(
-                f"{path} cannot be read: {first_line(error)}", argument="positive"
-            ) from error
-        if report["missing_keys"] or self._tokenizer.mask_token is None:
-            raise UserError(
-                f"received {path}; expected a masked language model with prediction "
-                "layers and a mask token",
+                f"received {path}; expected a masked language model with prediction layers",
                 argument="positive",
             )
+        self._tokenizer: Any = encoder.backbone.tokenizer
         self._model: Any = model.eval()
-        self.path = path
         self.rate = rate
 
     @torch.no_grad()

@@ -205,7 +205,7 @@ MISTAKES = [
         {"tasks": load_tasks("SAMPLE", split="train"), "corpus": None},
         "tasks: received none to learn from for SAMPLE",
     ),
-    ("mlm:path=./no", {}, "positive: ./no cannot be read"),
+    ("mlm:path=./no", {}, "encoder: .*./no"),
     (
         f"mlm:path=[{sample_encoder_path()}]",
         {},
