@@ -297,7 +297,7 @@ def test_refused_checkpoints(run, tmp_path):
     torch.save([1], path)
     refused("ckpt_path: .* is not a checkpoint of flowbert", resume, ckpt_path=path)
     torch.save({**content, "code": print}, path)
-    refused("it could run code", resume, ckpt_path=path)
+    refused("which could run code", resume, ckpt_path=path)
     path.write_bytes(last(run).read_bytes()[:5000])
     refused("ckpt_path: .* is damaged", resume, ckpt_path=path)
 

@@ -69,30 +69,17 @@ class MLMModule(TrainedModule):
                 argument="pooling",
             )
         self.add_predictor()
-        output = self.predictor.get_output_embeddings()
-        if cosreg_weight and output.weight is not self._word_embeddings():
-            raise UserError(
-                argument="cosreg_weight",
-                received=cosreg_weight,
-                expected=(
-                    f"0 for {encoder.path}, whose "
-                    "word embeddings are not its output layer"
-                ),
-            )
         if head_only:
             encoder.requires_grad_(False)
         ids = _continuing_ids(encoder) if whole_words else None
         self.register_buffer("continuing", ids, persistent=False)
 
-    def _word_embeddings(self) -> Tensor:
-        weight: Tensor = self.predictor.get_input_embeddings().weight
-        return weight
-
     def batch_losses(self, batch: TextBatch, random: Stream) -> Losses:
         """Loss of masked tokens, and mean cosine of word embeddings."""
         losses = masked_losses(self, batch["chunks"], random, 1.0)
         if weight := self.hparams["cosreg_weight"]:
-            cosine = mean_pair_cosine(self._word_embeddings())
+            words = self.predictor.get_input_embeddings()
+            cosine = mean_pair_cosine(words.weight)
             losses["word_cosine"] = weight, cosine, 1
         return losses
 

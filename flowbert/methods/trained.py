@@ -8,7 +8,7 @@ from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint as checkpointed
 
-from flowbert.encoders import SentenceEncoder, check_same_encoder
+from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.depth import find_blocks
 from flowbert.encoders.passes import to_device
@@ -32,7 +32,8 @@ class TrainedModule(TrainingModule):
     """Base of the methods that train an encoder on a :class:`flowbert.methods.TextDataModule`.
 
     The encoder is part of the module and of its checkpoints, which are loaded by
-    ``load_from_checkpoint(path, encoder=...)`` with an encoder of the same kind.
+    ``load_from_checkpoint(path, encoder=...)`` with an encoder of the same network, tokenizer and
+    reading.
 
     Args:
         encoder: The encoder to train, with ``frozen=False``, in float32.
@@ -221,27 +222,6 @@ class TrainedModule(TrainingModule):
     def trained_encoder(self) -> SentenceEncoder:
         """The encoder to save; open its folder to embed with it."""
         return self.encoder
-
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Add the kind of encoder that the weights are for."""
-        super().on_save_checkpoint(checkpoint)
-        checkpoint["encoder"] = kind_of(self.encoder)
-
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Check that the weights are for this kind of encoder."""
-        super().on_load_checkpoint(checkpoint)
-        check_same_encoder(checkpoint["encoder"], kind_of(self.encoder), "checkpoint")
-
-
-def kind_of(encoder: SentenceEncoder) -> dict[str, Any]:
-    """Network, tokenizer and use of an encoder, whatever its weights."""
-    backbone = encoder.backbone
-    return {
-        "dtype": backbone.precision,
-        **encoder.reading.as_json(),
-        "config": backbone.config_digest,
-        "tokenizer": backbone.tokenizer_digest,
-    }
 
 
 def with_network(

@@ -43,7 +43,6 @@ class TrainingModule(LightningModule):
         self.invalid_reason: str | None = None
         self.fitted_on: dict[str, Any] = {}
         self._unchecked: list[tuple[int, Tensor]] = []
-        self._callbacks: list[Callback] = [TrainingThreads(), ExactResume()]
 
     @classmethod
     def load_from_checkpoint(cls, *args: Any, **options: Any) -> Any:
@@ -61,12 +60,7 @@ class TrainingModule(LightningModule):
 
     def configure_callbacks(self) -> list[Callback]:
         """Threads by the size of the work, and exact resumes."""
-        # Lightning keeps those of an earlier call, and its data module.
-        trainer: Any = self.trainer
-        kinds = {type(callback) for callback in self._callbacks}
-        trainer.callbacks = [x for x in trainer.callbacks if type(x) not in kinds]
-        trainer.datamodule = trainer._data_connector._datahook_selector.datamodule
-        return self._callbacks
+        return [TrainingThreads(), ExactResume()]
 
     @property
     def numbers_at_once(self) -> float:
@@ -145,15 +139,5 @@ class TrainingModule(LightningModule):
         checkpoint["invalid_reason"] = self.invalid_reason
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Restore what a checkpoint holds.
-
-        Raises:
-            UserError: If the checkpoint is one of another module.
-        """
-        expected, received = type(self).__name__, checkpoint.get("module")
-        if received != expected:
-            raise UserError(
-                f"received a checkpoint of {received}; expected {expected}",
-                argument="ckpt_path",
-            )
+        """Restore what a checkpoint holds."""
         self.invalid_reason = checkpoint["invalid_reason"]

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -33,15 +32,11 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     # torch raises a dozen unrelated types for a file that it cannot read.
     try:
         content: Any = torch.load(path, map_location="cpu", weights_only=True)
-    except UnpicklingError as error:
-        raise UserError(
-            f"{path} is damaged, or holds more than tensors and plain values; "
-            "nothing else is read, because it could run code",
-            argument="ckpt_path",
-        ) from error
     except Exception as error:
         raise UserError(
-            f"{path} is damaged ({first_line(error)})", argument="ckpt_path"
+            f"{path} is damaged, or holds more than tensors and plain values, which could run "
+            f"code ({first_line(error)})",
+            argument="ckpt_path",
         ) from error
     module = content.get("module") if isinstance(content, dict) else None
     if module is None or not isinstance(content.get("hyper_parameters"), dict):

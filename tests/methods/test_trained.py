@@ -356,7 +356,7 @@ def test_dropout_of_every_kind_of_network_is_set(kind):
     assert max(dropout_rates(encoder)) == 0
 
 
-def test_a_checkpoint_is_loaded_with_its_kind_of_encoder(tmp_path):
+def test_a_checkpoint_is_loaded_with_an_encoder(tmp_path):
     trainer = train("sbert", tmp_path, max_steps=2)
     path = tmp_path / "last.ckpt"
     trainer.save_checkpoint(path)
@@ -365,9 +365,6 @@ def test_a_checkpoint_is_loaded_with_its_kind_of_encoder(tmp_path):
     expected = module.embed_sentences(SENTENCES)
     assert torch.equal(again.embed_sentences(SENTENCES), expected)
     assert again.hparams["learning_rate"] == 1e-3
-    message = "another one than the checkpoint"
-    other = small(max_length=20)
-    refused(message, SBERTModule.load_from_checkpoint, path, encoder=other)
 
 
 def test_weights_stay_in_full_precision(tmp_path):

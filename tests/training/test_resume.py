@@ -4,7 +4,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-import torch
 from pytorch_lightning import Callback
 from pytorch_lightning.callbacks import ModelCheckpoint
 
@@ -212,11 +211,3 @@ def test_refused_where_it_would_not_be_exact(tmp_path):
     ]
     for options, message in cases:
         refused(message, fit, tmp_path, ckpt_path=middle, **options)
-    content = torch.load(middle, weights_only=True)
-    torch.save({**content, "module": "SimCSEModule"}, middle)
-    refused(
-        "ckpt_path: received a checkpoint of SimCSEModule",
-        fit,
-        tmp_path,
-        ckpt_path=middle,
-    )
