@@ -74,6 +74,12 @@ class TextDataModule(BatchDataModule):
         seed: Seed = 0,
     ) -> None:
         super().__init__(batch_size=batch_size, workers=workers, seed=seed)
+        if not isinstance(examples, Examples):
+            raise UserError(
+                argument="examples",
+                received=type(examples).__name__,
+                expected="those of make_examples",
+            )
         length = min(max_length, encoder.max_length)
         self.encoder = encoder.read(max_length=length)
         self.examples = examples

@@ -60,7 +60,13 @@ class TrainingModule(LightningModule):
 
     def configure_callbacks(self) -> list[Callback]:
         """Threads by the size of the work, and exact resumes."""
-        return [TrainingThreads(), ExactResume()]
+        callbacks: list[Callback] = [TrainingThreads(), ExactResume()]
+        # Lightning keeps those of an earlier call, and its data module.
+        trainer: Any = self.trainer
+        kinds = {type(callback) for callback in callbacks}
+        trainer.callbacks = [x for x in trainer.callbacks if type(x) not in kinds]
+        trainer.datamodule = trainer._data_connector._datahook_selector.datamodule
+        return callbacks
 
     @property
     def numbers_at_once(self) -> float:

@@ -1,6 +1,7 @@
 """The flow's LightningModule: what it learns, logs, refuses, and on several processes."""
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,31 @@ def test_averages_of_weights(tmp_path):
     assert bool(module.flow.initialized)
     assert torch.isfinite(module.flow.latents(torch.from_numpy(make_rows()))).all()
     close(after, torch.stack(kept.weights).mean(0))
+
+
+def test_the_data_are_those_of_the_call(tmp_path):
+    """Of one Trainer, after a fit with a data module."""
+
+    def loader(rows):
+        return DataLoader(TensorDataset(torch.from_numpy(rows)), batch_size=8)
+
+    others = loader(100 * make_rows(40)), loader(make_rows(24, seed=1))
+    trainer = fit(tmp_path, max_epochs=1)
+    with warnings.catch_warnings(), quiet_lightning():
+        warnings.filterwarnings("error", message="The following callbacks")
+        trainer.validate(trainer.lightning_module, list(others), verbose=False)
+        names = {name for name in trainer.callback_metrics if name.endswith("/nll")}
+        assert names == {"val/nll", "val_1/nll"}
+        module = make_module()
+        trainer.fit_loop.max_epochs = 2
+        trainer.fit(module, others[0])
+        # The one fit of another Trainer.
+        alone = Trainer(
+            accelerator="cpu", logger=False, enable_checkpointing=False, max_epochs=1
+        )
+        expected = make_module()
+        alone.fit(expected, others[0])
+    assert module.noise_std == expected.noise_std
 
 
 @pytest.mark.filterwarnings("ignore:.*fp16 is not supported", "ignore:.*float16")

@@ -10,6 +10,7 @@ from flowbert.data.corpus import load_corpus
 from flowbert.data.nli import LABELS, load_nli
 from flowbert.data.sample import sample_encoder_path
 from flowbert.data.scored_pairs import STSData, Subset
+from flowbert.encoders import SentenceEncoder
 from flowbert.methods.examples import (
     WORD_EDITS,
     Examples,
@@ -18,6 +19,7 @@ from flowbert.methods.examples import (
     make_examples,
 )
 from flowbert.methods.mlm import MLMModule
+from flowbert.methods.text import TextDataModule
 from flowbert.tasks import STS, load_tasks
 from helpers import refused, warned
 from texts import CORPUS, trainable
@@ -185,6 +187,12 @@ def test_sample_and_digest():
 def test_sentences_in_memory():
     examples = make_examples("dropout", ["a dog", "a cat"])
     assert examples.columns == (("a dog", "a cat"),) * 2
+    refused(
+        "examples: received 'list'; expected those of make_examples",
+        TextDataModule,
+        SentenceEncoder(),
+        ["a dog", "a cat"],
+    )
 
 
 MISTAKES = [
