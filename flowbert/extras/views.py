@@ -23,8 +23,8 @@ from flowbert.numbers import parse_number
 
 __all__ = ["ViewsEncoder", "ViewsMap"]
 
-_VIEW_OPTIONS = [field.name for field in fields(Reading)]
 _COLUMNS = ("n_features_in_", "feature_names_in_")
+_VIEW_OPTIONS = [field.name for field in fields(Reading)]
 
 
 class ViewsEncoder(Embedder, nn.Module):
@@ -83,15 +83,13 @@ class ViewsEncoder(Embedder, nn.Module):
 
     def embed(self, sentences: Sequence[str], on_batch: Any = None) -> Floats:
         """Vectors of a list of N sentences: ``(N, V D)``, float32."""
-        passes: dict[str, list[int]] = {}
-        for number, view in enumerate(self.views):
-            passes.setdefault(view.backbone_key, []).append(number)
-        vectors: dict[int, Floats] = {}
-        for numbers in passes.values():
-            variants: list[Any] = [self.views[number] for number in numbers]
-            read = encode_together(variants, sentences)
-            vectors |= zip(numbers, read, strict=True)
-        return np.concatenate([vectors[number] for number in sorted(vectors)], axis=1)
+        passes: dict[str, list[Any]] = {}
+        for view in self.views:
+            passes.setdefault(view.backbone_key, []).append(view)
+        vectors: dict[Any, Floats] = {}
+        for views in passes.values():
+            vectors |= zip(views, encode_together(views, sentences), strict=True)
+        return np.concatenate([vectors[view] for view in self.views], axis=1)
 
     def describe(self) -> dict[str, Any]:
         """Arguments that load this encoder again."""

@@ -2,7 +2,6 @@
 
 import copy
 import math
-from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -100,7 +99,7 @@ def _flow_bits(flow: Glow, rows: Tensor) -> float:
 class Bits(Measure):
     """A row per density: bits per dimension of held-out vectors, see :func:`density_bits`."""
 
-    note: ClassVar = (
+    note = (
         "Bits per dimension of held-out sentences, lower is better. A flow above the best Gaussian "
         "is a worse density than whitening, because of its noise."
     )

@@ -196,7 +196,7 @@ class Isotropy(Measure):
     to 1, mean_cosine from -1 to 1; a lower uniformity is more uniform; hubness is 0 without hubs.
     """
 
-    title: ClassVar = "Isotropy of the vectors"
+    title = "Isotropy of the vectors"
 
     def frame(self, sample: Sample) -> pd.DataFrame:
         """The measures of every method."""
@@ -239,7 +239,7 @@ class RandomPairCosines(Measure):
     error is the standard error of the 99.9th percentile, effective_dim D_eff = 1 / mean(cosine²).
     """
 
-    title: ClassVar = "Cosines of random pairs, by percentile"
+    title = "Cosines of random pairs, by percentile"
 
     @classmethod
     def tables(cls, frame: pd.DataFrame) -> list[Table]:

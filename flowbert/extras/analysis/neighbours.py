@@ -1,7 +1,6 @@
 """The nearest neighbours of a few sentences under every method, and their tables."""
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import pandas as pd
 
@@ -46,10 +45,8 @@ class Neighbours(Measure):
     is not a neighbour under raw.
     """
 
-    section: ClassVar = "Nearest neighbours"
-    note: ClassVar = (
-        "By cosine, among the sampled sentences; new: not a neighbour under raw."
-    )
+    section = "Nearest neighbours"
+    note = "By cosine, among the sampled sentences; new: not a neighbour under raw."
 
     def frame(self, sample: Sample) -> pd.DataFrame:
         """The neighbours under every method."""

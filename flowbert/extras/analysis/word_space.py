@@ -127,7 +127,7 @@ class Words(Measure):
     directions.
     """
 
-    section: ClassVar = "Word space"
+    section = "Word space"
     plots: ClassVar = {
         "words": Plot(
             draw_words,
@@ -177,7 +177,7 @@ class Buckets(Measure):
     nearest neighbours.
     """
 
-    section: ClassVar = "Word space"
+    section = "Word space"
     plots: ClassVar = {
         "buckets": Plot(
             draw_buckets,
@@ -276,7 +276,7 @@ class LayerAnisotropy(Measure):
     at each hidden state (``0``, the embedding layer, to the last block).
     """
 
-    section: ClassVar = "Word space"
+    section = "Word space"
     plots: ClassVar = {
         "layers": Plot(
             draw_layers,

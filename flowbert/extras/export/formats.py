@@ -141,10 +141,6 @@ def export(
             argument="format",
         )
     to = user_path(to)
-    if to.exists():
-        raise UserError(
-            f"received {to}, which exists; expected a new folder", argument="to"
-        )
     own = trained = False
     if isinstance(model, Model):
         opened = model
@@ -157,11 +153,6 @@ def export(
     measured = None if results is None else Results.load(results)
     if opened.encoder is None:
         raise UserError("received none; expected a model with one", argument="encoder")
-    precision = opened.encoder.describe().get("dtype", "float32")
-    if precision != "float32":
-        raise UserError(
-            f"received an encoder in {precision}; expected float32", argument="model"
-        )
     name = opened.map_name
     if measured is not None and len(measured.frame) > 0:
         if not own:

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -78,9 +78,9 @@ def quiet_exporter() -> Iterator[None]:
 class ONNX(Format):
     """``model.onnx``, and ``tokenizer.json``, which truncates and pads like the model."""
 
-    library: ClassVar = "onnx"
-    packages: ClassVar = ["onnx", "onnxscript", "onnxruntime"]
-    tolerance: ClassVar = 1e-4
+    library = "onnx"
+    packages = ("onnx", "onnxscript", "onnxruntime")
+    tolerance = 1e-4
 
     def write(self, model: Model, folder: Path) -> None:
         """Write graph and tokenizer.

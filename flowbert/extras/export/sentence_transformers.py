@@ -7,7 +7,7 @@ References:
 import inspect
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -186,8 +186,8 @@ class SentenceTransformers(Format):
     An affine map is a ``Dense``, any other a :class:`MapModule`.
     """
 
-    library: ClassVar = "sentence-transformers"
-    packages: ClassVar = ["sentence_transformers"]
+    library = "sentence-transformers"
+    packages = ("sentence_transformers",)
 
     def write(self, model: Model, folder: Path) -> None:
         """Write modules, settings and the map.

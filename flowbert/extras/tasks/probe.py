@@ -87,18 +87,14 @@ def _split_by_premise(data: NLIData, source: str) -> dict[str, NLIData]:
         )
     held_out = round(0.1 * len(premises))
     order = Stream(0, "split", of="premises").rng().permutation(len(premises))
-    drawn = [premises[index] for index in order]
-    premises_of = {
-        "train": set(drawn[2 * held_out :]),
-        "dev": set(drawn[held_out : 2 * held_out]),
-        "test": set(drawn[:held_out]),
+    splits = ["test"] * held_out + ["dev"] * held_out + ["train"] * len(premises)
+    split_of = {
+        premises[index]: split for index, split in zip(order, splits, strict=False)
     }
-    pairs = list(zip(data.premises, data.hypotheses, data.labels, strict=True))
-    splits = {}
-    for split, members in premises_of.items():
-        chosen = [pair for pair in pairs if pair[0] in members]
-        splits[split] = NLIData(*zip(*chosen, strict=True))
-    return splits
+    pairs: dict[str, list[Any]] = {"train": [], "dev": [], "test": []}
+    for pair in zip(data.premises, data.hypotheses, data.labels, strict=True):
+        pairs[split_of[pair[0]]].append(pair)
+    return {split: NLIData(*zip(*rows, strict=True)) for split, rows in pairs.items()}
 
 
 PENALTIES = tuple(10 ** (exponent / 2) for exponent in range(1, -6, -1))

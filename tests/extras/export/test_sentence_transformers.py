@@ -179,11 +179,9 @@ MISTAKES = [
     (word_vectors, {}, r"format: .*words\.txt"),
     (with_options(pooling="cls_pooler"), {}, "format: .*cls_pooler.*mean"),
     (with_options(pooling="mean:unit=true"), {}, "format: .*mean:unit=true"),
-    (with_options(dtype="bfloat16"), {}, "model: .*bfloat16"),
     (lambda _: Model(None), {}, "encoder: received none"),
     (Model, {"format": "pickle"}, "format: .*'pickle'"),
     (Model, {"results": "none.json"}, r"none\.json: "),
-    (Model, {"to": "."}, "to: .*exists"),
     (lambda encoder: encoder.path, {"method": "flow"}, "method: .*'flow'"),
 ]
 
