@@ -22,9 +22,6 @@ PUBLISHED_TASKS = {
 }
 """Tasks of the published rows, and the numbers of their test pairs in SentEval."""
 
-IS_COPY = "taken, by its name, for the published encoder"
-OTHER_NAME = "in place of the published encoder"
-
 
 def published(name: str = "sts") -> pd.DataFrame:
     """Published scores, each with its id.
@@ -113,8 +110,8 @@ def select_rows(
     return known[known["id"].isin(chosen)]
 
 
-def relation_to_published(encoder: str, published: str) -> str:
-    """Relation of an encoder to the published one: :data:`IS_COPY`, if it has its name, or not.
+def has_name_of(encoder: str, published: str) -> bool:
+    """Whether an encoder has the name of a published one.
 
     ``_name_or_path`` in the config of a folder is not read: it may name what the encoder was
     fine-tuned from.
@@ -124,7 +121,6 @@ def relation_to_published(encoder: str, published: str) -> str:
         published: Hub name of the published encoder; empty for word vectors.
     """
     folder = user_path(encoder).absolute()
-    name, expected = encoder.partition("@")[0], published
     if folder.exists():
-        name, expected = folder.name, published.rpartition("/")[2]
-    return IS_COPY if name == expected else OTHER_NAME
+        return folder.name == published.rpartition("/")[2]
+    return encoder.partition("@")[0] == published

@@ -25,11 +25,9 @@ from flowbert.experiments.plan import (
 )
 from flowbert.experiments.run import run_experiments
 from flowbert.extras.papers.published import (
-    IS_COPY,
-    OTHER_NAME,
     PUBLISHED_TASKS,
+    has_name_of,
     published,
-    relation_to_published,
     select_rows,
 )
 from flowbert.io import write_atomically
@@ -42,6 +40,8 @@ from flowbert.vectors import EmbeddingCache
 Loaded = TypeVar("Loaded")
 
 _FAILED = "cannot be run: "
+IS_COPY = "taken, by its name, for the published encoder"
+OTHER_NAME = "in place of the published encoder"
 _UNIFORMITY_LIMIT = 1000  # no row has a published uniformity
 
 
@@ -90,8 +90,7 @@ def reproduce(
     Returns:
         A line for each row and task, and for the average of several tasks: ``published`` and
         ``ours`` are Spearman x 100, ``low`` and ``high`` the ends of our 95% interval, ``std``
-        is the standard deviation over several seeds, ``inside`` whether the published score
-        lies in the interval.
+        is the standard deviation over several seeds.
 
     Raises:
         UserError: If an argument is wrong, or no row can be run.
@@ -199,13 +198,11 @@ def _place_encoder(rows: pd.DataFrame, encoder: str | None) -> pd.DataFrame:
         if not same.any():
             check_choice("encoder", encoder, list(rows["encoder"].unique()))
         return rows[same]
-    uses = {
-        path: relation_to_published(encoder, path) for path in rows["path"].unique()
-    }
-    use = rows["path"].map(uses).mask(rows["trained"], OTHER_NAME)
-    context = use != IS_COPY
-    placed = rows.assign(opened=encoder, context=context, note=f"{encoder} " + use)
-    return placed if context.all() else placed[~context | placed["by_id"]]
+    is_copy = rows["path"].map(lambda path: has_name_of(encoder, path))
+    is_copy &= ~rows["trained"]
+    note = is_copy.map({True: IS_COPY, False: OTHER_NAME})
+    placed = rows.assign(opened=encoder, context=~is_copy, note=f"{encoder} " + note)
+    return placed[is_copy | placed["by_id"]] if is_copy.any() else placed
 
 
 def _choose_corpora(
@@ -279,8 +276,6 @@ def _merge(row: Any, tasks: Mapping[str, Task], ours: pd.DataFrame) -> pd.DataFr
     ours = ours.rename(index=names).reindex(published.index)
     scores = 100 * ours[["value", "low", "high", "std"]].astype(float)
     is_target = ~differs & (not row.context)
-    known = is_target & scores["low"].notna()
-    inside = published.between(scores["low"], scores["high"])
     reasons = ours["reason"].fillna("")
     return pd.DataFrame(
         {
@@ -293,7 +288,6 @@ def _merge(row: Any, tasks: Mapping[str, Task], ours: pd.DataFrame) -> pd.DataFr
             "high": scores["high"],
             "std": scores["std"],
             "difference": (scores["value"] - published).where(is_target),
-            "inside": inside.astype(object).where(known, None),
             "note": [f"{note}; {x}".strip("; ") for x in reasons],
         }
     )
