@@ -16,7 +16,7 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_cat
 
-from flowbert.errors import choices
+from flowbert.errors import check_choice
 from flowbert.tasks.measures import (
     AGGREGATIONS,
     SPACE_METRICS,
@@ -238,11 +238,7 @@ class STSSpearman(_RowMetric):
 
     def __init__(self, aggregation: str = "all", **kwargs: Any) -> None:
         super().__init__(3, **kwargs)
-        if aggregation not in AGGREGATIONS:
-            allowed = choices(AGGREGATIONS, aggregation)
-            raise ValueError(
-                f"aggregation: received {aggregation!r}; expected {allowed}"
-            )
+        check_choice("aggregation", aggregation, AGGREGATIONS)
         self.aggregation = aggregation
 
     def update(

@@ -15,7 +15,7 @@ from flowbert.encoders.base import Embedder
 from flowbert.encoders.encoder import SentenceEncoder
 from flowbert.encoders.passes import encode_together
 from flowbert.encoders.reading import Reading
-from flowbert.errors import UserError, choices
+from flowbert.errors import UserError, check_choice
 from flowbert.maps.base import MAPS, LabelledPairs, Map
 from flowbert.maps.chain import first_reason, make_map
 from flowbert.maps.state import join_states, pack, state_of_part, unpack
@@ -125,11 +125,7 @@ def _checked(view: Mapping[str, Any]) -> dict[str, Any]:
             argument="views", received=view, expected="mappings, such as {layers: 1}"
         )
     for name in view:
-        if name not in _VIEW_OPTIONS:
-            raise UserError(
-                f"received {name!r}; expected {choices(_VIEW_OPTIONS, name)}",
-                argument="views",
-            )
+        check_choice("views", name, _VIEW_OPTIONS)
     return dict(view)
 
 

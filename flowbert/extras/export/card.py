@@ -1,7 +1,6 @@
 """README.md of an exported model: metadata for the hub, settings, scores, limits."""
 
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from flowbert import __version__
@@ -13,7 +12,6 @@ from flowbert.experiments.results import Results
 from flowbert.maps import Raw, is_map, make_map
 from flowbert.model import Model
 from flowbert.options import TRAINED_METHODS
-from flowbert.tasks import AVERAGE
 
 TEMPLATE = "card.md.jinja"
 TEXTS = 256
@@ -43,20 +41,9 @@ def model_card(
         results: Results with scores of the method and of the raw embeddings.
         license: License, as the hub names it.
     """
-    from huggingface_hub import EvalResult, ModelCard, ModelCardData
+    from huggingface_hub import ModelCard, ModelCardData
 
     scores = [] if results is None else _scores(results, model.encoder, method)
-    measured = [
-        EvalResult(
-            task_type="semantic-similarity",
-            dataset_type=row["task"],
-            dataset_name=f"{row['task']} {row['split']}",
-            metric_type="spearman_cosine",
-            metric_value=round(row["value"], 4),
-        )
-        for row in scores
-        if row["method"] == method and row["task"] != AVERAGE
-    ]
     base = base_name(model.encoder)
     kind = make_map(method).name if is_map(method) else method
     data = ModelCardData(
@@ -65,8 +52,6 @@ def model_card(
         tags=[library, "feature-extraction", "flowbert", kind],
         base_model=base if "/" in base else None,
         license=license,
-        model_name=Path(name).name,
-        eval_results=measured or None,
     )
     described = model.encoder.describe()
     # Exported views have one template.

@@ -60,15 +60,6 @@ class PageContent:
     command: str = ""
     next: Sequence[str] = ()
 
-    @property
-    def title(self) -> str:
-        """What was measured without results of methods; otherwise the name."""
-        if "published" in self.record:
-            return "Published scores and ours"
-        if self.frame.empty and "encoder" in self.analysis.setting:
-            return f"Analysis of {Path(str(self.analysis.setting['encoder'])).name}"
-        return self.name
-
 
 def read_content(path: Path, analysis: Analysis | None = None) -> PageContent:
     """Read a run folder, a file of results, or one of an analysis.

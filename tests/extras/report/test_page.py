@@ -160,14 +160,13 @@ def test_several_runs(folder, tmp_path):
         ("empty", None, "empty"),
         ("damaged.json", None, "damaged.json"),
         ("good.json", "page.pdf", "output: received"),
-        (None, None, "runs: received none"),
     ],
 )
 def test_mistakes(tmp_path, name, output, part):
     (tmp_path / "empty").mkdir()
     (tmp_path / "damaged.json").write_text("{")
     save(tmp_path, [], "good.json")
-    refused(part, report, [] if name is None else [tmp_path / name], output)
+    refused(part, report, [tmp_path / name], output)
     assert not list(tmp_path.rglob("*.html"))
 
 
