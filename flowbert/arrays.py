@@ -24,9 +24,9 @@ VECTOR_VALUES = "numbers of two bytes or more; single bytes are codes or packed 
 """Values of vectors, for messages."""
 
 
-def holds_vector_values(dtype: np.dtype[Any]) -> bool:
+def holds_vector_values(dtype: Any) -> bool:
     """Whether values are numbers of two bytes or more.
 
     Precisions of a byte write codes, whose scale is elsewhere, or the bits of eight dimensions.
     """
-    return dtype.kind in "fiu" and dtype.itemsize > 1
+    return getattr(dtype, "kind", "f") in "fiu" and dtype.itemsize > 1

@@ -8,25 +8,18 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flowbert.arrays import VECTOR_VALUES
 from flowbert.errors import UserError
 
 if TYPE_CHECKING:  # imported when it is used
     import torch
 
 
-_DTYPES = {  # of numpy, by the name that safetensors has
-    f"{kind}{8 * size}": f"<{kind.lower()}{size}"
-    for kind in "FIU"
-    for size in (2, 4, 8)
-}
-_DTYPES["BF16"] = "<u2"
 _METADATA = "flowbert"  # one key: safetensors writes several in random order
 
 
@@ -42,13 +35,11 @@ def write_atomically(path: str | Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.stem}.{secrets.token_hex(8)}{path.suffix}")
     try:
         yield temporary
-        # safetensors makes files that nobody else may read.
-        temporary.chmod(0o666 & ~_umask())
-        flush(temporary)
+        with temporary.open("rb") as file:
+            os.fsync(file)  # or a power failure could leave an empty one
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
-    flush(path.parent)
 
 
 def follow_link(path: str | Path) -> Path:
@@ -58,16 +49,6 @@ def follow_link(path: str | Path) -> Path:
     """
     path = Path(os.path.expanduser(path))
     return Path(os.path.realpath(path)) if path.is_symlink() else path
-
-
-def flush(path: Path) -> None:
-    """Write a file, or the names in a folder, to the disk."""
-    with suppress(PermissionError):  # some file systems cannot flush folders
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def folders_with(root: str | Path, name: str) -> list[str]:
@@ -133,7 +114,7 @@ def save_tensors(
         metadata: JSON values.
     """
     import torch
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 
     contiguous = {
         name: torch.as_tensor(value).detach().cpu().contiguous()
@@ -147,7 +128,9 @@ def save_tensors(
     content["digest"] = digest(content)
     with write_atomically(path) as temporary:
         arrays = {name: tensor.numpy() for name, tensor in contiguous.items()}
-        save_file(arrays, temporary, {_METADATA: json.dumps(content, sort_keys=True)})
+        text = json.dumps(content, sort_keys=True)
+        # Of save_file nobody else may read the file.
+        temporary.write_bytes(save(arrays, {_METADATA: text}))
 
 
 def load_tensors(
@@ -182,32 +165,10 @@ def load_tensors(
     return tensors, content["metadata"]
 
 
-def map_array(path: str | Path, name: str) -> "np.memmap[Any, Any]":
-    """Memory-map a tensor of a safetensors file; of bfloat16 the bits, as uint16.
-
-    Raises:
-        UserError: If it holds single bytes.
-    """
-    with Path(path).open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        entry = json.loads(file.read(length))[name]
-    offset = 8 + length + entry["data_offsets"][0]
-    dtype = _DTYPES.get(entry["dtype"])
-    if dtype is None:
-        raise UserError(f"{path}: holds {entry['dtype']}; expected {VECTOR_VALUES}")
-    return np.memmap(path, dtype, "r", offset, tuple(entry["shape"]))
-
-
-def release_pages(array: "np.ndarray[Any, Any]") -> None:
+def release_pages(array: Any) -> None:
     """Take the pages of a memory-mapped array out of memory; they are read again when needed."""
-    if isinstance(array.base, mmap.mmap):
+    if isinstance(getattr(array, "base", None), mmap.mmap):
         array.base.madvise(mmap.MADV_DONTNEED)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def read_json(path: str | Path, schema: Mapping[str, Any] | type = dict) -> Any:
@@ -295,9 +256,6 @@ def write_new_folder(path: str | Path) -> Iterator[Path]:
     temporary.mkdir()
     try:
         yield temporary
-        for file in temporary.rglob("*"):
-            flush(file)
         os.replace(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    flush(path.parent)

@@ -6,7 +6,6 @@ import stat
 from contextlib import suppress
 from multiprocessing import get_context
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -16,7 +15,6 @@ from flowbert.errors import UserError
 from flowbert.io import (
     digest,
     load_tensors,
-    map_array,
     read_json,
     save_tensors,
     sentences_digest,
@@ -59,13 +57,12 @@ def test_a_folder_is_new_or_empty(tmp_path):
     refused("file: exists; expected a new folder", write_folder, tmp_path / "file")
 
 
-@pytest.mark.parametrize("call", ["fsync", "replace"])
-def test_an_error_leaves_what_was_there(call, tmp_path, monkeypatch):
+def test_an_error_leaves_what_was_there(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
     write_file(tmp_path / "a.txt", "older")
-    monkeypatch.setattr(os, call, fail)
+    monkeypatch.setattr(os, "replace", fail)
     for write, name in ((write_file, "a.txt"), (write_folder, "folder")):
         with pytest.raises(OSError, match="No space left"):
             write(tmp_path / name)
@@ -143,7 +140,6 @@ def test_tensors_round_trip(tmp_path):
     for name, tensor in TENSORS.items():
         assert tensors[name].dtype == tensor.dtype
         assert torch.equal(tensors[name], tensor)
-    np.testing.assert_array_equal(map_array(path, "a"), TENSORS["a"])
     # Equal content gives equal bytes, in whatever order it is given.
     again = tmp_path / "b.safetensors"
     given_last = dict(reversed(TENSORS.items()))

@@ -10,6 +10,7 @@ from typing import IO, Any
 import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
+from torch import Tensor
 
 from flowbert.arrays import (
     BLOCK_ROWS,
@@ -20,13 +21,7 @@ from flowbert.arrays import (
 )
 from flowbert.data.text_files import sort_names, user_path
 from flowbert.errors import UserError, choices
-from flowbert.io import (
-    flush,
-    follow_link,
-    map_array,
-    release_pages,
-    write_atomically,
-)
+from flowbert.io import follow_link, release_pages, write_atomically
 from flowbert.vectors.base import VectorArray, Vectors
 
 VECTOR_FORMATS = (".npy", ".safetensors", ".parquet")
@@ -58,7 +53,6 @@ class VectorFile(Vectors):
         if not self.path.exists():
             raise UserError(f"{path}: no such file")
         self._is_parquet = suffix == ".parquet"
-        self._is_bfloat16 = False
         try:
             shape = self._parquet_shape() if self._is_parquet else self._map().shape
         except UserError:
@@ -95,9 +89,9 @@ class VectorFile(Vectors):
             # Mapped anew: the pages of an older map would stay in memory.
             yield self._checked(self._map()[start : start + BLOCK_ROWS])
 
-    def _checked(self, values: NDArray[Any]) -> Floats:
-        if self._is_bfloat16:  # the upper half of a float32
-            values = (values.astype(np.uint32) << 16).view(np.float32)
+    def _checked(self, values: Any) -> Floats:
+        if isinstance(values, Tensor):  # numpy has no bfloat16
+            values = values.float().numpy()
         with np.errstate(over="ignore"):
             rows = np.array(values, dtype=np.float32)
         if not np.isfinite(rows).all():
@@ -107,7 +101,7 @@ class VectorFile(Vectors):
         return rows
 
     @cached_property
-    def _rows(self) -> NDArray[Any]:
+    def _rows(self) -> Any:
         if not self._is_parquet:
             return self._map()
         with tempfile.TemporaryFile() as file:
@@ -116,25 +110,25 @@ class VectorFile(Vectors):
             file.flush()
             return np.memmap(file, np.float32, "r", shape=self.shape)
 
-    def _map(self) -> NDArray[Any]:
+    def _map(self) -> Any:
         if self.path.suffix == ".npy":
             if self.column is not None:
                 raise UserError(
                     f"received {self.column!r}; {self.path} has no columns",
                     argument="column",
                 )
-            values: NDArray[Any] = np.load(self.path, mmap_mode="r", allow_pickle=False)
-            if not holds_vector_values(values.dtype):
-                raise UserError(
-                    f"{self.path}: holds {values.dtype}; expected {VECTOR_VALUES}"
-                )
-            return values
-        from safetensors import safe_open
+            values = np.load(self.path, mmap_mode="r", allow_pickle=False)
+        else:
+            from safetensors import safe_open
 
-        with safe_open(self.path, framework="np") as file:
-            name = _choose(list(file.keys()), self.column, self.path)
-            self._is_bfloat16 = file.get_slice(name).get_dtype() == "BF16"
-        return map_array(self.path, name)
+            with safe_open(self.path, framework="pt") as file:
+                name = _choose(list(file.keys()), self.column, self.path)
+                values = file.get_tensor(name)  # mapped into memory
+        if not holds_vector_values(values.dtype):
+            raise UserError(
+                f"{self.path}: holds {values.dtype}; expected {VECTOR_VALUES}"
+            )
+        return values
 
     @cached_property
     def _dataset(self) -> Any:
@@ -152,38 +146,23 @@ class VectorFile(Vectors):
     def other_columns(self) -> Any:
         """Columns of .parquet files other than the vectors, such as ids: a table of pyarrow.
 
-        The whole table is in memory. None if there are none.
-
-        Raises:
-            UserError: If one is called as the written vectors, or a later file has another type of
-                a column than the first.
+        The whole table is in memory, but for a column that is called as the written vectors. None
+        if there are none.
         """
         if not self._is_parquet:
             return None
-        import pyarrow as pa
-
-        names = [name for name in self._dataset.schema.names if name != self._name]
-        if _WRITTEN_COLUMN in names:
-            raise UserError(
-                f"{self.path} has {_WRITTEN_COLUMN!r} and {self._name!r}; expected no other "
-                "column of that name",
-                argument="column",
-            )
-        try:
-            return self._dataset.to_table(columns=names) if names else None
-        except pa.ArrowException as error:
-            raise UserError(
-                f"{self.path}: a column has another type than in the first file ({error})"
-            ) from error
+        vectors = self._name, _WRITTEN_COLUMN
+        names = [name for name in self._dataset.schema.names if name not in vectors]
+        return self._dataset.to_table(columns=names) if names else None
 
     def _parquet_shape(self) -> tuple[int, int]:
-        batches = self._batches([self._name], 1)
+        batches = self._batches(1)
         dim = next((len(batch[0][0].as_py() or ()) for batch in batches), 0)
         return self._dataset.count_rows(), dim
 
     def _parquet_blocks(self) -> Iterator[Floats]:
         dim = self.shape[1]
-        for batch in self._batches([self._name]):
+        for batch in self._batches():
             kind = batch[0].type
             if not _holds_vectors(kind):
                 raise UserError(
@@ -197,8 +176,8 @@ class VectorFile(Vectors):
             rows = values.to_numpy(zero_copy_only=False)
             yield self._checked(rows.reshape(-1, dim))
 
-    def _batches(self, names: Sequence[str], size: int = BLOCK_ROWS) -> Iterator[Any]:
-        """Rows of some columns, in order, of which few are in memory.
+    def _batches(self, size: int = BLOCK_ROWS) -> Iterator[Any]:
+        """Rows of the vectors, in order, of which few are in memory.
 
         A scan of the dataset reads ahead, and a whole group of rows at once, which may be the file.
         """
@@ -206,10 +185,10 @@ class VectorFile(Vectors):
 
         for name in self._dataset.files:
             with ParquetFile(name, pre_buffer=False, buffer_size=_BUFFER) as file:
-                missing = set(names) - set(file.schema_arrow.names)
-                if missing:
-                    raise UserError(f"{name}: lacks the column {missing.pop()!r}")
-                batches = file.iter_batches(size, columns=names, use_threads=False)
+                if self._name not in file.schema_arrow.names:
+                    raise UserError(f"{name}: lacks the column {self._name!r}")
+                columns = [self._name]
+                batches = file.iter_batches(size, columns=columns, use_threads=False)
                 yield from filter(len, batches)
 
 
@@ -294,10 +273,11 @@ def write_vectors(
             return
         if path.suffix == ".safetensors":
             import torch
-            from safetensors.torch import save_file
+            from safetensors.torch import save
 
             values = torch.from_numpy(np.concatenate(list(blocks)))
-            save_file({"embeddings": values.to(getattr(torch, dtype))}, temporary)
+            tensors = {"embeddings": values.to(getattr(torch, dtype))}
+            temporary.write_bytes(save(tensors))
             return
         rows = np.lib.format.open_memmap(temporary, "w+", dtype, shape=shape)
         start = 0
@@ -357,9 +337,7 @@ def append_vectors(
                 file.write(block.tobytes())
                 file.flush()
                 done += len(block)
-        flush(partial)
         os.replace(partial, path)
-        flush(path.parent)
     except KeyboardInterrupt as error:
         if not done:
             raise
