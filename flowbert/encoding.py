@@ -116,12 +116,8 @@ def encode(
         )
     is_plain = Path(output or "").suffix == ".npy" and precision == "float32"
     for name, number in {"devices": devices, "num_nodes": num_nodes}.items():
-        expected = ""
-        if number > 1 and vectors is not None:
-            expected = "1 with vectors"
-        elif number > 1 and not is_plain:
+        if number > 1 and not is_plain:
             expected = "1, or an output ending in .npy in float32"
-        if expected:
             raise UserError(argument=name, received=number, expected=expected)
     texts: Sequence[str] | None = None
     rows: Vectors | Sequence[str]

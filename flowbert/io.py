@@ -91,14 +91,6 @@ def digest_tensors(tensors: "Mapping[str, torch.Tensor]") -> str:
     return state.hexdigest()
 
 
-def digest_file(path: str | Path) -> str:
-    """Digest of a file's bytes."""
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(
-            file, lambda: hashlib.blake2b(digest_size=16)
-        ).hexdigest()
-
-
 def save_tensors(
     path: str | Path,
     kind: str,
@@ -120,12 +112,8 @@ def save_tensors(
         name: torch.as_tensor(value).detach().cpu().contiguous()
         for name, value in tensors.items()
     }
-    content = {
-        "kind": kind,
-        "metadata": metadata,
-        "tensors": digest_tensors(contiguous),
-    }
-    content["digest"] = digest(content)
+    content = {"kind": kind, "metadata": metadata}
+    content["digest"] = digest(content, digest_tensors(contiguous))
     with write_atomically(path) as temporary:
         arrays = {name: tensor.numpy() for name, tensor in contiguous.items()}
         text = json.dumps(content, sort_keys=True)
@@ -158,7 +146,7 @@ def load_tensors(
     if not isinstance(content, dict) or content.get("kind") != kind:
         raise UserError(f"{path}: not a saved {kind}")
     expected = content.pop("digest", None)
-    if digest(content) != expected or digest_tensors(tensors) != content.get("tensors"):
+    if digest(content, digest_tensors(tensors)) != expected:
         raise UserError(
             f"{path}: damaged (its digest differs); expected an intact copy of a {kind}"
         )

@@ -165,11 +165,6 @@ class Model(Embedder):
                     f"received {method!r}; {path} is an encoder without maps",
                     argument="method",
                 )
-            if encoder is not None:
-                raise UserError(
-                    f"received {encoder!r}; cannot be combined with {path}, which is an encoder",
-                    argument="encoder",
-                )
             return cls(load_encoder(str(path)))
         content = _read_encoder(folder)
         if not content["encoder"]:
@@ -210,7 +205,7 @@ def _find_encoder(folder: Path, content: dict[str, Any]) -> Any:
     """The encoder of a model folder: by its path, relative to the folder, or by the absolute one.
 
     Raises:
-        UserError: If it is at none of these places, or another encoder is there.
+        UserError: If it is at none of these places, or another encoder is at the first of them.
     """
     settings = content["encoder"]
     if _ENCODER_PATHS not in settings:  # a name on the hub
@@ -220,15 +215,13 @@ def _find_encoder(folder: Path, content: dict[str, Any]) -> Any:
     ]
     # First as it was typed, so that tables name it as before.
     paths = dict.fromkeys([settings["path"], *places])
-    missing = f"there is no {' and no '.join(paths)}, the encoder of the model"
-    wrong = UserError(missing, argument="encoder")
     for path in paths:
         if os.path.exists(user_path(path)):
-            try:
-                return _open_encoder(folder, content, {"path": path})
-            except UserError as error:  # another encoder
-                wrong = error
-    raise wrong
+            return _open_encoder(folder, content, {"path": path})
+    raise UserError(
+        f"there is no {' and no '.join(paths)}, the encoder of the model",
+        argument="encoder",
+    )
 
 
 def _open_encoder(

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 import torch
 
-from flowbert.numbers import is_count
 from flowbert.quota import available_processors
 
 Item = TypeVar("Item")
@@ -86,18 +85,11 @@ def use_threads(count: int) -> Iterator[None]:
     Args:
         count: Number of threads.
 
-    Raises:
-        ValueError: If it is below 1.
-
     Example:
         >>> with use_threads(1):
         ...     choose_threads()
         1
     """
-    if not is_count(count, 1, math.inf):
-        raise ValueError(
-            f"count: received {count!r}; expected a whole number of at least 1"
-        )
     with _set_threads(count, count, True):
         yield
 

@@ -229,15 +229,6 @@ def test_what_counts_tokens_does_not_count_what_is_encoded(pooling, tmp_path):
 
 
 MISTAKES = [
-    (
-        {
-            "sentences": None,
-            "vectors": np.ones((3, 2)),
-            "devices": 2,
-            "output": "a.npy",
-        },
-        "devices: ",
-    ),
     ({"sentences": None}, "input: received 0"),
     ({"sentences": TEXTS[:1] * 3, "precision": "int8"}, "precision: received int8"),
     ({"precision": "int4"}, "precision: received 'int4'"),

@@ -15,7 +15,7 @@ from flowbert import compare
 from flowbert.data.sample import sample_corpus
 from flowbert.encoders import SentenceEncoder
 from flowbert.experiments import Results
-from flowbert.io import digest_file, load_tensors, save_tensors, sentences_digest
+from flowbert.io import digest, load_tensors, save_tensors, sentences_digest
 from flowbert.maps import Moments, Whitening, load_map, save_map
 from flowbert.seeding import Stream
 from flowbert.tasks.measures import draw_counts
@@ -67,7 +67,7 @@ def exact(folder):
     file = folder / f"file{os.getpid()}.safetensors"
     save_tensors(file, "test", {"x": torch.arange(9.0)}, name="é")
     identity = {"encoder": SentenceEncoder().identity}
-    texts = [digest_file(file), sentences_digest(SENTENCES), str(identity)]
+    texts = [digest(file.read_bytes()), sentences_digest(SENTENCES), str(identity)]
     results = Results.load(folder / "results.json")
     return {
         "permutation": torch.from_numpy(rng.permutation(1000)),

@@ -236,12 +236,6 @@ def as_sentences(value: Any) -> list[str]:
     return sentences
 
 
-def check_list(sentences: Sequence[str]) -> None:
-    """Raise a TypeError for one string, whose characters would be taken as sentences."""
-    if isinstance(sentences, str):
-        raise TypeError("sentences: received a string; expected a list of strings")
-
-
 def differing_keys(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
     """Keys whose values differ, or that only one of two mappings has.
 

@@ -26,7 +26,7 @@ from flowbert.encoders.folders import (
 )
 from flowbert.encoders.template import SLOT
 from flowbert.errors import UserError
-from flowbert.io import digest, digest_file, digest_tensors, read_json
+from flowbert.io import digest, digest_tensors, read_json
 
 POOLING_NAMES = {
     "cls": "cls",
@@ -40,7 +40,7 @@ POOLING_NAMES = {
 _HIDDEN_STATES = {
     "text": {"method": "forward", "method_output_name": "last_hidden_state"}
 }
-_MODEL_FILES = (".json", ".txt", ".model", ".safetensors", ".bin")
+_MODEL_FILES = (".json", ".txt", ".model")
 
 
 class LibraryNeededError(UserError):
@@ -102,9 +102,7 @@ class SentenceTransformerEncoder(Embedder, nn.Module):
     def __getstate__(self) -> dict[str, Any]:
         """Everything, the weights too: the folder may be on another machine."""
         remove_captures(self.model)
-        # A copy of an object can be changed alone.
-        changed = {} if self.is_on_disk else {"_source": secrets.token_hex(16)}
-        return vars(self) | changed
+        return vars(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]
@@ -174,10 +172,10 @@ def load_library(path: str, files: EncoderFiles) -> Any:
 
 
 def _digest_files(folder: Path) -> str:
-    """Digest of the files of a model."""
+    """Digest of the files of a model but its weights."""
     return digest(
         {
-            file.relative_to(folder).as_posix(): digest_file(file)
+            file.relative_to(folder).as_posix(): file.read_bytes().hex()
             for file in sorted(folder.rglob("*"))
             if file.suffix in _MODEL_FILES
         }

@@ -17,7 +17,6 @@ from flowbert.data.text_files import user_path
 from flowbert.encoders.base import (
     BLOCK_SENTENCES,
     Encoder,
-    check_list,
     digests_reused,
 )
 from flowbert.encoders.encoder import encode_counted
@@ -88,7 +87,6 @@ class EmbeddingCache:
             UserError: If the folder cannot be written.
             KeyboardInterrupt: After Ctrl-C; its message tells what is in the files.
         """
-        check_list(sentences)
         self._fill(self._find_stores(encoders), sentences, step)
 
     def _fill(
@@ -116,7 +114,6 @@ class EmbeddingCache:
 
     def rows(self, encoder: Encoder, sentences: Sequence[str]) -> "CachedVectors":
         """A copy of the vectors of sentences, ``(N, D)``; missing ones are encoded."""
-        check_list(sentences)
         found = self._find_stores([encoder])
         keys = _keys(sentences)
         for attempt in range(3):  # damage may show only when vectors are added
