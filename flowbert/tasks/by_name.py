@@ -52,15 +52,7 @@ def load_tasks(
     Raises:
         UserError: If a task is unknown, cannot be read, or is named twice.
     """
-    options = {
-        "senteval": senteval,
-        "split": split,
-        "columns": columns,
-        "score_range": score_range,
-        "skip_invalid": skip_invalid,
-        "positive_above": positive_above,
-        "uniformity_limit": uniformity_limit,
-    }
+    options = dict(locals())
     sources = [_parse(item) for item in _as_items(tasks)]
     loaded: list[Task] = []
     for kind, source in sources:
