@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pytorch_lightning import Callback, Trainer
+from pytorch_lightning import Callback
 from pytorch_lightning.plugins import HalfPrecision, MixedPrecision
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
+import fits
 from encoders.tiny import SENTENCES, tiny_network, word_tokenizer
 from fits import make_module, make_rows
 from flowbert.encoders import SentenceEncoder
@@ -57,24 +58,13 @@ PRECISIONS = {
 }
 
 
-def fit(folder, module, data, **options):
+def fit(folder, module, data, *callbacks, **options):
     """What two steps and their validation log; a prediction follows."""
+    options |= {"max_epochs": 1, "limit_train_batches": 2, "limit_val_batches": 1}
+    options |= {"gradient_clip_val": 1.0}
+    trainer = fits.fit(folder, *callbacks, module=module, data=data, **options)
+    logged = {name: float(x) for name, x in trainer.callback_metrics.items()}
     with quiet_lightning():
-        trainer = Trainer(
-            max_epochs=1,
-            limit_train_batches=2,
-            limit_val_batches=1,
-            num_sanity_val_steps=0,
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            gradient_clip_val=1.0,
-            default_root_dir=folder,
-            **options,
-        )
-        trainer.fit(module, datamodule=data)
-        logged = {name: float(x) for name, x in trainer.callback_metrics.items()}
         trainer.predict(module, datamodule=data)
     assert logged
     return logged
@@ -155,7 +145,7 @@ def test_steps(method, precision, tmp_path):
     module, data = make(method)
     batches = Batches()
     options = trainer_options() | {"plugins": PRECISIONS[precision](NAME)}
-    found = fit(tmp_path, module, data, callbacks=[batches], **options)
+    found = fit(tmp_path, module, data, batches, **options)
     assert {x.device.type for x in batches.tensors} == {NAME}
     # Not rounded to the precision of the Trainer, which is not that of a flow.
     floats = {x.dtype for x in batches.tensors if x.is_floating_point()}

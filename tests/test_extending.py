@@ -137,7 +137,7 @@ def test_a_format_is_written_verified_and_described(capsys):
 def test_the_command_finds_modules_in_the_current_folder(tmp_path, capsys, monkeypatch):
     """As ``python -m`` does, where the installed command has the folder of its script."""
     shutil.copy(EXAMPLES["map"], tmp_path / "own_map.py")
-    words = "compare --methods own_map.Damping --bootstrap 0 --max_sentences 200"
+    words = "compare --methods own_map.Damping --bootstrap 0 --tasks pairs.tsv"
     monkeypatch.setattr("sys.argv", ["bin/flowbert", *words.split()])
     folders = [path for path in sys.path if path not in ("", str(tmp_path))]
     monkeypatch.setattr("sys.path", folders)

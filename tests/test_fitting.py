@@ -5,7 +5,6 @@ import os
 import random
 import resource
 import signal
-import sys
 from typing import Any
 
 import numpy as np
@@ -260,8 +259,6 @@ MISTAKES = [
     ({"log_to": ["wandb", "tensorbord"]}, "log_to: received 'tensorbord'"),
     ({"vectors": "none.npy", "max_sentences": None}, "none.npy: no such file"),
     ({"model": {"learning_rate": -1.0}}, "learning_rate: received -1.0"),
-    ({"trainer": {"accelerator": "tpuu"}}, "^trainer: .*accelerator='tpuu'"),
-    ({"trainer": {"max_epoch": 3}}, "^trainer.max_epoch: .* mean 'max_epochs'"),
     ({"trainer": {"precision": 17}}, "^trainer: Precision 17 .*bf16-mixed"),
     ({"trainer": {"gradient_clip_val": -1}}, "^trainer.gradient_clip_val: received -1"),
     ({"trainer": {"max_steps": -5}}, "^trainer: .max_steps. must be .*-5"),
@@ -371,19 +368,6 @@ def test_a_checkpoint_that_cannot_be_written(tmp_path):
     assert list((tmp_path / "checkpoints").iterdir()) == []
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="forks")
-@pytest.mark.usefixtures("one_thread")
-def test_the_baseline_of_forked_processes_is_that_of_one(pairs, tmp_path):
-    options = {**FLOW, "tasks": pairs}
-    one = fit(**options, run_dir=tmp_path / "one")
-    options["trainer"] = {**TRAINER, "devices": 2, "strategy": "ddp_fork"}
-    two = fit(**options, run_dir=tmp_path / "two")
-    name = FLOW["baseline"]
-    # Sums of float32 numbers in another order.
-    score = pytest.approx(one.score(name, "pairs"), abs=1e-6)
-    assert two.score(name, "pairs") == score
-
-
 def test_a_run_for_each_seed_and_their_comparison(run, tmp_path):
     options = {**FLOW, "seeds": [0, 1], "run_dir": tmp_path}
     both, one = fit(**options), Results.load(run / "results.json")
@@ -414,10 +398,9 @@ def test_closed_form_needs_no_trainer(pairs, tmp_path):
         fit("whitening", max_sentences=20, run_dir=tmp_path)
 
 
-@pytest.mark.parametrize("method", ["flow", "simcse"])
-def test_a_run_that_was_interrupted_after_its_model_resumes(method, tmp_path):
+def test_a_run_that_was_interrupted_after_its_model_resumes(tmp_path):
     run, pairs = tmp_path / "run", write_pairs(tmp_path / "pairs.tsv")
-    words = f"fit --method {method} --corpus builtin-sample --max_sentences 64 --quiet"
+    words = "fit --method simcse --corpus builtin-sample --max_sentences 64 --quiet"
     words += f" --tasks {pairs} --bootstrap 0 --trainer.max_steps 1 --run_dir {run}"
     main(words.split())
     expected = Model.load(run).encode(["a dog runs"])

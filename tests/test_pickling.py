@@ -7,9 +7,9 @@ import pytest
 from sentence_transformers import SentenceTransformer
 from sklearn.decomposition import PCA
 
-from encoders.tiny import SENTENCES, add_modules, write_tiny
+from encoders.tiny import DENSE, SENTENCES, add_modules, write_tiny
 from experiments.small import write_words
-from extras.export.models import AFFINE, CHAINS, TEXTS, fit_map, small_encoder
+from extras.export.models import CHAINS, TEXTS, fit_map, small_encoder
 from flowbert.encoders import (
     SentenceEncoder,
     SentenceTransformerEncoder,
@@ -27,7 +27,6 @@ try:
 except ImportError:  # joblib before 1.6 brings it along
     from joblib.externals import cloudpickle
 
-DENSE = ("Dense", {"in_features": 16, "out_features": 6, "bias": False})
 WAYS = {"pickle": pickle.dumps, "cloudpickle": cloudpickle.dumps}
 
 
@@ -76,7 +75,7 @@ def test_an_encoder_before_and_after_it_has_encoded(encoder, tmp_path):
     assert np.array_equal(made.encode(SENTENCES), expected)
 
 
-@pytest.mark.parametrize("name", [*AFFINE, *CHAINS, "PCA"])
+@pytest.mark.parametrize("name", ["whitening", "learned-removal", *CHAINS, "PCA"])
 def test_a_model_of_each_map(name):
     encoder = small_encoder()
     rows = encoder.encode(TEXTS)

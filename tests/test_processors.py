@@ -63,7 +63,6 @@ def exact(folder):
         Stream(0, "dropout").seed_torch()
         dropout = torch.nn.functional.dropout(torch.ones(50, 100), 0.1)
     rng = Stream(0, "order", epoch=3).rng()
-    sampled = Stream(0, "subset").python().sample(range(1000), 100)
     file = folder / f"file{os.getpid()}.safetensors"
     save_tensors(file, "test", {"x": torch.arange(9.0)}, name="é")
     identity = {"encoder": SentenceEncoder().identity}
@@ -71,10 +70,7 @@ def exact(folder):
     results = Results.load(folder / "results.json")
     return {
         "permutation": torch.from_numpy(rng.permutation(1000)),
-        "subset": torch.tensor(sampled),
         "order": torch.randperm(1000, generator=generator),
-        "uniform": torch.rand(1000, generator=generator),
-        "tokens": torch.randint(2000, (1000,), generator=generator),
         "dropout": dropout,
         "multiplicities": torch.from_numpy(
             draw_counts((300, 200), 10, Stream(0, "bootstrap"))

@@ -92,22 +92,14 @@ TEXTS = [
 
 @pytest.mark.parametrize("in_memory", [True, False])
 def test_corpora(in_memory, embedders, tmp_path, monkeypatch):
-    """A path and sentences in memory; the other shapes by load_corpus, which all call."""
+    """A path and sentences in memory; the other shapes by load_corpus, which all call.
+
+    ``compare`` in tests/experiments/test_effects.py.
+    """
     file = tmp_path / "own.txt"
     file.write_text("\n".join(TEXTS))
     corpus = pd.Series(TEXTS, index=range(9, 21)) if in_memory else file
-    load = flowbert.load_corpus
-    for shape in (str(file), load(file), *(kind(TEXTS) for kind in LISTS[:4])):
-        assert list(load(shape).sentences) == TEXTS
     words: Any = embedders["words"]
-    frame = pd.DataFrame({"a": TEXTS[:4], "b": TEXTS[4:8], "c": range(4)})
-    options: dict[str, Any] = {"tasks": frame, "columns": "a,b,c", "bootstrap": 0}
-    options |= {"cache": flowbert.EmbeddingCache(False), "methods": "centering"}
-    (score,) = flowbert.compare(words, corpus=corpus, **options).table().values
-    several = {"one": corpus, "two": TEXTS[:5]}
-    table = flowbert.compare(words, corpus=several, **options).table()
-    assert table.index.get_level_values("corpus").tolist() == ["one", "two"]
-    assert [*table.values[0]] == [*score] != [*table.values[1]]
     run = {"encoder": words.path, "run_dir": tmp_path / "run"}
     flowbert.fit("centering", corpus=corpus, **run)
     fitted: Any = flowbert.Model.load(tmp_path / "run").map

@@ -10,6 +10,7 @@ from numpy.testing import assert_array_equal
 from tokenizers import normalizers
 
 from encoders.tiny import (
+    DENSE,
     SENTENCES,
     TOLERANCE,
     add_modules,
@@ -116,8 +117,7 @@ def test_changed_word_vectors(change, tmp_path):
 
 def test_a_changed_folder_of_sentence_transformers(folder, tmp_path):
     pooling = ("Pooling", {"pooling_mode_mean_tokens": True})
-    dense = ("Dense", {"in_features": 16, "out_features": 6, "bias": False})
-    add_modules(folder, pooling, dense)
+    add_modules(folder, pooling, DENSE)
     cache = EmbeddingCache(tmp_path / "store")
     encoder: Any = load_encoder(folder)
     plain = cache.rows(encoder, SENTENCES)[:]
@@ -131,10 +131,9 @@ def test_a_changed_folder_of_sentence_transformers(folder, tmp_path):
 
 
 def test_files_that_change_after_loading_are_not_those_of_the_model(folder):
-    dense = ("Dense", {"in_features": 16, "out_features": 6, "bias": False})
-    add_modules(folder, ("Pooling", {}), dense)
+    add_modules(folder, ("Pooling", {}), DENSE)
     encoder = load_encoder(folder)
     identity = encoder.identity
-    add_modules(folder, ("Pooling", {}), ("Dense", dense[1] | {"out_features": 5}))
+    add_modules(folder, ("Pooling", {}), ("Dense", DENSE[1] | {"out_features": 5}))
     assert encoder.identity == identity
     assert load_encoder(folder).identity != identity

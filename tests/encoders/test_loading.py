@@ -26,6 +26,7 @@ from transformers import (
 )
 
 from encoders.tiny import (
+    DENSE,
     SENTENCES,
     add_modules,
     assert_near,
@@ -52,7 +53,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:sentences. some are longer")
 MEAN = ("Pooling", {"pooling_mode_mean_tokens": True})
 CLS = ("Pooling", {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False})
 NORMALIZE: tuple[str, dict[str, Any]] = ("Normalize", {})
-DENSE = ("Dense", {"in_features": 16, "out_features": 6, "bias": False})
 JSON_FILES = [
     "flowbert.json",
     "modules.json",

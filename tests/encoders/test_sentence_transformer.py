@@ -106,9 +106,6 @@ THEIRS: dict[str, Any] = {
     "mean_sqrt_len_tokens": of(pooling("mean_sqrt_len_tokens")),
     "two modes": of(pooling(("max", "mean"))),
     "Dense": of(MEAN, dense()),
-    "Dense, Normalize": of(MEAN, dense(bias=False), NORMALIZE),
-    "Dropout": of(MEAN, partial(library.Dropout, 0.5)),
-    "LayerNorm": of(MEAN, partial(library.LayerNorm, 16)),
     "WordWeights": of(word_weights, MEAN),
     "tokens normalized": of(partial(library.Normalize, "token_embeddings"), MEAN),
     "CNN": of(partial(library.CNN, 16, 16, [1]), MEAN),
@@ -127,7 +124,6 @@ THEIRS: dict[str, Any] = {
         MEAN, transformer={"processing_kwargs": {"text": {"max_length": 4}}}
     ),
     "words": of(MEAN, make=of_words),
-    "words, CNN": of(partial(library.CNN, 16, 16, [3]), MEAN, make=of_words),
     "words, LSTM": of(partial(library.LSTM, 16, 8), MEAN, make=of_words),
     "bag of words": bag,
 }

@@ -39,6 +39,8 @@ SENTENCES = [
     "été in 東京",
     "the the a a the big big dog runs on the mat in the mat",
 ]
+DENSE = ("Dense", {"in_features": 16, "out_features": 6, "bias": False})
+"""A module of sentence-transformers after the pooling."""
 TOLERANCE = 5e-4
 """Largest difference by rounding between two orders of summation in these networks.
 

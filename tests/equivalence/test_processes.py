@@ -27,13 +27,17 @@ def _no_ranks(monkeypatch):
 
 def test_a_flow(lab):
     # The noise of a process is its own; a batch is divided among them.
-    options = {"model": {"noise": 0.0}}
+    baseline = "whitening:shrinkage=0.1"
+    options = {"model": {"noise": 0.0}, "baseline": baseline}
     run = lab.run("flow", data={"batch_size": 32}, trainer=TWO, **options)
     rows = rows_of(run.results, "flow")
     saved = lab.compare({"flow": Model.load(run.folder)})
     assert differences(rows_of(saved, "flow", ("corpus", "seed")), rows) == ""
     assert differences(rows_of(lab.measured(run), "flow"), rows) == ""
     one = lab.run("flow", data={"batch_size": 64}, **options).results
+    rival, expected = (rows_of(each, baseline) for each in (run.results, one))
+    # Sums of float32 numbers in another order.
+    np.testing.assert_allclose(rival["value"], expected["value"], rtol=0, atol=1e-6)
     one = rows_of(one, "flow")
     assert differences(rows.drop(columns="value"), one) == ""
     # Gradients in float32 summed in another order for 15 steps move parameters by 1e-5

@@ -19,7 +19,7 @@ from equivalence.ways import (
     sentence_transformers,
 )
 from flowbert.cli import main
-from flowbert.encoders import EncoderOptions, SentenceEncoder
+from flowbert.encoders import SentenceEncoder
 from flowbert.experiments import Results, compare
 from flowbert.methods import METHODS, TextDataModule, make_examples
 from flowbert.options import TRAINER_DEFAULTS
@@ -112,30 +112,6 @@ FIGURES = [
 @pytest.mark.parametrize("method", FIRST_OR_SLOW)
 def test_figures(method, way, trainings):
     check_figures(trainings, method, way)
-
-
-@pytest.fixture(scope="session")
-def words(lab, tmp_path_factory):
-    """Trainings of token embeddings and token weights."""
-    options = EncoderOptions(layers=0, pooling="learned_weights")
-    return Trainings(tmp_path_factory.mktemp("words"), options, *lab.place)
-
-
-# The encoder before the training, beside which a model is compared.
-@pytest.mark.parametrize(
-    "way",
-    [
-        pytest.param(by_test, marks=SLOW),
-        pytest.param(resumed, marks=SLOW),
-        saved_encoder,
-        saved_model,
-    ],
-)
-def test_figures_with_learned_token_weights(way, words):
-    check_figures(words, "simcse", way)
-    weights = SentenceEncoder(str(words.fitted("simcse").folder)).token_weights
-    assert weights is not None
-    assert weights.std() > 0
 
 
 @pytest.mark.parametrize("method", FIRST_OR_SLOW)

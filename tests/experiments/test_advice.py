@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from encoders.tiny import add_modules, write_tiny
+from encoders.tiny import DENSE, add_modules, write_tiny
 from experiments.small import write_sentence_transformer
 from flowbert import analyze, compare
 from flowbert.cli import main
@@ -30,8 +30,7 @@ def test_a_folder_of_sentence_transformers_keeps_what_it_is(pooling, tmp_path):
 
 
 def test_a_folder_with_further_modules_is_used_as_it_is(tmp_path):
-    dense = ("Dense", {"in_features": 16, "out_features": 6, "bias": False})
-    folder = add_modules(write_tiny(tmp_path / "st"), ("Pooling", {}), dense)
+    folder = add_modules(write_tiny(tmp_path / "st"), ("Pooling", {}), DENSE)
     advice = advise(encoder=str(folder))
     assert advice.method == "raw"
     assert "--encoder.layers" not in advice.text

@@ -11,7 +11,6 @@ import scipy.stats
 import torch
 from pandas.testing import assert_frame_equal
 
-from equivalence.ways import write_task
 from experiments.small import WordSums, write_corpus, write_pairs
 from experiments.small import compare_small as run
 from flowbert.data.sample import sample_corpus, sample_pairs
@@ -249,22 +248,6 @@ def test_methods_without_meaning_have_a_reason(encoder, output, pairs, tmp_path)
     assert results.verdicts == []
     assert "whitening" not in results.vectors
     assert_frame_equal(run(encoder, "raw,whitening", **given).frame, results.frame)
-
-
-def test_corpora_and_subsets(encoder, tmp_path):
-    file = write_corpus(tmp_path / "own.txt", 300)
-    names = ["target", "train_only", "builtin-sample", "nli", file]
-    data = write_task(tmp_path / "data", {"train": 90, "dev": 9, "test": 60})
-    options: dict[str, Any] = {"tasks": "Chinese-STS-B", "senteval": str(data)}
-    given = {"corpus": ",".join(names), "nli": "builtin-sample", "max_sentences": 400}
-    results = run(encoder, "whitening", **given, **options)
-    spearman = results.frame.query("aggregation == 'wmean'")
-    assert spearman["corpus"].tolist() == names
-    assert spearman["value"].nunique() == len(names)
-    small = run(encoder, "whitening", corpus=file, max_sentences=300, **options)
-    assert small.score("whitening", "Chinese-STS-B") == spearman["value"].iloc[-1]
-    smaller = run(encoder, "whitening", corpus=file, max_sentences=100, **options)
-    assert smaller.score("whitening", "Chinese-STS-B") != spearman["value"].iloc[-1]
 
 
 def test_a_reused_record_has_the_warnings_of_its_fit(output, tmp_path):

@@ -32,7 +32,6 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"methods": "zca,zca+raw,zca+raw:x=1"}, "raw:x=1"),
     ({"methods": "flow:random_state=5"}, "received the option 'random_state'"),
     ({"methods": "flow:noise=low"}, "flow:noise=low: noise: received 'low'"),
-    ({"methods": "whitening-4+flow:accelerator=cpu"}, "the option 'accelerator'"),
     ({"methods": ["zca", make_map("zca")]}, "methods: received zca, zca; expected"),
     ({"methods": [Whitening().fit(np.eye(4))]}, "vectors of size 4; expected .* 6"),
 ]

@@ -24,7 +24,6 @@ from flowbert.experiments.estimates import (
 from flowbert.experiments.plan import UNMAPPED, parse_methods, plan_experiments
 from flowbert.experiments.run import run_experiments
 from flowbert.experiments.summary import print_results
-from flowbert.fitting import fit
 from flowbert.tasks import STS
 from flowbert.vectors import EmbeddingCache
 
@@ -241,12 +240,6 @@ def test_raw_is_the_encoder_as_it_comes(tmp_path):
         f"template {template}, layers first_last",
         "zca:shrinkage=0.5",
     ]
-    # As a fit has it.
-    run = fit(
-        "zca:shrinkage=0.5", options, tasks=task, bootstrap=20, run_dir=tmp_path / "run"
-    )
-    assert run.score("raw", "pairs") == plain.score("raw", "pairs")
-    assert run.score(UNMAPPED, "pairs") == results.score(UNMAPPED, "pairs")
 
 
 def test_of_a_sweep_ten_rows_are_chosen_on_the_development_split():

@@ -106,13 +106,10 @@ def test_a_sentence_without_known_words_gets_the_mean(tmp_path):
     ("lines", "part"),
     [
         (["a 1 2 3", "b 1 2"], "row 2: received 2 numbers; expected 3"),
-        (["a 1 2 3", "b 1 2 3 4"], "row 2: received 4 numbers; expected 3"),
         (
             ["2 3", "a 1 2 3", "b 1 2 x"],
             "row 3: 'x' is not a number",
         ),
-        (["a 1 2", "b 1 nan"], "row 2: 'nan' is not finite"),
-        (["a 1 2", "b 1 \uff12"], "row 2: '\uff12' is not a number"),
         (["a  1 2"], "row 1: '' is not a number"),
         (["3 2", "a 1 2", "b 1 2"], "received 2 rows; expected 3"),
         (["3 2"], "received 1 rows without"),

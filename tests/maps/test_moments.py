@@ -1,6 +1,5 @@
 """Moments of rows in chunks and of merged parts."""
 
-import pickle
 import random
 
 import numpy as np
@@ -45,10 +44,8 @@ def test_chunks_and_parts(count, seed):
     cuts = sorted(rng.randrange(count + 1) for _ in range(rng.randrange(9)))
     bounds = zip([0, *cuts], [*cuts, count], strict=True)
     parts = [in_chunks(rng, X[start:stop]) for start, stop in bounds]
-    parts = [pickle.loads(pickle.dumps(part)) for part in rng.sample(parts, len(parts))]
-    counts = [part.count for part in parts]
+    rng.shuffle(parts)
     merged = Moments.merge([parts[0], Moments.merge(parts[1:])] if cuts else parts)
-    assert [part.count for part in parts] == counts
     for each in (merged, whole):  # rows can be added to it
         assert each.update(X[:50]).count == count + 50
     assert merged.distinct == whole.distinct

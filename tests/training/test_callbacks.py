@@ -50,15 +50,15 @@ def test_baseline_is_fitted_once_and_kept_in_checkpoints(tmp_path):
 
 def test_a_baseline_learns_from_pairs_and_may_be_a_chain(tmp_path):
     pairs = X[:30], X[30:], np.linspace(0, 5, 30)
-    for text in ("learned-removal-2", "whitening-3+learned-removal-2"):
-        baseline = WhiteningBaseline(make_map(text), lambda: pairs)
-        fit(tmp_path, baseline, data=make_data(rows=X))
-        expected = make_map(text).fit(X, pairs=pairs).transform(X)
-        assert_close(baseline.map.transform(X), expected)
-        loaded = WhiteningBaseline(make_map(text))
-        loaded.load_state_dict(baseline.state_dict())
-        assert_close(loaded.map.transform(X), expected)
-        assert baseline.name == text
+    text = "whitening-3+learned-removal-2"
+    baseline = WhiteningBaseline(make_map(text), lambda: pairs)
+    fit(tmp_path, baseline, data=make_data(rows=X))
+    expected = make_map(text).fit(X, pairs=pairs).transform(X)
+    assert_close(baseline.map.transform(X), expected)
+    loaded = WhiteningBaseline(make_map(text))
+    loaded.load_state_dict(baseline.state_dict())
+    assert_close(loaded.map.transform(X), expected)
+    assert baseline.name == text
     refused(
         "labelled pairs",
         fit,

@@ -4,7 +4,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from pytorch_lightning import Callback
 from pytorch_lightning.callbacks import ModelCheckpoint
 
 from fits import (
@@ -158,45 +157,6 @@ def test_a_schedule_over_the_run_is_not_stretched(schedule, tmp_path):
         module=make_module(**schedule),
         max_epochs=-1,
     )
-
-
-class Kill(Callback):
-    """End the process, as far as the checkpoints can tell, in a hook of the n-th call."""
-
-    def __init__(self, hook: str, count: int):
-        setattr(self, hook, self._kill)
-        self.count = count
-
-    def _kill(self, *_):
-        self.count -= 1
-        if self.count < 0:
-            raise MemoryError("killed")
-
-
-@pytest.mark.parametrize(
-    ("hook", "count", "accumulate"),
-    [("on_before_optimizer_step", 2, 3), ("on_validation_end", 1, 1)],
-)
-def test_killed_again_and_again(hook, count, accumulate, tmp_path):
-    options: dict[str, Any] = {"max_epochs": 3, "accumulate_grad_batches": accumulate}
-    whole = fit(tmp_path, **options)
-    last, kills = tmp_path / "run" / "last.ckpt", 0
-    while True:
-        callbacks = checkpoint_callbacks(last.parent, "train/nll", every_n_steps=1)
-        found = last if last.exists() else None
-        try:
-            trainer = fit(
-                tmp_path, Kill(hook, count), *callbacks, ckpt_path=found, **options
-            )
-            break
-        except MemoryError:
-            kills += 1
-    assert kills > 1
-    assert differences(whole, trainer) == []
-    assert sorted(path.name for path in last.parent.iterdir()) == [
-        "best.ckpt",
-        "last.ckpt",
-    ]
 
 
 def test_refused_where_it_would_not_be_exact(tmp_path):

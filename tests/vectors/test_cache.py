@@ -299,19 +299,6 @@ def test_a_killed_process_and_two_after_it(tmp_path):
     assert check(tmp_path, 40) == (0, [])
 
 
-def test_a_process_killed_at_any_moment(tmp_path):
-    rng, kept = random.Random(0), 0
-    for _ in range(10):
-        process = encode_in_process(tmp_path, 300)
-        time.sleep(rng.uniform(0, 0.1))
-        process.kill()
-        process.join(60)
-        assert stored(tmp_path) >= kept
-        kept = stored(tmp_path)
-        assert kept % BLOCK in (0, 300 % BLOCK)
-    assert check(tmp_path, 300) == (300 - kept, [])
-
-
 def test_another_process_is_waited_for(tmp_path, monkeypatch):
     began = CONTEXT.Event()
 

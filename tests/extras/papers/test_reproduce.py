@@ -124,8 +124,6 @@ def run(senteval, encoder, tmp_path_factory):
 
 def test_published_scores_are_complete():
     assert ROWS.index.is_unique
-    counts = {"li2020": 19, "su2021": 20, "gao2021": 20, "mteb": 1, "jiang2023": 7}
-    assert ROWS["source"].value_counts().to_dict() == counts
     assert ROWS[list(PUBLISHED_TASKS)].notna().sum().sum() == 468
     li2020 = [63.48, 72.14, 68.42, 73.77, 75.37, 70.72, 63.11]
     assert ROWS.loc[FLOW, list(PUBLISHED_TASKS)].tolist() == li2020
