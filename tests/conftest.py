@@ -22,12 +22,6 @@ def pytest_configure(config):
     os.environ["FLOWBERT_REPORT"] = "0"
 
 
-def pytest_sessionstart():
-    """Nothing waits for the disk, as no test survives a power cut, or imports wandb's jobs."""
-    os.fsync = lambda _: None
-    sys.modules["wandb.sdk.launch.inputs.internal"] = None  # type: ignore[assignment]
-
-
 def pytest_collectstart():
     """What is imported stays: the garbage collector need not walk it again and again."""
     gc.disable()
@@ -54,30 +48,34 @@ def _seed():
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _sample_is_read_once():
-    """The network of the sample; each encoder has a copy. Nothing is drawn."""
+def _quick():
+    """Nothing waits for the disk, as no test survives a power cut, or imports wandb's jobs.
+
+    The network of the sample is read once; each encoder has a copy, and draws nothing.
+    """
     import torch
     from transformers import AutoModel
 
     from flowbert.data.sample import sample_encoder_path
 
-    load = AutoModel.from_pretrained
+    load, sample = AutoModel.from_pretrained, str(sample_encoder_path())
 
     @cache
     def read(**options):
         with torch.random.fork_rng():
-            return load(sample_encoder_path(), **options)
+            return load(sample, **options)
 
     def from_pretrained(source, **options):
-        if (
-            str(source) == str(sample_encoder_path())
-            and "output_loading_info" in options
-        ):
+        if str(source) == sample and "output_loading_info" in options:
             del options["config"]
             return copy.deepcopy(read(**options))
         return load(source, **options)
 
-    AutoModel.from_pretrained = staticmethod(from_pretrained)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        patch.setitem(sys.modules, "wandb.sdk.launch.inputs.internal", None)
+        patch.setattr(AutoModel, "from_pretrained", from_pretrained)
+        yield
 
 
 @pytest.fixture(scope="session")
