@@ -90,8 +90,6 @@ class Backbone(nn.Module):
             choose_attention("original_full")
         # Position 0 is the first token of every sentence.
         tokenizer.padding_side = "right"
-        # Transformers 4 advises against padding what was tokenized before.
-        tokenizer.deprecation_warnings["Asking-to-pad-a-fast-tokenizer"] = True
 
     def like(self, network: Any = None, tokenizer: Any = None) -> "Backbone":
         """The same with another network, or another tokenizer of its vocabulary."""

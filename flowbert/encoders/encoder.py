@@ -281,7 +281,7 @@ class SentenceEncoder(Embedder, nn.Module):
         # Tokens of a template, and a sink.
         if self.pooling.over_tokens and "special_tokens_mask" in features:
             mask = mask & (features["special_tokens_mask"] == 0)
-        return self.pooling(tokens, mask, features["input_ids"])
+        return self.pooling.pool(tokens, mask, features["input_ids"])
 
     def embed(
         self,

@@ -1,7 +1,7 @@
 """Passes of sentences through a network in batches, each of which serves several readings of it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -56,11 +56,8 @@ TOKENIZED_SENTENCES = 1024
 """Sentences that are tokenized at once, while the network computes those before them."""
 
 
-class _Batch(NamedTuple):
-    """Sentences of a pass: their numbers, and the token features of each."""
-
-    indices: list[int]
-    rows: list[dict[str, list[int]]]
+Batch = tuple[list[int], list[dict[str, list[int]]]]
+"""Numbers of the sentences of a pass, and the token features of each."""
 
 
 def encode_together(
@@ -99,7 +96,7 @@ def encode_together(
         return results
     ends = np.cumsum([encoder.dim for encoder in encoders])[:-1]
 
-    def plan(prefix: Prefix | None, equal_lengths: bool) -> Iterator[_Batch]:
+    def plan(prefix: Prefix | None, equal_lengths: bool) -> Iterator[Batch]:
         order = sorted(
             range(len(sentences)),
             key=lambda i: (len(sentences[i]), sentences[i]),
@@ -115,11 +112,12 @@ def encode_together(
             if prefix is not None:
                 lengths = [length - prefix.length for length in lengths]
             for batch in plan_batches(lengths, texts, batch_tokens, equal_lengths):
-                yield _Batch([block[k] for k in batch], [rows[k] for k in batch])
+                yield [block[k] for k in batch], [rows[k] for k in batch]
 
-    def embed(batch: _Batch) -> tuple[list[int], Callable[[], Tensor]]:
-        features = to_device(backbone.pad(batch.rows), device)
-        return batch.indices, begin_copy(compute(encoders, features, prefix))
+    def embed(batch: Batch) -> tuple[list[int], Callable[[], Tensor]]:
+        indices, rows = batch
+        features = to_device(backbone.pad(rows), device)
+        return indices, begin_copy(compute(encoders, features, prefix))
 
     with backbone.evaluating():
         equal_lengths = _needs_equal_lengths(backbone)

@@ -91,7 +91,7 @@ class Pooling(ABC):
 
     Example:
         >>> tokens, ids = torch.tensor([[[1.0], [4.0], [9.0]]]), torch.tensor([[5, 6, 0]])
-        >>> make_pooling("mean")(tokens, torch.tensor([[1, 1, 0]]), ids)
+        >>> make_pooling("mean").pool(tokens, ids > 0, ids)
         tensor([[2.5000]])
     """
 
@@ -99,7 +99,6 @@ class Pooling(ABC):
     over_tokens: ClassVar[bool] = True
     counts: ClassVar[bool] = False
     weights: Tensor | None = None
-    _placed: tuple[Tensor, Tensor] | None = None
 
     @abstractmethod
     def pool(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
@@ -110,10 +109,6 @@ class Pooling(ABC):
             mask: True where a token is real, ``(B, T)``; padding is on the right.
             ids: Token ids, ``(B, T)``.
         """
-
-    def __call__(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
-        """:meth:`pool` with a mask of any numbers."""
-        return self.pool(tokens, mask.bool(), ids)
 
     def output_dim(self, dim: int) -> int:
         """Size k of the vectors of tokens of size ``dim``.
@@ -314,17 +309,8 @@ class WeightedPooling(Pooling):
 
     def _weights_of(self, ids: Tensor) -> Tensor:
         """Weights of tokens, of the shape of the ids."""
-        return self._weights_on(self.weights, ids.device)[ids]
-
-    def _weights_on(self, weights: Tensor | None, device: torch.device) -> Tensor:
-        """Weights on the device of a network, which may move, copied once."""
-        if weights is None:
-            raise ValueError(f"{self.name}: expected a pooling that is bound")
-        source, placed = self._placed or (None, None)
-        if placed is None or source is not weights or placed.device != device:
-            placed = weights.to(device)
-            self._placed = weights, placed
-        return placed
+        assert self.weights is not None
+        return self.weights.to(ids.device)[ids]
 
 
 @POOLINGS.register("idf")
@@ -453,9 +439,9 @@ class LearnedWeightsPooling(WeightedPooling):
         """Weights of tokens, with gradient where they are trained."""
         if self.log_factors is None:
             return super()._weights_of(ids)
-        initial = self._weights_on(self._initial, ids.device)
+        assert self._initial is not None
         factors: Tensor = self.log_factors(ids).squeeze(2).exp()
-        return initial[ids] * factors
+        return self._initial.to(ids.device)[ids] * factors
 
 
 @POOLINGS.register("cls_pooler")

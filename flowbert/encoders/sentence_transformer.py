@@ -245,11 +245,7 @@ def read_modules(model: Any) -> Folder:
     else:
         left_out["missing Pooling"] = True
     if others and type(others[-1]) is Normalize:
-        # In sentence-transformers 5.4 it has no such names.
-        keys = ("module_input_name", "module_output_name")
-        names = {getattr(others[-1], key, "sentence_embedding") for key in keys}
-        if names == {"sentence_embedding"}:
-            others.pop()
+        others.pop()
     has_template = prompt and not left_out["default prompt"]
     limit = model.max_seq_length
     reading = {

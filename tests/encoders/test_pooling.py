@@ -60,7 +60,7 @@ FORMULAS = {
 @pytest.mark.parametrize("text", FORMULAS)
 def test_formula_over_real_tokens(text):
     tokens, mask, ids = batch()
-    pooled = make_pooling(text)(tokens, mask, ids)
+    pooled = make_pooling(text).pool(tokens, mask.bool(), ids)
     for row, length, vector in zip(tokens, LENGTHS, pooled, strict=True):
         torch.testing.assert_close(vector, FORMULAS[text](row[:length]))
 
@@ -71,9 +71,9 @@ def test_linear_poolings_commute_with_the_average_of_layers(text, bert):
     features = encoder.tokenize(SENTENCES)
     with torch.no_grad():
         states = encoder.backbone(features).hidden_states
-    arguments = features["attention_mask"], features["input_ids"]
-    before = encoder.pooling(average_layers(states, (0, 2, 3)), *arguments)
-    parts = [encoder.pooling(states[layer], *arguments) for layer in (0, 2, 3)]
+    arguments = features["attention_mask"].bool(), features["input_ids"]
+    before = encoder.pooling.pool(average_layers(states, (0, 2, 3)), *arguments)
+    parts = [encoder.pooling.pool(states[layer], *arguments) for layer in (0, 2, 3)]
     equal = torch.allclose(before, torch.stack(parts).mean(0), atol=TOLERANCE)
     assert equal == encoder.pooling.linear
 
@@ -206,7 +206,7 @@ class MeanAndMax(Pooling):
 
     def pool(self, tokens, mask, ids):
         """One vector per sentence, ``(B, 2 D)``."""
-        parts = [make_pooling(name)(tokens, mask, ids) for name in ("mean", "max")]
+        parts = [make_pooling(name).pool(tokens, mask, ids) for name in ("mean", "max")]
         return torch.cat(parts, dim=1)
 
 
