@@ -52,7 +52,7 @@ class Prefix(NamedTuple):
         cache = getattr(
             backbone({**features, "use_cache": True}), "past_key_values", None
         )
-        # GPT-2 and OPT of transformers before 4.52 give tuples.
+        # Some of transformers before 4.52 give other caches.
         return cls(len(ids), cache) if isinstance(cache, DynamicCache) else None
 
     def add_to(self, features: Mapping[str, Tensor]) -> dict[str, Any]:
