@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -308,11 +309,19 @@ def append_vectors(
         Shape ``(N, k)``.
 
     Raises:
+        UserError: If another process writes these vectors.
         KeyboardInterrupt: After Ctrl-C; its message tells what is kept.
     """
     path = follow_link(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.stem}.{key}.npy")
+    lock = FileLock(partial.with_suffix(".lock"))
+    try:
+        lock.acquire(blocking=False)
+    except Timeout as error:
+        raise UserError(
+            f"another process writes these vectors into {path}", argument="output"
+        ) from error
     done = 0
     try:
         with partial.open("a+b") as file:
@@ -328,6 +337,7 @@ def append_vectors(
                 file.write(block.tobytes())
                 file.flush()
                 done += len(block)
+            os.fsync(file)
         os.replace(partial, path)
     except KeyboardInterrupt as error:
         if not done:
@@ -338,6 +348,8 @@ def append_vectors(
     finally:
         if not done:
             partial.unlink(missing_ok=True)
+        Path(lock.lock_file).unlink()
+        lock.release()
     return shape
 
 

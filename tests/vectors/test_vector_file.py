@@ -12,6 +12,7 @@ import pytest
 import safetensors.numpy
 import safetensors.torch
 import torch
+from filelock import FileLock
 
 from flowbert.arrays import BLOCK_ROWS
 from flowbert.maps import (
@@ -204,6 +205,9 @@ def test_a_killed_process_leaves_blocks_that_are_kept(killed_at, left, start, tm
     assert process.exitcode == -signal.SIGKILL
     with partial.open("ab") as file:
         file.write(left)
+    lock = FileLock(tmp_path / ".a.key.lock")
+    with lock:
+        refused("^output: another process writes", append, path)
     assert not path.exists()
     assert append(path, start) == X.shape
     assert list(tmp_path.iterdir()) == [path]
