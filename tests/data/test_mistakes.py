@@ -74,7 +74,6 @@ FILES = [
         "or premise, hypothesis, label or",
     ),
     ("entailment", "a.jsonl", NLI * 20, "1 premises; expected 10"),
-    ("entailment", "a.csv", NEUTRAL, "every label to train on is neutral"),
     ("answers", "a.csv", ANSWERS + "Who ?,2,A hat .\n", "line 3: label is '2'"),
     ("answers", "a.csv", ANSWERS, "every label is True"),
     ("answers", "a.csv", PAIRS, "expected question, label, answer or qtext"),

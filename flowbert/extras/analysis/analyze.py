@@ -33,7 +33,7 @@ from flowbert.maps import Flow
 from flowbert.numbers import Count, Seed
 from flowbert.options import takes_options
 from flowbert.seeding import Stream
-from flowbert.tasks import AVERAGE, STS, load_tasks
+from flowbert.tasks import STS, load_tasks
 from flowbert.vectors import EmbeddingCache
 
 _FEWEST_SENTENCES = 200  # of a corpus
@@ -165,28 +165,21 @@ def analyze(
 
 
 def _first_rows(results: Results) -> pd.DataFrame:
-    """Of each method and task of scored pairs, the first encoder, corpus and seed."""
-    measured = results.frame[results.frame["metric"] == STS.headline]
-    measured = measured[measured["task"] != AVERAGE]
-    return measured.drop_duplicates(["task", "split", "method"])
-
-
-def _names(results: Results) -> dict[str, str]:
-    """Names of the methods in tables; of each the first."""
-    rows = results.frame.iloc[::-1]
-    return dict(zip(rows["method"], label_parts(rows)["method"], strict=True))
+    """Of each method and task, the first encoder, corpus and seed; ``name`` is that in tables."""
+    rows = results.frame.assign(name=label_parts(results.frame)["method"])
+    return rows.drop_duplicates(["task", "split", "method"])
 
 
 def _cosines_by_task(results: Results) -> CosinesByTask:
     """Gold scores, and finite cosines of each method, by the name of the task."""
-    measured, names = _first_rows(results), _names(results)
+    rows = _first_rows(results)
     pairs: CosinesByTask = {}
     for task, items in results.items.items():
         if isinstance(task, STS):
-            rows = measured[measured["experiment"].isin(list(items))]
+            known = rows[rows["experiment"].isin(list(items))]
             cosines = {
-                names[method]: items[key]
-                for method, key in zip(rows["method"], rows["experiment"], strict=True)
+                name: items[key]
+                for name, key in zip(known["name"], known["experiment"], strict=True)
                 if np.isfinite(items[key]).all()
             }
             pairs[f"{task.name} {task.split}"] = task.gold, cosines
@@ -209,7 +202,7 @@ def analyze_results(results: Results, **parts: Any) -> Analysis:
         setting[name] = ", ".join(values) or "none"
     sample = Sample(pairs=_cosines_by_task(results), **parts)
     if len(results.sentences) >= _FEWEST_WITH_NEIGHBOURS:
-        names = _names(results)
+        names = dict(zip(measured["method"], measured["name"], strict=True))
         vectors = {names[x]: y for x, y in _measurable(results.vectors).items()}
         sample = replace(sample, sentences=results.sentences, vectors=vectors)
     return analyze_sample(sample, setting)

@@ -3,7 +3,6 @@
 import math
 import re
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from io import BytesIO
@@ -129,13 +128,12 @@ def method_colours(methods: Iterable[str]) -> dict[str, str]:
 
 def line_looks(methods: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Colour of the line of each method, and dashes for further methods of a colour."""
-    used: Counter[str] = Counter()
-    looks: dict[str, dict[str, Any]] = {}
-    for method, colour in method_colours(methods).items():
-        dashes = _DASHES[min(used[colour], len(_DASHES) - 1)]
-        looks[method] = {"color": colour, "linestyle": dashes}
-        used[colour] += 1
-    return looks
+    colours = pd.Series(method_colours(methods), dtype=object)
+    variants = colours.groupby(colours).cumcount().clip(upper=len(_DASHES) - 1)
+    return {
+        method: {"color": colour, "linestyle": _DASHES[variants[method]]}
+        for method, colour in colours.items()
+    }
 
 
 def short(text: str, longest: int = 64) -> str:

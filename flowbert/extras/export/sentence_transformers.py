@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from flowbert.encoders import SentenceEncoder, SentenceTransformerEncoder
 from flowbert.encoders.folders import MODULES_FILE, quiet
-from flowbert.encoders.pooling import POOLINGS, WeightedPooling, vocabulary_size
+from flowbert.encoders.pooling import WeightedPooling, vocabulary_size
 from flowbert.encoders.sentence_transformer import POOLING_NAMES
 from flowbert.errors import UserError
 from flowbert.extras.export.card import base_name
@@ -62,12 +62,9 @@ def stock_modules(encoder: SentenceEncoder, fitted: Map | None) -> list[Any]:
     )
 
     pooling = encoder.pooling
-    weighted = [
-        name for name in POOLINGS if issubclass(POOLINGS.find(name), WeightedPooling)
-    ]
-    allowed = [*MODES, *weighted]
-    if pooling.name not in allowed or pooling.options.get("unit"):
-        raise _refused(f"the pooling {pooling}", ", ".join(allowed))
+    is_weighted = isinstance(pooling, WeightedPooling)
+    if pooling.options.get("unit") or not (is_weighted or pooling.name in MODES):
+        raise _refused(f"the pooling {pooling}", f"{', '.join(MODES)}, token weights")
     modules: list[Any] = []
     if encoder.layers != (encoder.num_layers,):
         start = min(encoder.layers)

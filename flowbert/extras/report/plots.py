@@ -75,15 +75,7 @@ def _logged_caption(frame: pd.DataFrame) -> str:
         f"{measure} of {_LOG_SOURCES.get(source, [source])[0]} {first:.4g} to {last:.4g}"
         for (measure, source), first, last in ends.itertuples()
     ]
-    text = f"{'; '.join(told)}. Values of batches include noise or dropout; the others do not."
-    bits = frame[frame["measure"] == "bits_per_dim"]
-    without = bits[bits["source"] != "step"].groupby("source")["value"]
-    if (without.last() > without.first()).any():
-        text += (
-            " The density of a flow that is trained with noise is that of the noisy vectors: of "
-            "vectors without noise its bits may rise while those of the batches fall."
-        )
-    return text
+    return f"{'; '.join(told)}. Values of batches include noise or dropout; the others do not."
 
 
 def _matching(metrics: pd.DataFrame, pattern: str) -> pd.DataFrame:
