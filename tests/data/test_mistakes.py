@@ -28,7 +28,6 @@ READERS = {
 PAIRS = "sentence1,sentence2,score\na,b,1\n"
 NLI = '{"premise": "p", "hypothesis": "h", "label": "neutral"}\n'
 ANSWERS = "qtext,label,atext\nWho ?,1,Ada .\n"
-NEUTRAL = "premise,hypothesis,label\n" + "".join(f"p{n},h,neutral\n" for n in range(20))
 FILES = [
     ("corpus", "caption.txt", None, "(did you mean 'captions.txt'?)"),
     ("corpus", "folder.txt", None, "is a folder"),

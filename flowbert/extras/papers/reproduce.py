@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache as cached
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,8 +36,6 @@ from flowbert.numbers import CountOrZero, Seed
 from flowbert.options import takes_options
 from flowbert.tasks import AVERAGE, Task, load_tasks
 from flowbert.vectors import EmbeddingCache
-
-Loaded = TypeVar("Loaded")
 
 _FAILED = "cannot be run: "
 IS_COPY = "taken, by its name, for the published encoder"
@@ -163,7 +161,7 @@ def reproduce(
     return comparison
 
 
-def _once(load: Callable[..., Loaded]) -> Callable[..., Loaded]:
+def _once(load: Callable[..., Any]) -> Callable[..., Any]:
     """A function that is called once with the same arguments; its errors are raised again."""
 
     @cached
@@ -173,11 +171,11 @@ def _once(load: Callable[..., Loaded]) -> Callable[..., Loaded]:
         except UserError as error:
             return error
 
-    def call(*arguments: Any) -> Loaded:
+    def call(*arguments: Any) -> Any:
         outcome = attempt(*arguments)
         if isinstance(outcome, UserError):
             raise outcome
-        return cast(Loaded, outcome)
+        return outcome
 
     return call
 
