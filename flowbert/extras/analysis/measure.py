@@ -308,5 +308,4 @@ def print_analysis(analysis: Analysis) -> None:
     """Print the tables of numbers of an analysis."""
     for name, frame in analysis.frames.items():
         for table in measure_of(name).tables(frame):
-            if not table.words:
-                print_table(table.text, table.title)
+            print_table(table.text, table.title)

@@ -1,40 +1,12 @@
 """The nearest neighbours of a few sentences under every method, and their tables."""
 
-from collections.abc import Mapping, Sequence
-
 import pandas as pd
 
 from flowbert.extras.analysis.isotropy import nearest_neighbours
 from flowbert.extras.analysis.measure import MEASURES, RAW, Measure, Sample
-from flowbert.tasks.measures import Array
 
 NEAREST = 5
 SHOWN = 30  # sentences
-
-
-def sentence_neighbours(
-    sentences: Sequence[str], vectors: Mapping[str, Array]
-) -> pd.DataFrame:
-    """The five nearest neighbours by cosine of the first 30 sentences, under every method.
-
-    Args:
-        sentences: N sentences, N above 5.
-        vectors: Their vectors by method, ``(N, D)``.
-
-    Returns:
-        The frame of :class:`Neighbours`.
-    """
-    nearest = {method: nearest_neighbours(x, NEAREST) for method, x in vectors.items()}
-    records = []
-    for i, sentence in enumerate(sentences[:SHOWN]):
-        for method, (distances, neighbours) in nearest.items():
-            found = zip(neighbours[i], distances[i], strict=True)
-            for rank, (j, distance) in enumerate(found, start=1):
-                moved = RAW in nearest and j not in nearest[RAW][1][i]
-                cosine = round(1 - float(distance), 4)
-                records.append((sentence, method, rank, sentences[j], cosine, moved))
-    columns = ["sentence", "method", "rank", "neighbour", "cosine", "moved"]
-    return pd.DataFrame(records, columns=columns)
 
 
 @MEASURES.register("neighbours")
@@ -49,5 +21,19 @@ class Neighbours(Measure):
     note = "By cosine, among the sampled sentences; new: not a neighbour under raw."
 
     def frame(self, sample: Sample) -> pd.DataFrame:
-        """The neighbours under every method."""
-        return sentence_neighbours(sample.sentences, sample.vectors)
+        """The five nearest neighbours by cosine of the first 30 sentences."""
+        sentences, nearest = sample.sentences, {}
+        for method, x in sample.vectors.items():
+            nearest[method] = nearest_neighbours(x, NEAREST)
+        records = []
+        for i, sentence in enumerate(sentences[:SHOWN]):
+            for method, (distances, neighbours) in nearest.items():
+                found = zip(neighbours[i], distances[i], strict=True)
+                for rank, (j, distance) in enumerate(found, start=1):
+                    moved = RAW in nearest and j not in nearest[RAW][1][i]
+                    cosine = round(1 - float(distance), 4)
+                    records.append(
+                        (sentence, method, rank, sentences[j], cosine, moved)
+                    )
+        columns = ["sentence", "method", "rank", "neighbour", "cosine", "moved"]
+        return pd.DataFrame(records, columns=columns)

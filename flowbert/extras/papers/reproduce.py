@@ -191,8 +191,8 @@ def _place_encoder(rows: pd.DataFrame, encoder: str | None) -> pd.DataFrame:
     known = published()
     if encoder in {*known["encoder"], *known["path"]} and not Path(encoder).exists():
         # A name of the papers, or of the hub: either selects the same rows.
-        paths = known["path"][known["encoder"].eq(encoder) & known["path"].ne("")]
-        same = rows["path"].isin({*paths, encoder}) | rows["encoder"].eq(encoder)
+        paths = {*known["path"][known["encoder"].eq(encoder)], encoder} - {""}
+        same = rows["path"].isin(paths) | rows["encoder"].eq(encoder)
         if not same.any():
             check_choice("encoder", encoder, list(rows["encoder"].unique()))
         return rows[same]

@@ -69,15 +69,11 @@ def load_answers(source: str | Path) -> AnswerData:
     hub = hub_name(source)
     if hub is None:
         path = user_path(source)
-        return _data(path.name.split(".")[0], read_frame(path, *_ANSWER_LAYOUTS))
-    config = None if hub else "qnli"
-    return _data(
-        "QNLI",
-        read_hub(hub or "nyu-mll/glue", _QNLI, config=config, split="validation"),
-    )
-
-
-def _data(name: str, rows: pd.DataFrame) -> AnswerData:
+        name, rows = path.name.split(".")[0], read_frame(path, *_ANSWER_LAYOUTS)
+    else:
+        name, config = "QNLI", None if hub else "qnli"
+        place: Any = {"config": config, "split": "validation"}
+        rows = read_hub(hub or "nyu-mll/glue", _QNLI, **place)
     question, label, answer = rows
     meaning = _QNLI_LABELS if answer == "sentence" else _LABELS
     questions: dict[str, int] = {}
@@ -93,7 +89,6 @@ def _data(name: str, rows: pd.DataFrame) -> AnswerData:
         warn(
             f"{source}: {np.sum(~answered)} of {len(questions)} questions have no answer and "
             "are left out of MAP and MRR",
-            3,
         )
     return AnswerData(
         name, tuple(questions), tuple(answers), np.array(question_of), labels

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from flowbert.extras.analysis import neighbours
+from flowbert.extras.analysis import Neighbours, Sample, neighbours
 from flowbert.extras.analysis.isotropy import nearest_neighbours
-from flowbert.extras.analysis.neighbours import sentence_neighbours
 
 
 @pytest.mark.parametrize("count", [5, 400])
@@ -33,12 +32,12 @@ def test_neighbours_that_moved(monkeypatch):
     raw = torch.stack([angles.cos(), angles.sin()], dim=1)
     reordered = raw[[0, 3, 1, 2, 4]]
     vectors = {"raw": raw, "flow": reordered}
-    frame = sentence_neighbours(["a", "b", "c", "d", "e"], vectors)
+    frame = Neighbours().frame(Sample([*"abcde"], vectors))
     assert frame.values.tolist() == [
         ["a", "raw", 1, "b", 0.9848, False],
         ["a", "raw", 2, "c", 0.866, False],
         ["a", "flow", 1, "c", 0.9848, False],
         ["a", "flow", 2, "d", 0.866, True],
     ]
-    alone = sentence_neighbours(["a", "b", "c", "d", "e"], {"flow": reordered})
+    alone = Neighbours().frame(Sample([*"abcde"], {"flow": reordered}))
     assert not alone["moved"].any()
