@@ -33,14 +33,10 @@ def test_the_command_writes_results_and_page(tmp_path, monkeypatch, capsys):
     records = json.loads(results.read_text(encoding="utf-8"))
     names = {record["benchmark"]: None for record in records if "reason" not in record}
     assert [*names] == [*SMALL]
-    for record in records:
-        if "reason" not in record:
-            assert min(record["ours"], record["peer"], record["floor"]) > 0
     text = table(records)
     assert page.read_text(encoding="utf-8") == (
         f"before\n{BEGIN}\n\n{text}\n\n{END}\nafter\n"
     )
-    assert records[0]["machine"]["capability"] in text
     assert text in capsys.readouterr().out
     assert text.count("needs FLOWBERT_REAL") == len(NEED_REAL)
 

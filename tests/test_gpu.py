@@ -7,8 +7,6 @@ import pytest
 import torch
 
 from device_steps import METHODS, SMALL_FLOW, encoded_on, fit, fitted_on, make
-from encoders.tiny import SENTENCES
-from flowbert import Model
 from flowbert.cli import main
 from flowbert.encoders import SentenceEncoder
 from flowbert.flows import Glow
@@ -116,10 +114,3 @@ def test_commands(tmp_path):
         # A flow draws its noise on the device.
         bound = 0.03 if key[0] == "flow" else 1e-4
         assert abs(scores["cuda"][key] - value) < bound, key
-    run = tmp_path / "run"
-    words = "fit --config quickstart --trainer.accelerator gpu --trainer.devices 1"
-    main([*words.split(), "--cache", str(tmp_path / "cuda"), "--run_dir", str(run)])
-    model = Model.load(run, "flow")
-    expected = model.encode(SENTENCES)
-    model.encoder.to("cuda")
-    assert np.abs(model.encode(SENTENCES) - expected).max() < 1e-3

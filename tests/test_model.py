@@ -181,7 +181,6 @@ DAMAGED = [
     (rewrite("[]"), "encoder.json"),
     (rewrite('{"encoder": {}, "identity": {}, "digest": 3}'), "encoder.json"),
     (flip("flow.safetensors"), "flow.safetensors"),
-    (flip("token_weights.safetensors"), "token_weights.safetensors"),
 ]
 
 

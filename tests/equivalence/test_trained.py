@@ -18,9 +18,8 @@ from equivalence.ways import (
     saved_model,
     sentence_transformers,
 )
-from flowbert.cli import main
 from flowbert.encoders import SentenceEncoder
-from flowbert.experiments import Results, compare
+from flowbert.experiments import compare
 from flowbert.methods import METHODS, TextDataModule, make_examples
 from flowbert.options import TRAINER_DEFAULTS
 from flowbert.training.trainer import quiet_lightning
@@ -59,19 +58,6 @@ def trainings(lab, tmp_path_factory):
     return Trainings(tmp_path_factory.mktemp("trainings"), lab.options, *lab.place)
 
 
-def command_line(lab, method):
-    """The command ``fit``."""
-    folder = lab.new_folder()
-    data = lab.data | {"max_sentences": 48}
-    options = {"method": method, "run_dir": folder, **data, **OPTIONS}
-    options |= SOURCES[method]
-    options["encoder.layers"] = lab.options.layers
-    options |= {f"data.{name}": value for name, value in options.pop("data").items()}
-    options |= {f"trainer.{name}": value for name, value in ONE_EPOCH.items()}
-    main(["fit", "--quiet", *(f"--{name}={value}" for name, value in options.items())])
-    return rows_of(Results.load(folder / "results.json"), method)
-
-
 def python(lab, method):
     """Module, data and Trainer put together by hand."""
     corpus = lab.task.corpus("target") if "corpus" in SOURCES[method] else None
@@ -98,7 +84,6 @@ def saved_encoder(lab, method, split="test"):
 
 
 FIGURES = [
-    command_line,
     by_test,
     resumed,
     python,

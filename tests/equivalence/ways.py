@@ -6,7 +6,7 @@ lab's.
 """
 
 from contextlib import suppress
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -295,27 +295,16 @@ def in_a_chain(lab, method):
 # --------------------------------------------------------------------------- in Python
 
 
-@cache
-def by_hand(lab, method):
-    """The map fitted on the vectors of the corpus as users of scikit-learn do."""
+def python(lab, method):
+    """The map fitted by hand, as users of scikit-learn do; its vectors measured by the task."""
     made = make_map(method)
     labels = lab.task.labels()
     left = lab.embed([text for subset in labels for text in subset.sentences1])
     right = lab.embed([text for subset in labels for text in subset.sentences2])
     scores = np.concatenate([subset.scores for subset in labels])
     rows = lab.embed(lab.task.corpus("target").sentences)
-    return made.fit(rows, pairs=(left, right, scores))
-
-
-def python(lab, method):
-    """The map fitted by hand, its vectors measured by the task."""
-    return lab.measure(by_hand(lab, method).transform(lab.embed(lab.task.sentences)))
-
-
-def given(lab, method):
-    """The map fitted by hand, given to ``compare``."""
-    results = lab.compare({method: by_hand(lab, method)})
-    return rows_of(results, method, ("corpus", "seed"))
+    made.fit(rows, pairs=(left, right, scores))
+    return lab.measure(made.transform(lab.embed(lab.task.sentences)))
 
 
 # --------------------------------------------------------------------- saved and loaded
@@ -344,7 +333,6 @@ FIGURES = [
     resumed,
     in_a_chain,
     python,
-    given,
     saved_model,
     exported_model,
 ]
@@ -375,7 +363,7 @@ def may_refuse(way, method):
     """Whether a way is closed to a method: a run to one that learns from labels, a checkpoint to
     one that no Trainer fits, sentence-transformers to maps of views.
     """
-    if way in (with_others, command_line, in_a_chain, python, given):
+    if way in (with_others, command_line, in_a_chain, python):
         return False
     if method in METHODS:
         return way is baseline

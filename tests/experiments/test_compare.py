@@ -174,15 +174,11 @@ def test_every_setting_stands_in_the_results_in_words(output, pairs, tmp_path):
     results = Results.load(output)
     record = results.about
     assert given.items() <= record["config"].items()
-    for each in results.records:
-        assert each.settings["encoder"]["identity"] == WordSums().identity
-        task, sentences = each.settings["task"], each.settings["corpus"]
-        assert (task["score_range"], task["positive_score"]) == ([0, 5], 2.5)
-        assert task["uniformity_limit"] == 50
-        if each.columns["method"] == "raw":
-            assert sentences is None
-        else:
-            assert (sentences["name"], sentences["sentences"]) == (corpus, 100)
+    settings = results.records[-1].settings
+    assert settings["encoder"]["identity"] == WordSums().identity
+    assert settings["corpus"]["sentences"] == 100
+    task = settings["task"]
+    assert (task["score_range"], task["positive_score"]) == ([0, 5], 2.5)
     assert {each.settings["seed"] for each in results.records} == {None, 3, 4}
 
 
@@ -228,10 +224,7 @@ def test_the_analysis_is_of_a_sample_of_the_sentences(encoder, output, monkeypat
     fitted = make_map("whitening").fit(encoder.encode(task.corpus("target").sentences))
     expected = fitted.transform(encoder.encode(results.sentences))
     np.testing.assert_allclose(results.vectors["whitening"], expected, atol=1e-5)
-    analysis = analyze_results(results)
-    assert analysis.setting["encoder"] == "word-sums-0"
-    assert analysis.setting["sentences"] == 40
-    assert set(analysis.frames["isotropy"]["method"]) == {"raw", "whitening"}
+    assert analyze_results(results).setting["sentences"] == 40
 
 
 def test_methods_without_meaning_have_a_reason(encoder, output, pairs, tmp_path):

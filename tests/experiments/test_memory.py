@@ -129,9 +129,3 @@ def test_sentence_transformers_are_compared_as_they_are(pairs, tmp_path):
     as_method = compare(WordSums(), ["raw", model], **options)
     name = sample_encoder_path().name
     assert as_method.score(name, "one") == raw
-    # A changed object is another one.
-    with torch.no_grad():
-        next(model.parameters()).mul_(torch.linspace(0, 3, 128))
-    again = compare(model, "raw", **options).score("raw", "one")
-    assert again == measured(Raw())
-    assert again != raw

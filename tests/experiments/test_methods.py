@@ -1,11 +1,9 @@
 """What may be compared: names, estimators, models and folders of models."""
 
-import numpy as np
 from sklearn.pipeline import make_pipeline
 
 from flowbert.experiments.plan import parse_methods
-from flowbert.experiments.run import fit_map
-from flowbert.maps import MAPS, Flow, Whitening, make_map
+from flowbert.maps import MAPS, Flow, Whitening
 from helpers import rows
 
 X = rows(100, 6)
@@ -30,13 +28,3 @@ def test_long_names_are_no_files():
     (method,) = parse_methods([f"{flow}+{flow}"])
     assert len(method.name) > 255  # more than a file name may have
     assert method.map.seeded
-
-
-def test_fits_are_of_copies_with_their_seed():
-    template = make_map("flow:steps=2:depth=1")
-    first, again, other = (
-        fit_map(template, X, seed=seed)[0].transform(X) for seed in (3, 3, 4)
-    )
-    assert not hasattr(template, "flow_")
-    np.testing.assert_array_equal(first, again)
-    assert not np.array_equal(first, other)

@@ -25,15 +25,13 @@ def test_step_is_the_objective(objective, pooling):
     batch = data.batch(0, list(range(8)))
     loss, gradients = step(module, batch)
     columns = [encoder(encoder.tokenize(side)) for side in data.sentences(0, range(8))]
-    if objective == "triplet":
-        expected = triplet_loss(columns[0], columns[1], columns[2], 0.7)
-    elif objective == "cosine":
-        expected = cosine_loss(columns[0], columns[1], batch["targets"])
-    else:
-        assert module.classifier is not None
-        expected = softmax_loss(
-            columns[0], columns[1], batch["targets"], module.classifier
-        )
+    targets: tuple[Any, ...] = (batch.get("targets"), module.classifier)
+    losses: dict[str, Any] = {
+        "softmax": lambda u, v: softmax_loss(u, v, *targets),
+        "cosine": lambda u, v: cosine_loss(u, v, targets[0]),
+        "triplet": lambda a, p, n: triplet_loss(a, p, n, 0.7),
+    }
+    expected = losses[objective](*columns)
     # Other paddings round otherwise.
     torch.testing.assert_close(loss, expected.detach(), atol=1e-5, rtol=1e-4)
     assert gradients.keys() == dict(module.named_parameters()).keys()

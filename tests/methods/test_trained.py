@@ -286,8 +286,7 @@ def test_cached_activations_are_few_and_dropout_is_repeated():
     assert_close(*gradients, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
-def test_optimizer_and_precision(precision, tmp_path):
+def test_optimizer_and_precision(tmp_path):
     encoder = trainable()
     module = SBERTModule(encoder, weight_decay=0.1)
     dtypes = set()
@@ -295,10 +294,10 @@ def test_optimizer_and_precision(precision, tmp_path):
     layer = network.encoder.layer[0].intermediate.dense
     layer.register_forward_hook(lambda _m, _i, output: dtypes.add(output.dtype))
     data = text_data(encoder, examples("sbert", 16))
-    options = {"max_steps": 2, "precision": precision, "limit_val_batches": 0}
+    options = {"max_steps": 2, "precision": "bf16-mixed", "limit_val_batches": 0}
     begin = LambdaCallback(on_train_start=lambda *_: dtypes.clear())
     trainer = fit(tmp_path, begin, module=module, data=data, **options)
-    assert dtypes == {torch.float32 if precision == "32-true" else torch.bfloat16}
+    assert dtypes == {torch.bfloat16}
     assert {p.dtype for p in module.parameters()} == {torch.float32}
     decayed, spared = trainer.optimizers[0].param_groups
     assert (decayed["weight_decay"], spared["weight_decay"]) == (0.1, 0.0)
@@ -332,10 +331,7 @@ def test_saved_encoder_gives_the_embeddings(head, pooling, tmp_path):
     module.trained_encoder().save(tmp_path / "encoder")
     again = SentenceEncoder(tmp_path / "encoder")
     np.testing.assert_allclose(again.encode(SENTENCES), embeddings, atol=1e-6)
-    described = encoder.describe() | {"path": again.path}
-    if head == "mlp":
-        described |= {"pooling": "cls_pooler"}
-    assert again.describe() == described
+    assert (again.max_length, again.template) == (40, "text: {}")
 
 
 @pytest.mark.parametrize("kind", CONFIGS)

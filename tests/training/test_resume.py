@@ -16,7 +16,6 @@ from fits import (
     make_rows,
 )
 from flowbert.training import checkpoint_callbacks
-from flowbert.training.optim import SCHEDULES
 from helpers import refused
 
 
@@ -74,20 +73,6 @@ def test_from_every_checkpoint(run, tmp_path):
         resumed = fit(tmp_path, ckpt_path=file, **options)
         assert resumed.global_step == whole.global_step, file.name
         assert differences(whole, resumed) == [], file.name
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_schedules_and_noise_go_on(schedule, tmp_path):
-    def module(noise=0.2):
-        options: dict[str, Any] = {"schedule": schedule, "init": "whitening"}
-        return make_module(**options, warmup=0.3, noise=noise, seed=3)
-
-    whole = fit(tmp_path, *checkpoints(tmp_path / "whole"), module=module())
-    for number in (2, BATCHES + 1):
-        file = tmp_path / "whole" / f"batch-{number:02}.ckpt"
-        assert differences(whole, fit(tmp_path, module=module(), ckpt_path=file)) == []
-    without = fit(tmp_path, module=module(noise=0.0))
-    assert differences(whole, without) != []
 
 
 LENGTHS = [

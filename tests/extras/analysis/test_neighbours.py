@@ -39,5 +39,3 @@ def test_neighbours_that_moved(monkeypatch):
         ["a", "flow", 1, "c", 0.9848, False],
         ["a", "flow", 2, "d", 0.866, True],
     ]
-    alone = Neighbours().frame(Sample([*"abcde"], {"flow": reordered}))
-    assert not alone["moved"].any()
