@@ -25,8 +25,6 @@ METRICS: dict[str, Callable[[], Metric]] = {
     "isoscore": lambda: VectorMetric("isoscore"),
     "uniformity": Uniformity,
     "sample": lambda: Uniformity(DIM, limit=20),
-    "all": lambda: STSSpearman("all"),
-    "mean": lambda: STSSpearman("mean"),
     "wmean": lambda: STSSpearman("wmean"),
 }
 
@@ -45,7 +43,7 @@ def arguments(name, rows=slice(None)):
     x, y, gold, subset_of = (values[rows] for values in draw_pairs())
     if name == "alignment":
         return x, y
-    if name in ("all", "mean", "wmean"):
+    if name == "wmean":
         return torch.cosine_similarity(x, y), gold, subset_of
     return (x,)
 
@@ -53,7 +51,7 @@ def arguments(name, rows=slice(None)):
 def expected(name):
     """The value of the function that tasks measure with."""
     values = arguments(name)
-    if name in ("all", "mean", "wmean"):
+    if name == "wmean":
         return sts_spearman(*(value.double().numpy() for value in values))[name]
     functions: dict[str, Callable[..., float]] = {
         "alignment": alignment,

@@ -54,9 +54,6 @@ def test_a_file_imports_no_measure(tmp_path):
 @pytest.mark.parametrize(
     "content",
     [
-        b"",
-        b"\xff\xfe{}",
-        b"[1]",
         b"{}",
         b'{"setting": 1}',
     ],

@@ -41,9 +41,7 @@ def test_couplings_off_leaves_the_flow_as_it_was():
     torch.testing.assert_close(dict(flow.state_dict()), before, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize(
-    ("rows", "dead"), [(3, False), (4, False), (5, False), (50, True)]
-)
+@pytest.mark.parametrize(("rows", "dead"), [(4, False), (5, False), (50, True)])
 def test_a_singular_gaussian_has_no_density(rows, dead):
     # The covariance of n rows has rank n - 1: with D = 4 there is a density from 5 rows on.
     flow = Glow(4, levels=1)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.stats import skew
 
-from flowbert.extras.analysis.isotropy import hubness, project, space_measures
+from flowbert.extras.analysis.isotropy import hubness, space_measures
 from flowbert.tasks.measures import (
     effective_rank,
     isoscore,
@@ -73,13 +73,3 @@ def test_hubness_by_a_slow_count():
 def test_no_hubness():
     assert math.isnan(hubness(torch.eye(10)))
     assert math.isnan(hubness(torch.cat([torch.eye(11), torch.zeros(1, 11)])))
-
-
-def test_pca_projects_on_the_directions_of_the_largest_variance():
-    scales = torch.tensor([0.1, 3.0, 0.2, 7.0, 0.1], dtype=torch.float64)
-    rotation = torch.linalg.qr(normal(5, 5)).Q
-    x = (normal(500, 5) * scales) @ rotation.T
-    places = project(x + 9)
-    u, s, v = np.linalg.svd((x - x.mean(dim=0)).numpy(), full_matrices=False)
-    signs = np.sign(v[:2][np.arange(2), np.abs(v[:2]).argmax(axis=1)])
-    np.testing.assert_allclose(places, u[:, :2] * s[:2] * signs, atol=1e-9)

@@ -178,9 +178,7 @@ def with_options(**options):
 MISTAKES = [
     (word_vectors, {}, r"format: .*words\.txt"),
     (with_options(pooling="cls_pooler"), {}, "format: .*cls_pooler.*mean"),
-    (with_options(pooling="mean:unit=true"), {}, "format: .*mean:unit=true"),
     (lambda _: Model(None), {}, "encoder: received none"),
-    (Model, {"format": "pickle"}, "format: .*'pickle'"),
     (Model, {"results": "none.json"}, r"none\.json: "),
     (lambda encoder: encoder.path, {"method": "flow"}, "method: .*'flow'"),
 ]

@@ -88,7 +88,6 @@ def test_the_command_of_the_documents(tmp_path, monkeypatch):
     rows = rows[rows["path"] == "google-bert/bert-base-uncased"]
     assert set(lines.index) == set(rows.index)
     rows = rows.loc[lines.index]
-    assert lines["published"].to_list() == rows["STSB"].to_list()
     assert lines["ours"].between(-100, 100).all()
     notes = lines["note"].str
     assert notes.contains("bert-base-uncased taken, by its name").all()

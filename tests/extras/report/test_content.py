@@ -1,7 +1,6 @@
 """What a run wrote, and the frames of its pictures."""
 
 import math
-import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,8 @@ from flowbert.extras.report.content import (
     read_content,
 )
 from flowbert.extras.report.plots import layer_scores, training
+
+ZCA = "fit --method zca --encoder.path bert"
 
 
 def write_log(path, steps, loss, **columns):
@@ -82,34 +83,32 @@ def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("template", ["", "prompteol", "it's {}; template"])
-@pytest.mark.parametrize("sink", [None, "", "<s>"])
-def test_the_next_command_reads_as_the_row_does(template, sink):
-    encoder = "bert"
-    encoder += f"; template {template!r}" if template else ""
-    encoder += "" if sink is None else f"; sink_token {sink!r}"
-    row = {"method": "zca", "task": "STSB", "encoder": encoder, "choice": "use"}
-    row |= {"layers": "last", "pooling": "mean", "supervised": ""}
-    (command,) = next_commands(Path("results.json"), {"gains": [row]})
-    words = shlex.split(command)
-    options = dict(zip(words[1::2], words[2::2], strict=True))
-    assert options.pop("--encoder.path") == "bert"
-    assert options.pop("--encoder.template", "") == template
-    assert options.pop("--encoder.sink_token", None) == sink
-
-
 @pytest.mark.parametrize(
-    ("method", "layers", "command"),
+    ("method", "layers", "template", "command"),
     [
-        ("raw", "last", "encode --encoder.path bert "),
-        (UNMAPPED, "1", "encode --encoder.path bert --encoder.layers 1 "),
-        ("zca", "own", "fit --method zca --encoder.path bert --corpus"),
-        ("zca", "1 | last", ""),
-        ("simcse", "last", ""),
+        ("raw", "last", "", "encode --encoder.path bert "),
+        (UNMAPPED, "1", "", "encode --encoder.path bert --encoder.layers 1 "),
+        ("zca", "own", "", "fit --method zca --encoder.path bert --corpus"),
+        (
+            "zca",
+            "own",
+            "; template 'it is {}; x'",
+            f"{ZCA} --encoder.template 'it is {{}}; x' --corpus",
+        ),
+        ("zca", "own", "; sink_token ''", f"{ZCA} --encoder.sink_token '' --corpus"),
+        (
+            "zca",
+            "own",
+            "; template 'a {}'; sink_token '<s>'",
+            f"{ZCA} --encoder.template 'a {{}}' --encoder.sink_token '<s>' ",
+        ),
+        ("zca", "1 | last", "", ""),
+        ("simcse", "last", "", ""),
     ],
 )
-def test_what_is_best_is_used_as_it_was_read(method, layers, command):
-    row = {"method": method, "task": "STSB", "encoder": "bert", "choice": "use"}
+def test_what_is_best_is_used_as_it_was_read(method, layers, template, command):
+    encoder = f"bert{template}"
+    row = {"method": method, "task": "STSB", "encoder": encoder, "choice": "use"}
     row |= {"layers": layers, "pooling": "none", "supervised": ""}
     printed = next_commands(Path("results.json"), {"gains": [row]})
     assert "".join(printed).startswith(command)
