@@ -206,6 +206,13 @@ def test_vectors_in_place_of_sentences(kind, tmp_path):
     refused("vectors: received", fit, vectors=rows[0], run_dir=tmp_path / "p2")
 
 
+def test_the_sentences_are_drawn_by_the_seed(tmp_path):
+    options = FitOptions(**{**FLOW, "seed": 2})
+    with prepare_run("fit", options, tmp_path / "run") as run:
+        expected = load_corpus(BUILTIN).sample(300, 2)
+        assert run.fitted_on.sentences == expected.sentences
+
+
 def test_target_means_the_sentences_of_each_task(tmp_path):
     starts = {"one": 0, "two": 60}
     tasks = [write_pairs(tmp_path / f"{x}.tsv", starts[x]) for x in starts]
