@@ -29,7 +29,7 @@ from flowbert.methods import FlowModule
 from flowbert.seeding import Stream
 from flowbert.tasks import STS, load_task
 from flowbert.training import RowsDataModule
-from flowbert.training.trainer import quiet_trainer
+from flowbert.training.trainer import quiet_lightning
 from flowbert.vectors import EmbeddingCache
 from tools.pictures import save_pictures
 
@@ -164,12 +164,19 @@ def train(vectors: Vectors, key: dict[str, Any]) -> dict[str, Any]:
     options = {name: key[name] for name in ("coupling", "init", "noise", "seed")}
     options |= {"learning_rate": 1e-3, "schedule": "constant"}
     module, points = FlowModule(fitting.shape[1], **options), Points(vectors, held_out)
-    with quiet_trainer(
-        max_epochs=max(EPOCHS),
-        limit_val_batches=0,
-        accelerator="cpu",
-        callbacks=[points],
-    ) as trainer:
+    with quiet_lightning(), torch.random.fork_rng():
+        trainer = Trainer(
+            max_epochs=max(EPOCHS),
+            limit_val_batches=0,
+            accelerator="cpu",
+            devices=1,
+            callbacks=[points],
+            gradient_clip_val=1.0,
+            logger=False,
+            enable_checkpointing=False,
+            enable_model_summary=False,
+            enable_progress_bar=False,
+        )
         try:
             trainer.fit(module, datamodule=data)
         except UserError as error:  # the loss is not finite

@@ -188,10 +188,6 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         parameters: dict[str, Any] = self.get_params(deep=False)
         return parameters
 
-    def saved_parameters(self) -> dict[str, Any]:
-        """The parameters of the loaded map."""
-        return self.used_parameters()
-
     def transform(self, X: Any) -> Any:
         """Map rows ``(N, D)`` to ``(N, k)``."""
         return self._by_blocks(self._apply, self._rows(X), self.n_features_in_)

@@ -18,10 +18,8 @@ from flowbert.flows import FlowOptions, Glow
 from flowbert.maps.base import MAPS, LabelledPairs, Map
 from flowbert.maps.simple import Standardization
 from flowbert.maps.whitening import RANK_TOLERANCE, SpectralMap
-from flowbert.numbers import Count, HalfAtMost, TwoOrMore, check_limits, is_number
+from flowbert.numbers import Count, HalfAtMost, Positive, TwoOrMore, check_limits
 from flowbert.vectors import Vectors
-
-EPOCHS = 3
 
 
 @MAPS.register("flow")
@@ -32,8 +30,8 @@ class Flow(FlowOptions, Map):
     Its parameters are those of :class:`flowbert.flows.FlowOptions`, and these.
 
     Args:
-        epochs: Passes over the rows, or a share of one below 1; None for 3.
-        steps: Optimizer steps in place of epochs.
+        epochs: Passes over the rows, or a share of one below 1.
+        steps: Optimizer steps in place of epochs; None for those of the epochs.
         batch_size: Rows of a batch.
         init_size: Rows that the actnorms are initialized with.
         held_out: Share of the rows that are left out of the fit.
@@ -51,7 +49,7 @@ class Flow(FlowOptions, Map):
     seeded = True
     min_samples = 2
 
-    epochs: float | None = None
+    epochs: Positive = 3
     steps: Count | None = None
     batch_size: Count = 64
     init_size: TwoOrMore = 1024
@@ -63,27 +61,19 @@ class Flow(FlowOptions, Map):
         """Check the parameters for rows of size ``dim``, which stays."""
         from flowbert.maps.flow_module import FlowModule
 
-        for name, value in self.get_params(deep=False).items():
-            self.require(name, not isinstance(value, bool), "a number or a name")
-        epochs, steps = self.epochs, self.steps
-        if epochs is not None:
-            valid = is_number(epochs, 1e-9, 1e9)
-            valid = valid and (epochs <= 1 or epochs == int(epochs))
-            self.require("epochs", valid, "a whole number, or a share of one epoch")
-        if None not in (epochs, steps):
-            raise UserError(
-                f"received {steps} and epochs {epochs}; expected one of them",
-                argument="steps",
-            )
         check_limits(Flow, vars(self))
+        valid = self.epochs <= 1 or self.epochs == int(self.epochs)
+        self.require("epochs", valid, "a whole number, or a share of one epoch")
         FlowModule(dim, **self.training())
         return dim
 
     def fit(self, X: Any, y: Any = None, pairs: LabelledPairs | None = None) -> Self:
         """Fit on rows ``(N, D)``, N at least 2; y is ignored. Returns self."""
+        from pytorch_lightning import Trainer
+
         from flowbert.maps.flow_module import FlowModule
         from flowbert.training import RowsDataModule
-        from flowbert.training.trainer import quiet_trainer
+        from flowbert.training.trainer import quiet_lightning
 
         rows = X
         if not isinstance(X, Vectors):
@@ -91,7 +81,7 @@ class Flow(FlowOptions, Map):
         self.output_dim(rows.shape[1])
         self.seed_ = _seed(self.random_state)
         module = FlowModule(rows.shape[1], seed=self.seed_, **self.training())
-        epochs = EPOCHS if self.epochs is None else self.epochs
+        epochs = float(self.epochs)
         data = RowsDataModule(
             rows,
             held_out=self.held_out,
@@ -101,14 +91,22 @@ class Flow(FlowOptions, Map):
         )
         with (
             tempfile.TemporaryDirectory() as folder,
-            quiet_trainer(
-                max_epochs=-1 if self.steps is not None else max(1, int(epochs)),
-                max_steps=self.steps or -1,
-                limit_train_batches=min(float(epochs), 1.0),  # a whole 1 is one batch
-                accelerator=self.accelerator,
-                default_root_dir=folder,
-            ) as trainer,
+            quiet_lightning(),
+            torch.random.fork_rng(),
         ):
+            trainer = Trainer(
+                max_epochs=-1 if self.steps else max(1, int(epochs)),
+                max_steps=self.steps or -1,
+                limit_train_batches=1.0 if self.steps else min(epochs, 1.0),
+                accelerator=self.accelerator,
+                devices=1,
+                default_root_dir=folder,
+                gradient_clip_val=1.0,
+                logger=False,
+                enable_checkpointing=False,
+                enable_model_summary=False,
+                enable_progress_bar=False,
+            )
             trainer.fit(module, datamodule=data)
         return self._hold(module)
 
@@ -147,20 +145,12 @@ class Flow(FlowOptions, Map):
         parameters = self.get_params(deep=False)
         if self.noise == self.usual_noise:
             parameters["noise"] = None
-        if self.epochs == EPOCHS:
-            parameters["epochs"] = None
         return MAPS.write(type(self), parameters)
 
     def used_parameters(self) -> dict[str, Any]:
-        """The parameters as a fit uses them."""
-        used = super().used_parameters() | self.training()
-        if self.epochs is None and self.steps is None:
-            used["epochs"] = EPOCHS
-        return used
-
-    def saved_parameters(self) -> dict[str, Any]:
-        """The parameters, with the seed that was drawn from ``random_state``."""
-        return super().saved_parameters() | {"random_state": self.seed_}
+        """The parameters as a fit uses them, with the seed that it drew from ``random_state``."""
+        seed = getattr(self, "seed_", self.random_state)
+        return super().used_parameters() | self.training() | {"random_state": seed}
 
     def _apply(self, rows: Tensor) -> Tensor:
         with torch.no_grad():

@@ -44,7 +44,7 @@ def save_map(fitted: Any, path: str | Path, encoder: str | None = None) -> None:
 
 def _describe(part: Map) -> dict[str, Any]:
     """Name and parameters from which a map is loaded again."""
-    name, parameters = MAPS.name_of(type(part)), part.saved_parameters()
+    name, parameters = MAPS.name_of(type(part)), part.used_parameters()
     if MAPS.find(name) is not type(part):
         raise UserError(
             f"{name}: cannot be saved, as another class has this name now; expected one fitted anew"

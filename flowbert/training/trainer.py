@@ -170,21 +170,6 @@ def quiet_lightning() -> Iterator[None]:
 
 
 @contextmanager
-def quiet_trainer(**options: Any) -> Iterator[Trainer]:
-    """A Trainer that only fits: no logger, no checkpoint, torch's random state left alone."""
-    with quiet_lightning(), torch.random.fork_rng():
-        yield Trainer(
-            devices=1,
-            gradient_clip_val=1.0,
-            logger=False,
-            enable_checkpointing=False,
-            enable_model_summary=False,
-            enable_progress_bar=False,
-            **options,
-        )
-
-
-@contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Seed the global generators of Python, numpy and torch inside the context, restore them after.
 
