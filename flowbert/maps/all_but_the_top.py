@@ -39,7 +39,6 @@ class RemoveDirections(AffineMap):
     """
 
     size_parameter = "n_directions"
-    min_features = 2
 
     n_directions: int | None = None
     standardize: bool = False

@@ -43,7 +43,6 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     size_parameter: ClassVar[str | None] = None
     seeded: bool = False
     supervised: bool = False
-    min_features: ClassVar[int] = 1
     min_samples: ClassVar[int] = 1
 
     @property
@@ -225,12 +224,12 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         whole = torch.cat(mapped)
         return whole if isinstance(X, Tensor) else whole.numpy()
 
-    def _row_blocks(self, X: Any, reset: bool = True) -> Iterator[Tensor]:
+    def _row_blocks(self, X: Any) -> Iterator[Tensor]:
         """Checked blocks of the rows to fit on; vectors are read one by one."""
         if isinstance(X, Vectors | Tensor):
             size: Any = (check_rows(X) if isinstance(X, Tensor) else X).shape[1]
             self.n_features_in_ = size
-            if reset and hasattr(self, "feature_names_in_"):  # of an earlier frame
+            if hasattr(self, "feature_names_in_"):  # of an earlier frame
                 del self.feature_names_in_
         if isinstance(X, Vectors):
             yield from map(torch.from_numpy, X.blocks())
@@ -241,9 +240,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 self,
                 X,
                 dtype=_FLOATS,
-                reset=reset,
                 ensure_min_samples=self.min_samples,
-                ensure_min_features=self.min_features if reset else 1,
             )
             for start in range(0, len(rows), BLOCK_ROWS):
                 yield torch.from_numpy(np.array(rows[start : start + BLOCK_ROWS]))

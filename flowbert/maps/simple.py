@@ -109,8 +109,6 @@ class MeanRemoval(AffineMap):
         https://arxiv.org/abs/2511.11041
     """
 
-    min_features = 2
-
     def solve(self, moments: Moments) -> tuple[Tensor, Tensor]:
         """The projection onto all other directions."""
         direction = moments.mean_direction

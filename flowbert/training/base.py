@@ -14,7 +14,7 @@ from flowbert.numbers import check_hyperparameters
 from flowbert.registry import imports_refused
 from flowbert.seeding import Stream
 from flowbert.training.callbacks import TrainingThreads
-from flowbert.training.optim import SCHEDULES, make_schedule
+from flowbert.training.optim import SCHEDULES
 from flowbert.training.resume import ExactResume
 
 _CHECK_EVERY = 50  # losses: reading one waits for an accelerator
@@ -78,6 +78,8 @@ class TrainingModule(LightningModule):
 
     def scheduled(self, optimizer: Optimizer) -> OptimizerLRScheduler:
         """An optimizer with the schedule of the hyper-parameters, per step."""
+        from transformers import get_scheduler
+
         steps = self.trainer.estimated_stepping_batches
         schedule = self.schedule_over_length
         if math.isinf(steps) and schedule:
@@ -86,12 +88,9 @@ class TrainingModule(LightningModule):
                 "expected max_steps or max_epochs, or a constant schedule without warm-up",
                 argument="model.schedule",
             )
-        scheduler = make_schedule(
-            optimizer,
-            self.hparams["schedule"],
-            self.hparams["warmup"],
-            0 if math.isinf(steps) else int(steps),
-        )
+        steps = 0 if math.isinf(steps) else int(steps)
+        name, rising = self.hparams["schedule"], self.hparams["warmup"] * steps
+        scheduler = get_scheduler(SCHEDULES[name], optimizer, math.ceil(rising), steps)
         # A fused step unscales float16 gradients by itself, too late to clip them.
         optimizer._step_supports_amp_scaling = False  # type: ignore[attr-defined]
         return {

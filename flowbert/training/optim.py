@@ -1,15 +1,18 @@
 """The optimizer of BERT's own code, and learning-rate schedules by name."""
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim import AdamW, Optimizer
-from torch.optim.lr_scheduler import LambdaLR
+from torch.optim import AdamW
 
-SCHEDULES = ("constant", "linear", "cosine")
+SCHEDULES = {
+    "constant": "constant_with_warmup",
+    "linear": "linear",
+    "cosine": "cosine",
+}
+"""Schedules by name, and their names in transformers."""
 
 _MANY_STEPS = 2.0**31  # a beta of 0.999 to this power is 0 in every floating type
 
@@ -60,37 +63,3 @@ class BertAdam(AdamW):
         if steps := lists[-1]:
             torch._foreach_clamp_min_(steps, _MANY_STEPS)
         return is_complex
-
-
-def make_schedule(
-    optimizer: Optimizer, schedule: str, warmup: float, steps: int
-) -> LambdaLR:
-    """A linear rise of the learning rate from 0, then constant, or linear or cosine decay to 0.
-
-    Args:
-        optimizer: Its learning rate is the largest one.
-        schedule: ``constant``, ``linear`` or ``cosine``.
-        warmup: Share of the steps with a rising learning rate, in [0, 1).
-        steps: Steps of the whole run.
-
-    Example:
-        >>> optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
-        >>> (rate,) = make_schedule(optimizer, "linear", warmup=0.5, steps=4).lr_lambdas
-        >>> [rate(step) for step in range(5)]
-        [0.0, 0.5, 1.0, 0.5, 0.0]
-    """
-    rising = math.ceil(warmup * steps)
-
-    def rate(step: int) -> float:
-        if step < rising:
-            return step / rising
-        if schedule == "constant":
-            return 1.0
-        done = min(1.0, (step - rising) / max(1, steps - rising))
-        return (
-            1.0 - done
-            if schedule == "linear"
-            else 0.5 * (1.0 + math.cos(math.pi * done))
-        )
-
-    return LambdaLR(optimizer, rate)

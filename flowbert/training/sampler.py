@@ -11,7 +11,6 @@ from pytorch_lightning import LightningDataModule
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, Subset
 
 from flowbert.arrays import is_pinned_for
-from flowbert.errors import UserError
 from flowbert.numbers import (
     Count,
     CountOrZero,
@@ -64,12 +63,6 @@ class BatchSampler(DistributedSampler[Any]):
         world_size: int = 1,
     ) -> None:
         self.lengths = np.asarray(lengths)
-        if len(self.lengths) < world_size:
-            raise UserError(
-                f"received {world_size} processes; expected at most {len(self.lengths)}, "
-                "the number of examples",
-                argument="devices",
-            )
         dataset: Any = self.lengths
         super().__init__(dataset, num_replicas=world_size, rank=rank, seed=seed)
         share = min(batch_size, len(self.lengths) // world_size)

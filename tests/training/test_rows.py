@@ -1,6 +1,5 @@
 """Batches and samples of vectors."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from fits import fit, make_module, make_rows
 from flowbert.errors import UserError
 from flowbert.training import RowsDataModule
 from flowbert.vectors import Vectors
-from helpers import refused
 
 ROWS = make_rows(100)
 
@@ -75,12 +73,6 @@ BAD = [
 def test_bad_arguments(rows, options, message):
     with pytest.raises((UserError, ValueError), match=message):
         RowsDataModule(rows, **options)
-
-
-def test_more_processes_than_rows():
-    data = RowsDataModule(ROWS[:2])
-    data.trainer = SimpleNamespace(global_rank=0, world_size=3)  # type: ignore[assignment]
-    refused("devices: received 3 processes; expected at most 2", data.train_dataloader)
 
 
 def test_overfit_batches_are_the_same_in_every_epoch(tmp_path):
