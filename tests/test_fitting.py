@@ -19,7 +19,6 @@ from experiments.small import write_pairs
 from flowbert.cli import main
 from flowbert.data.corpus import load_corpus
 from flowbert.encoders import EncoderOptions, SentenceEncoder
-from flowbert.errors import UserError
 from flowbert.experiments import Results, compare
 from flowbert.experiments.plan import UNMAPPED
 from flowbert.extras.report import report
@@ -32,7 +31,7 @@ from flowbert.model import Model
 from flowbert.tasks import load_tasks
 from flowbert.training import read_checkpoint
 from flowbert.vectors import EmbeddingCache
-from helpers import draw_nothing, refused, warned
+from helpers import draw_nothing, refused
 
 BUILTIN = "builtin-sample"
 TRAINER: dict[str, Any] = {
@@ -390,11 +389,8 @@ def test_closed_form_needs_no_trainer(pairs, tmp_path):
     sentences = load_corpus(BUILTIN).sample(99, 0).sentences
     counted = SentenceEncoder(pooling="idf", count_over=sentences)
     assert Model.load(tmp_path / "raw").encoder.identity == counted.identity
-    with (
-        warned("has rank 19"),
-        pytest.raises(UserError, match=r"method: whitening: .* N=20"),
-    ):
-        fit("whitening", max_sentences=20, run_dir=tmp_path)
+    message = r"method: whitening: .* N=20"
+    refused(message, fit, "whitening", max_sentences=20, run_dir=tmp_path)
 
 
 def test_a_run_that_was_interrupted_after_its_model_resumes(tmp_path):

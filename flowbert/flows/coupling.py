@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from flowbert.errors import UserError
 from flowbert.flows.bijection import Bijection
 from flowbert.flows.data_initialized import LOGSCALE_FACTOR, ActNorm
 from flowbert.registry import Registry
@@ -77,19 +76,12 @@ class Coupling(Bijection):
         dim: Vector size D; at least 2.
         hidden_dim: Width of the network.
         seed: Seed of the network's hidden weights.
-
-    Raises:
-        UserError: If ``dim`` is below 2.
     """
 
     outputs: ClassVar[int]
 
     def __init__(self, dim: int, hidden_dim: int, seed: int = 0) -> None:
         super().__init__()
-        if dim < 2:
-            raise UserError(
-                argument="dim", received=dim, expected="at least 2 for a coupling"
-            )
         changed = dim // 2
         self.net = CouplingNet(dim - changed, hidden_dim, self.outputs * changed, seed)
 

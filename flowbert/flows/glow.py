@@ -11,7 +11,7 @@ from flowbert.errors import UserError, check_choice
 from flowbert.flows.bijection import Bijection, Composition
 from flowbert.flows.coupling import COUPLINGS
 from flowbert.flows.data_initialized import ActNorm, DataInitialized, WhiteningLayer
-from flowbert.flows.mixing import MIXING_INITS, MIXINGS
+from flowbert.flows.mixing import MIXINGS
 from flowbert.numbers import Count, check_limits
 from flowbert.options import GlowOptions
 from flowbert.seeding import Stream
@@ -96,7 +96,6 @@ class Glow(Bijection):
         check_limits(GlowOptions, options)
         levels, depth, mixing_init = chosen.levels, chosen.depth, chosen.mixing_init
         _check_levels(levels, dim)
-        check_choice("mixing_init", mixing_init, MIXING_INITS)
         check_choice("init", chosen.init, INITS)
         mixing = MIXINGS.normalize(chosen.mixing, "mixing")
         coupling = COUPLINGS.normalize(chosen.coupling, "coupling")
@@ -139,7 +138,6 @@ class Glow(Bijection):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Map embeddings to latents."""
-        self._check_shape(x)
         leaving: list[Tensor] = []
         with torch.autocast(x.device.type, enabled=False):
             x, total = self.front(x.to(self.dtype))
@@ -153,7 +151,6 @@ class Glow(Bijection):
 
     def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Map latents to embeddings."""
-        self._check_shape(z)
         leaving = [size // 2 for size in self._sizes()[:-1]]
         with torch.autocast(z.device.type, enabled=False):
             parts = torch.split(
@@ -203,7 +200,6 @@ class Glow(Bijection):
         Raises:
             UserError: If there are fewer, or one is not finite.
         """
-        self._check_shape(x)
         bad = int((~torch.isfinite(x)).any(1).sum())
         if len(x) < 2 or bad:
             raise UserError(
@@ -220,12 +216,6 @@ class Glow(Bijection):
         for layer in layers:
             layer.initializing = False
         self.initialized.fill_(True)
-
-    def _check_shape(self, x: Tensor) -> None:
-        if x.ndim != 2 or x.shape[1] != self.dim:
-            raise ValueError(
-                f"flow: received the shape {tuple(x.shape)}; expected (B, {self.dim})"
-            )
 
 
 def _check_levels(levels: int, dim: int) -> None:

@@ -292,11 +292,11 @@ class AffineMap(Map):
 
     def fit(self, X: Any, y: Any = None, pairs: LabelledPairs | None = None) -> Self:
         """Fit on rows ``(N, D)``; y is ignored. Returns self."""
-        moments: Moments | None = None
-        for block in self._row_blocks(X):
-            moments = (moments or Moments(block.shape[1])).update(block)
-        if moments is None:
-            raise UserError("fit: received no rows; expected at least 1")
+        blocks = self._row_blocks(X)
+        first = next(blocks)
+        moments = Moments(first.shape[1]).update(first)
+        for block in blocks:
+            moments.update(block)
         return self.fit_moments(moments, pairs)
 
     def fit_moments(self, moments: Moments, pairs: LabelledPairs | None = None) -> Self:

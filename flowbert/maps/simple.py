@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from flowbert.errors import warn
 from flowbert.maps.base import MAPS, AffineMap
 from flowbert.vectors.moments import Moments
 
@@ -32,6 +31,8 @@ class Raw(AffineMap):
 class Standardization(AffineMap):
     r"""Standard normalization :math:`y_j = (x_j - \mu_j) / \sigma_j`, divisor N - 1.
 
+    Dimensions that do not vary are only centred.
+
     References:
         On the Sentence Embeddings from Pre-trained Language Models (Li et al., 2020), table 5.
         https://arxiv.org/abs/2011.05864
@@ -47,11 +48,6 @@ def standard_deviations(moments: Moments) -> Tensor:
     """Standard deviation of each dimension ``(D,)``; 1 where a dimension does not vary."""
     std = moments.covariance().diagonal().clamp_min(0.0).sqrt()
     constant = std <= _SMALLEST_STD * std.max()
-    if bool(constant.any()):
-        warn(
-            f"standardization: {int(constant.sum())} of D={moments.dim} dimensions do not vary; "
-            "they are only centred"
-        )
     return torch.where(constant, torch.ones_like(std), std)
 
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from flowbert.errors import UserError
@@ -26,7 +25,7 @@ def pack(values: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, Glow):
             packed[name] = dict(value.config)
             for key, tensor in value.state_dict().items():
-                packed[f"{name}.{key}"] = _shortest(tensor)
+                packed[f"{name}.{key}"] = tensor.detach().cpu().clone()
         elif isinstance(value, Tensor):
             packed[name] = value.detach().cpu().clone()
         elif isinstance(value, np.ndarray) and value.dtype == object:
@@ -53,7 +52,7 @@ def unpack(packed: Mapping[str, Any]) -> dict[str, Any]:
         elif isinstance(value, list):
             values[name] = np.array(value, dtype=object)
         elif "." not in name:
-            values[name] = value.clone() if isinstance(value, Tensor) else value
+            values[name] = value
     return values
 
 
@@ -81,11 +80,3 @@ def digest_state(packed: Mapping[str, Any]) -> str:
     tensors = {name: x for name, x in packed.items() if isinstance(x, Tensor)}
     values = {name: x for name, x in packed.items() if name not in tensors}
     return digest(digest_tensors(tensors), values)
-
-
-def _shortest(tensor: Tensor) -> Tensor:
-    """A copy on the CPU; in float32 where that is exact, as for a flow that was trained in it."""
-    own = tensor.detach().cpu().clone()
-    if own.dtype != torch.float64:
-        return own
-    return own.float() if torch.equal(own.float().double(), own) else own

@@ -40,12 +40,6 @@ class SpectralMap(AffineMap):
         wanted = self.output_dim(moments.dim)
         values, rank = self._spectrum(moments)
         vectors = moments.eigen()[1]
-        # A last LayerNorm leaves one direction without variance: that is the usual case.
-        if rank < wanted - 1:
-            warn(
-                f"{self.name}: the covariance of the embeddings has rank {rank}; the other "
-                f"{wanted - rank} of {wanted} directions are dropped"
-            )
         rank = min(rank, wanted)
         if rank == 0:
             identity = torch.eye(moments.dim, dtype=torch.float64)
@@ -93,7 +87,8 @@ class Whitening(SpectralMap):
     r"""Whitening :math:`y = (x - \mu)\, U_{:, :k} \operatorname{diag}(\lambda_{:k})^{-1/2}`.
 
     U and :math:`\lambda` are eigenvectors and eigenvalues of the (shrunk) covariance
-    :math:`(1 - s) \Sigma + s \bar\lambda I`, the largest first.
+    :math:`(1 - s) \Sigma + s \bar\lambda I`, the largest first. Directions without variance, of
+    which a last LayerNorm leaves one, are dropped.
 
     Args:
         n_components: Number of directions k; None for all.

@@ -250,7 +250,7 @@ def test_a_reused_record_has_the_warnings_of_its_fit(output, tmp_path):
     options: dict[str, Any] = {"tasks": pairs, "corpus": ",".join(corpora)}
     options["output"] = output
     with pytest.warns(FlowbertWarning):
-        first, again = (run(idf, "raw,whitening", **options) for _ in range(2))
+        first, again = (run(idf, "raw,whitening-16", **options) for _ in range(2))
     warned = first.about["warnings"]
     assert any(each.startswith("whitening: ") for each in warned)
     assert set(again.about["warnings"]) == set(warned)

@@ -2,8 +2,6 @@
 
 import copy
 import math
-from itertools import product
-from typing import Any
 
 import pytest
 import torch
@@ -169,10 +167,6 @@ def test_bad_arguments(arguments, message):
 
 def test_bad_batches():
     flow = Glow(12)
-    calls: tuple[Any, ...] = (flow, flow.inverse, flow.initialize)
-    for call, shape in product(calls, ((3, 11), (12,), (2, 3, 12))):
-        with pytest.raises(ValueError, match=r"received the shape \("):
-            call(torch.zeros(shape))
     x = batch()
     x[3, 2] = x[3, 4] = x[5, 1] = math.nan
     for rows, message in (

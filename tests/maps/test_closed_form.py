@@ -90,14 +90,10 @@ def test_variances_far_apart_in_float32_rows():
 def test_directions_without_variance_are_cut():
     flat = X.copy()
     flat[:, 0] = flat[:, 1:].sum(axis=1)  # rank D - 1, as after a LayerNorm
-    assert Whitening().fit_transform(flat).shape == (2000, 7)  # without a word
+    assert Whitening().fit_transform(flat).shape == (2000, 7)
     flat[:, :3] = 1.0
-    with warned("rank 5") as caught:
-        y = Whitening().fit_transform(flat)
-    assert len(caught) == 1
-    assert y.shape == (2000, 5)
-    with warned("rank 0"):
-        y = Whitening().fit_transform(np.ones((50, 4)))
+    assert Whitening().fit_transform(flat).shape == (2000, 5)
+    y = Whitening().fit_transform(np.ones((50, 4)))
     assert np.array_equal(y, np.zeros((50, 4)))  # only centred
     with warned("N=30 distinct sentences for 8 directi"):
         Whitening().fit(rows(30, 8))
@@ -131,8 +127,7 @@ def test_maps_of_too_few_distinct_rows_say_so(estimator, distinct, is_invalid):
 
 def test_an_undefined_whitening_makes_all_rows_equally_similar():
     x = rows(6, 20)
-    with warned("rank"):
-        y = Whitening().fit_transform(x)
+    y = Whitening().fit_transform(x)
     unit = y / np.linalg.norm(y, axis=1, keepdims=True)
     cosine = (unit @ unit.T)[~np.eye(6, dtype=bool)]
     assert_allclose(cosine, cosine[0], atol=1e-9)
@@ -141,8 +136,7 @@ def test_an_undefined_whitening_makes_all_rows_equally_similar():
 def test_standardization_leaves_constant_dimensions_centred():
     x = X.copy()
     x[:, 2] = 5.0
-    with warned("1 of D=8"):
-        y = Standardization().fit_transform(x)
+    y = Standardization().fit_transform(x)
     assert_allclose(np.delete(y.std(axis=0, ddof=1), 2), 1)
     assert np.array_equal(y[:, 2], np.zeros(2000))
 
