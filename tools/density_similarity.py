@@ -166,7 +166,7 @@ def train(vectors: Vectors, key: dict[str, Any]) -> dict[str, Any]:
     module, points = FlowModule(fitting.shape[1], **options), Points(vectors, held_out)
     with quiet_lightning(), torch.random.fork_rng():
         trainer = Trainer(
-            max_epochs=max(EPOCHS),
+            max_epochs=int(max(EPOCHS)),
             limit_val_batches=0,
             accelerator="cpu",
             devices=1,
