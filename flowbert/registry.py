@@ -62,10 +62,6 @@ class Registry(dict[str, Registered]):
         self.base = base
         self.given = given
 
-    def normalize(self, text: str, argument: str | None = None) -> str:
-        """Rewrite a text in its canonical form, see :meth:`write`."""
-        return self.write(*self.parse(text, argument))
-
     def register(self, name: str) -> Callable[[Registered], Registered]:
         """Decorate a class or function to register it.
 

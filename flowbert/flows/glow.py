@@ -94,13 +94,10 @@ class Glow(Bijection):
         chosen = GlowOptions(**options)
         check_limits(Glow, {"dim": dim})
         check_limits(GlowOptions, options)
-        levels, depth, mixing_init = chosen.levels, chosen.depth, chosen.mixing_init
+        levels, depth = chosen.levels, chosen.depth
         _check_levels(levels, dim)
         check_choice("init", chosen.init, INITS)
-        mixing = MIXINGS.normalize(chosen.mixing, "mixing")
-        coupling = COUPLINGS.normalize(chosen.coupling, "coupling")
-        names = {"mixing": mixing, "coupling": coupling}
-        self.config = {"dim": dim, "seed": seed, **chosen.glow(), **names}
+        self.config = {"dim": dim, "seed": seed, **chosen.glow()}
         self.dim = dim
         self.register_buffer("initialized", torch.zeros(()))
         whitens = chosen.init == "whitening"
@@ -115,11 +112,14 @@ class Glow(Bijection):
             for number in range(depth):
                 layers: dict[str, Bijection] = {"actnorm": ActNorm(size)}
                 layers["mixing"] = MIXINGS.make(
-                    mixing, dim=size, init=mixing_init, seed=next(seeds)
+                    chosen.mixing, dim=size, init=chosen.mixing_init, seed=next(seeds)
                 )
                 if size > 1:
                     layers["coupling"] = COUPLINGS.make(
-                        coupling, dim=size, hidden_dim=chosen.width, seed=next(seeds)
+                        chosen.coupling,
+                        dim=size,
+                        hidden_dim=chosen.width,
+                        seed=next(seeds),
                     )
                 steps[f"step_{number}"] = Composition(layers)
             self.levels.append(Composition(steps))

@@ -9,7 +9,7 @@ from sklearn.base import TransformerMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor, nn
+from torch import Tensor
 
 from flowbert.errors import UserError
 from flowbert.flows import Glow
@@ -244,7 +244,7 @@ def as_map(value: Any) -> Map:
         return SklearnTransformer(value)
     raise UserError(
         argument="methods",
-        received=type(value).__name__ if isinstance(value, nn.Module) else value,
+        received=type(value).__name__,
         expected="maps, transformers of scikit-learn, a trained FlowModule and models",
     )
 

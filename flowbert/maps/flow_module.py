@@ -11,8 +11,6 @@ from torch import Tensor
 
 from flowbert.errors import warn
 from flowbert.flows import FlowOptions, FullPrecision, Glow, bits_per_dim
-from flowbert.flows.coupling import COUPLINGS
-from flowbert.flows.mixing import MIXINGS
 from flowbert.numbers import Seed, check_limits
 from flowbert.seeding import Stream
 from flowbert.training.base import TrainingModule
@@ -67,12 +65,8 @@ class FlowModule(FullPrecision, TrainingModule):
     def __init__(self, dim: int, seed: Seed = 0, **options: Any) -> None:
         chosen = FlowOptions(**options)
         check_limits(FlowOptions, chosen.training())
-        # Lightning takes the hyper-parameters from the arguments as they are now: all of them, and
-        # of two texts for the same layer one.
-        options = chosen.training() | {
-            "mixing": MIXINGS.normalize(chosen.mixing, "mixing"),
-            "coupling": COUPLINGS.normalize(chosen.coupling, "coupling"),
-        }
+        # Lightning takes the hyper-parameters from the arguments as they are now: all of them.
+        options = chosen.training()
         super().__init__()
         self.save_hyperparameters(options)  # LightningCLI's are those of its parser
         self.flow = Glow(dim, seed=seed, **chosen.glow())

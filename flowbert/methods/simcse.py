@@ -99,9 +99,7 @@ class SimCSEModule(TrainedModule):
             self.add_predictor()
 
     def check_examples(self, examples: Examples) -> None:
-        """Raise an error for examples without positives, or with which the training collapses."""
-        if len(examples.columns) < 2:
-            raise ValueError(f"examples: received {examples.name}, without positives")
+        """Raise an error for examples with which the training collapses."""
         rates = dropout_rates(self.encoder)
         if examples.needs_dropout and max(rates, default=0.0) == 0:
             raise UserError(

@@ -42,7 +42,7 @@ class TrainingModule(LightningModule):
         check_choice("schedule", self.hparams["schedule"], SCHEDULES)
         self.invalid_reason: str | None = None
         self.fitted_on: dict[str, Any] = {}
-        self._unchecked: list[tuple[int, Tensor]] = []
+        self._loss = torch.zeros(())
 
     @classmethod
     def load_from_checkpoint(cls, *args: Any, **options: Any) -> Any:
@@ -113,32 +113,30 @@ class TrainingModule(LightningModule):
 
     def check_loss(self, loss: Tensor) -> None:
         """Stop at a loss that is not finite; on an accelerator some steps later."""
-        self._unchecked.append((self.global_step, loss.detach()))
-        if self.device.type == "cpu" or len(self._unchecked) == _CHECK_EVERY:
-            self.check_losses()
+        self._loss = loss.detach()
+        if self.device.type == "cpu" or self.global_step % _CHECK_EVERY == 0:
+            self.check_last_loss()
 
-    def check_losses(self) -> None:
-        """Check the losses that were not checked yet.
+    def check_last_loss(self) -> None:
+        """Check the loss of the last step; weights that are not finite keep it so.
 
         Raises:
-            UserError: With the step of the first that is not finite.
+            UserError: With the step, if the loss is not finite.
         """
-        unchecked, self._unchecked = self._unchecked, []
-        for step, loss in unchecked:
-            if not torch.isfinite(loss):
-                raise UserError(
-                    f"received {self.hparams['learning_rate']}, and the loss is "
-                    f"{loss.item()} at step {step}; expected a lower one, or a gradient_clip_val",
-                    argument="learning_rate",
-                )
+        if not torch.isfinite(self._loss):
+            raise UserError(
+                f"received {self.hparams['learning_rate']}, and the loss is {self._loss.item()} "
+                f"at step {self.global_step}; expected a lower one, or a gradient_clip_val",
+                argument="learning_rate",
+            )
 
     def on_train_end(self) -> None:
-        """Check the last losses."""
-        self.check_losses()
+        """Check the last loss."""
+        self.check_last_loss()
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add what the module was fitted on, and whether it is defined."""
-        self.check_losses()
+        self.check_last_loss()
         checkpoint["module"] = type(self).__name__
         checkpoint["fitted_on"] = self.fitted_on
         checkpoint["invalid_reason"] = self.invalid_reason
