@@ -321,7 +321,7 @@ def test_a_checkpoint_is_bound_to_its_encoder_and_corpus(run, tmp_path):
     refused(message, predict, run, corpus="train_only", run_dir=tmp_path / "run")
     del options["bootstrap"]
     vectors = {"vectors": np.eye(128), "corpus": None, "max_sentences": None}
-    refused("was fitted on sentences; received vectors", fit, **options | vectors)
+    refused("was fitted on other sentences or vectors", fit, **options | vectors)
     assert not (tmp_path / "run").exists()
 
 

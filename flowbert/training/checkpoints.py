@@ -60,12 +60,6 @@ def check_fitted_on(
     encoders = saved["encoder"], here["encoder"]
     if None not in encoders:
         check_same_encoder(*encoders, f"checkpoint {path}")
-    elif encoders[0] is not encoders[1]:
-        kinds = ["vectors" if each is None else "sentences" for each in encoders]
-        raise UserError(
-            f"{path} was fitted on {kinds[0]}; received {kinds[1]}",
-            argument="ckpt_path",
-        )
     check_corpus(saved["corpus"], here["corpus"], path)
 
 
