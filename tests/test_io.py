@@ -1,10 +1,8 @@
 """Files appear whole or not at all, and damage is seen."""
 
 import os
-import signal
 import stat
 from contextlib import suppress
-from multiprocessing import get_context
 
 import pytest
 import torch
@@ -68,37 +66,6 @@ def test_an_error_leaves_what_was_there(tmp_path, monkeypatch):
             write(tmp_path / name)
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
     assert (tmp_path / "a.txt").read_text() == "older"
-
-
-def write_until_killed(write, path, count):
-    """Write, and be killed at the call of this number that changes names."""
-    left = [count]
-    replace = os.replace
-
-    def limited(*given):
-        if left[0] == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        left[0] -= 1
-        return replace(*given)
-
-    os.replace = limited  # type: ignore[assignment]
-    write(path)
-
-
-@pytest.mark.parametrize("count", [0, 1])
-def test_a_kill_leaves_whole_ones(count, tmp_path):
-    write_file(tmp_path / "a.txt", "older")
-    for write, name in ((write_file, "a.txt"), (write_folder, "folder")):
-        arguments = write, tmp_path / name, count
-        process = get_context("fork").Process(target=write_until_killed, args=arguments)
-        process.start()
-        process.join()
-        assert process.exitcode == (0 if count else -signal.SIGKILL)
-    assert (tmp_path / "a.txt").read_text() == ("new" if count else "older")
-    if count:
-        assert (tmp_path / "folder" / "within" / "b.txt").read_text() == "new"
-    else:
-        assert not (tmp_path / "folder").exists()
 
 
 @pytest.fixture(params=[0o022, 0o077])

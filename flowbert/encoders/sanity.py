@@ -53,8 +53,6 @@ def sanity_check(backbone: Any) -> Findings:
     if not short["input_ids"]:
         return Findings()
     together = _states(backbone, [short, long])
-    if not together.isfinite().all():
-        return Findings()  # the error names the sentence to encode
     alone = [_states(backbone, [row]) for row in (short, long)]
     tolerance = tolerance_of(backbone)
     first = _states(backbone, [{name: row[:3] for name, row in long.items()}])

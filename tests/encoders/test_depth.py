@@ -7,7 +7,7 @@ from torch import nn
 
 from encoders.tiny import CONFIGS, SENTENCES, tiny_network
 from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.passes import SHAREABLE, encode_together, workers
+from flowbert.encoders.passes import SHAREABLE, workers
 
 KINDS = [kind for kind in CONFIGS if kind != "qwen2"]  # its tokenizer is one of its own
 # ALBERT repeats one block, and XLNet's blocks have tokens in the first dimension.
@@ -45,20 +45,6 @@ def test_blocks_above_the_layers_read_are_not_computed(kind, tiny):
         computed.clear()
         assert torch.equal(encoder(features), pooled)
         assert computed == list(range(top))
-
-
-@pytest.mark.parametrize("kind", DIFFERENT)
-def test_higher_layers_are_read_from_the_same_network(kind, tiny):
-    encoder = SentenceEncoder(tiny(kind), layers=0)
-    lowest = encoder.encode(SENTENCES)
-    whole = SentenceEncoder(tiny(kind))
-    assert encoder.identity == whole.identity | {"layers": [0]}
-    last = encoder.read(layers="last")
-    assert last.backbone is encoder.backbone
-    expected = whole.encode(SENTENCES)
-    np.testing.assert_array_equal(last.encode(SENTENCES), expected)
-    both = encode_together([encoder, last], SENTENCES)
-    np.testing.assert_array_equal(both, [lowest, expected])
 
 
 @pytest.mark.parametrize("kind", DIFFERENT)

@@ -274,7 +274,7 @@ def test_equal_vectors_of_a_decoder_are_told():
 
 
 EXPORTED = [
-    *((kind, "last_token", AROUND, None) for kind in ("llama", "gpt2", "bert")),
+    *((kind, "last_token", AROUND, None) for kind in ("llama", "bert")),
     *(("llama", pooling, "", "[MASK]") for pooling in ("zipf", "last_token")),
     ("llama", "mean", "the big {}", "[MASK]"),
 ]
