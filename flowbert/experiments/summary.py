@@ -145,8 +145,8 @@ class Summary:
         )
         where = encoders if len(better) == len(used) else _all_of(better)
         return _sentence(
-            f"{better['name'].iloc[0]} gains {points} points on {where}; no other method is "
-            "significantly better"
+            f"{better['name'].iloc[0]} gains {points} points on {where}; no method is "
+            "significantly better than it"
         )
 
 

@@ -66,7 +66,7 @@ def test_the_page_of_a_run(written, folder):
     assert sorted(page.pictures) == sorted(PLOTS)
     assert page.tags["script"] == 1
     finding = (
-        "Whitening gains 9.5 points on bert; no other method is significantly better"
+        "Whitening gains 9.5 points on bert; no method is significantly better than it"
     )
     assert page.texts.count(finding) == 2
     assert {"use whitening", "tied on bert: flow", "40.5 → 50.0", "+9.5"} <= set(
