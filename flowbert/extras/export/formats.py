@@ -187,11 +187,15 @@ def export(
 
 
 def _make_texts(model: Model) -> list[str]:
-    """Unusual texts, sentences, and one text that is longer than the encoder reads."""
-    sentences = sample_corpus()
-    longest = getattr(model.encoder, "max_length", 128)
-    rest = TEXTS - len(_UNUSUAL) - 1
-    return [*_UNUSUAL, *sentences[:rest], " ".join(sentences[:longest])]
+    """Texts of one word to more than the encoder reads."""
+    words = [word for sentence in sample_corpus() for word in sentence.split()]
+    longest = getattr(model.encoder, "max_length", 128) + 8
+    counts = np.linspace(1, longest, TEXTS).astype(int)
+    texts = [
+        " ".join(words[start : start + count]) for start, count in enumerate(counts)
+    ]
+    texts[: len(_UNUSUAL)] = _UNUSUAL
+    return texts
 
 
 def _largest_difference(
