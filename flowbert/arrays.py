@@ -25,7 +25,7 @@ VECTOR_VALUES = "numbers of two bytes or more; single bytes are codes or packed 
 
 
 def holds_vector_values(dtype: Any) -> bool:
-    """Whether values are numbers of two bytes or more.
+    """Whether values of a type of numpy or torch are numbers of two bytes or more.
 
     Precisions of a byte write codes, whose scale is elsewhere, or the bits of eight dimensions.
     """

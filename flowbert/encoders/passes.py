@@ -123,6 +123,7 @@ def encode_together(
         equal_lengths = _needs_equal_lengths(backbone)
         prefix = None if equal_lengths else _prefix(encoders, len(sentences))
         batches = plan(prefix, equal_lengths)
+        # Rotary positions that follow the longest text are written in a pass.
         most = 1 if equal_lengths else workers(backbone.network)
         with in_threads(embed, batches, most) as computed:
             for indices, vectors in with_next_begun(computed):

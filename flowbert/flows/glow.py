@@ -212,9 +212,11 @@ class Glow(Bijection):
                 layer.set_moments(*moments)
             else:
                 layer.initializing = True
-        self(x)
-        for layer in layers:
-            layer.initializing = False
+        try:
+            self(x)
+        finally:
+            for layer in layers:
+                layer.initializing = False
         self.initialized.fill_(True)
 
 

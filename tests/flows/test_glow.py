@@ -67,6 +67,8 @@ def test_initialize_depends_on_its_batch_alone(flow):
     other.initialize(batch(seed=7))
     other.initialize(batch())
     flow.initialize(batch())
+    with pytest.raises(RuntimeError):
+        flow.initialize(batch()[:, :-1])
     flow.train()(batch(seed=5) * 9)
     assert equal(flow, other)
     loaded = Glow(**flow.config)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.base import clone
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
@@ -17,7 +18,7 @@ from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.template import Template
 from flowbert.extras.export.formats import EXPORT_FORMATS, Format
 from flowbert.extras.export.plain_encoder import outside, with_template_in_tokenizer
-from flowbert.maps import Flow, Map, make_map
+from flowbert.maps import Flow, Map
 from flowbert.model import Model
 
 GRAPH, TOKENIZER = "model.onnx", "tokenizer.json"
@@ -59,7 +60,8 @@ def _in_float32(fitted: Map) -> Map:
         name: value.float() if isinstance(value, Tensor) else value
         for name, value in fitted.get_state().items()
     }
-    return make_map(fitted.text).set_state(state)
+    copy: Map = clone(fitted)
+    return copy.set_state(state)
 
 
 @contextmanager

@@ -76,6 +76,10 @@ def report(
     """
     given = [runs] if isinstance(runs, str | Path) else runs
     paths = list(dict.fromkeys(user_path(run).resolve() for run in given))
+    if not paths:
+        raise UserError(
+            "received none; expected run folders or files of results", argument="runs"
+        )
     if len(paths) == 1:
         (path,) = paths
         page = path / "report.html" if path.is_dir() else path.with_suffix(".html")

@@ -167,6 +167,7 @@ def test_mistakes(tmp_path, name, output, part):
     (tmp_path / "damaged.json").write_text("{")
     save(tmp_path, [], "good.json")
     refused(part, report, [tmp_path / name], output)
+    refused("runs: received none", report, [])
     assert not list(tmp_path.rglob("*.html"))
 
 
