@@ -33,6 +33,7 @@ from flowbert.metrics import Alignment, MeanCosine, STSSpearman, Uniformity
 from flowbert.model import Model
 from flowbert.training import RowsDataModule
 from flowbert.training.trainer import quiet_lightning
+from helpers import with_slow
 from simulated_device import NAME, numbers_of, simulated, trainer_options
 
 pytestmark = pytest.mark.filterwarnings(
@@ -99,7 +100,6 @@ def make(method):
     return module, TextDataModule(module.encoder, examples, batch_size=2)
 
 
-SLOW = pytest.mark.slow
 METHODS = (
     "flow",
     "simcse",
@@ -112,11 +112,8 @@ METHODS = (
 DEFAULT = [("flow", "bf16-true"), (METHODS[2], "bf16-mixed"), ("mlm", "bf16-mixed")]
 
 
-STEPS = [
-    pytest.param(*each, marks=[] if each in DEFAULT else SLOW)
-    for each in [DEFAULT[0], *product(METHODS, ("32-true", "bf16-mixed"))]
-]
-LOW = [True, pytest.param(False, marks=SLOW)]
+STEPS = [DEFAULT[0], *product(METHODS, ("32-true", "bf16-mixed"))]
+low_or_not = pytest.mark.parametrize("low", with_slow([True, False], [True]))
 
 
 @pytest.mark.usefixtures("device")
@@ -140,7 +137,7 @@ class Batches(Callback):
 
 
 @pytest.mark.usefixtures("device")
-@pytest.mark.parametrize(("method", "precision"), STEPS)
+@pytest.mark.parametrize(("method", "precision"), with_slow(STEPS, DEFAULT))
 def test_steps(method, precision, tmp_path):
     module, data = make(method)
     batches = Batches()
@@ -194,7 +191,7 @@ def encoded_on(device):
 
 
 @pytest.mark.usefixtures("device")
-@pytest.mark.parametrize("low", LOW)
+@low_or_not
 def test_maps(low):
     for name in list(MAPS):
         text = SMALL_FLOW.get(name, name)
@@ -211,7 +208,7 @@ def test_maps(low):
 
 
 @pytest.mark.usefixtures("device")
-@pytest.mark.parametrize("low", LOW)
+@low_or_not
 def test_variants(low):
     expected = encoded_on("cpu")
     with torch.autocast(NAME, dtype=torch.bfloat16, enabled=low):
@@ -224,7 +221,7 @@ def test_variants(low):
 
 
 @pytest.mark.usefixtures("device")
-@pytest.mark.parametrize("low", LOW)
+@low_or_not
 def test_metrics(low):
     x, y = torch.from_numpy(make_rows(50)).chunk(2)
     metrics: list[tuple[Any, tuple[Tensor, ...]]] = [

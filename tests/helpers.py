@@ -41,6 +41,18 @@ def refused(message, call, /, *given, **options):
     assert "\n" not in str(caught.value)
 
 
+def with_slow(cases, quick):
+    """Cases of a test, of which all but the quick ones are left to the slow run."""
+    slow = pytest.mark.slow
+    return [
+        pytest.param(
+            *(case if isinstance(case, tuple) else [case]),
+            marks=[] if case in quick else slow,
+        )
+        for case in cases
+    ]
+
+
 def warned(message):
     """A context with a warning of this package."""
     return pytest.warns(FlowbertWarning, match=message)

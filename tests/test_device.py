@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from helpers import with_slow
+
 
 def run(file, output, options):
     """Run tests without plugins; what they print goes into a file."""
@@ -22,9 +24,7 @@ def run(file, output, options):
 
 
 @pytest.mark.usefixtures("one_thread")
-@pytest.mark.parametrize(
-    "which", ["not slow", pytest.param("slow", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("which", with_slow(["not slow", "slow"], ["not slow"]))
 def test_steps_on_a_simulated_device(which, pytestconfig, tmp_path):
     filters = "\n".join(pytestconfig.getini("filterwarnings"))
     options = ["-p", "no:cacheprovider", "--basetemp", str(tmp_path / "steps")]

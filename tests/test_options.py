@@ -28,7 +28,7 @@ from flowbert.cli.command_options import (
 )
 from flowbert.data.sample import sample_corpus, sample_pairs
 from flowbert.io import digest_tensors
-from helpers import draw_nothing
+from helpers import draw_nothing, with_slow
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -462,7 +462,7 @@ def fault(case, name, lines):
     return outcome.refused or ("" if outcome.differs(before) else "has no effect")
 
 
-@pytest.mark.parametrize("slow", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("slow", with_slow([False, True], [False]))
 @pytest.mark.parametrize("case", LINES)
 def test_another_value_changes_something_or_is_refused(case, slow, lines):
     names = [name for name in tried(case) if is_slow(case, name) == slow]

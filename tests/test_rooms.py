@@ -16,6 +16,7 @@ import pytest
 
 import flowbert.extras
 from experiments.small import write_pairs
+from helpers import with_slow
 
 EXTRAS = sorted(path.stem for path in Path(flowbert.extras.__path__[0]).glob("[!_]*"))
 LIBRARIES = {"datasets", "faiss", "mteb", "onnx", "sentence_transformers", "wandb"}
@@ -79,9 +80,7 @@ def run(rooms):
 
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize(
-    "rooms",
-    [EXTRAS, *(pytest.param([room], marks=pytest.mark.slow) for room in EXTRAS)],
-    ids=" ".join,
+    "rooms", with_slow([EXTRAS, *([room] for room in EXTRAS)], [EXTRAS]), ids=" ".join
 )
 def test_the_core_runs_without(rooms, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

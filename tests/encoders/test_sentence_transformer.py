@@ -19,6 +19,7 @@ from encoders.tiny import (
     write_tiny,
 )
 from flowbert.encoders import SentenceTransformerEncoder, load_encoder
+from helpers import with_slow
 
 TEXTS = [*SENTENCES, "The CAT", "  a dog ", "mat " * 40]
 PROMPTS = {"prompts": {"query": "the big "}, "default_prompt_name": "query"}
@@ -176,29 +177,19 @@ def check(name, folder, *changes):
 
 # Of every kind of reading one; all are slow.
 QUICK = ("weightedmean", "Dense", "prompt", "lower case", "method_output_name")
-OLDER = ("cls", "Normalize", "Dense", "prompt")
-IGNORED = [
+OLDER = ("mean", "cls", "Normalize", "Dense", "prompt")
+pytestmark = [
     pytest.mark.filterwarnings("ignore:sentences. some are longer"),
     pytest.mark.filterwarnings("ignore:encoder. .* ends in Normalize"),
 ]
-pytestmark = IGNORED
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
-        for name in FOLDERS
-    ],
-)
+@pytest.mark.parametrize("name", with_slow(FOLDERS, QUICK))
 def test_a_folder_has_the_vectors_of_the_library(name, tmp_path):
     check(name, tmp_path)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["mean", *(pytest.param(name, marks=pytest.mark.slow) for name in OLDER)],
-)
+@pytest.mark.parametrize("name", with_slow(OLDER, ["mean"]))
 @pytest.mark.parametrize("layout", [rewrite_as_before, move_transformer])
 def test_older_layouts(name, layout, tmp_path):
     check(name, tmp_path, layout)

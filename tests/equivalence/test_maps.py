@@ -1,6 +1,6 @@
 """One map, one corpus, one task: every way gives the same figures, or refuses in one line."""
 
-import itertools
+from itertools import product
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ from equivalence.ways import (
 )
 from flowbert.extras.export import SentenceTransformers
 from flowbert.maps import MAPS
+from helpers import with_slow
 
 OPTIONS = [
     "whitening:shrinkage=0.1",
@@ -40,29 +41,19 @@ METHODS = [
 ]
 """Every map of the registry, and some with options and in chains."""
 
-SLOW = pytest.mark.slow
-EVERY_WAY = ("flow",)
-"""Maps that the default run has by every way; the others by a sixteenth of them in turn."""
-
 # A rank that is not full, or few sentences for many directions, is what the maps are tried on.
 pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
 
 
 def cells(ways):
-    """Every method by every way."""
-    made = []
-    for (row, method), (column, way) in itertools.product(
-        enumerate(METHODS), enumerate(ways)
-    ):
-        slow = method not in EVERY_WAY and (row + column) % 16 > 0
-        exports = way in (exported_model, sentence_transformers)
-        slow |= exports and method != "flow"  # a second each
-        slow |= method == "learned-removal"  # of all directions
-        marks = [SLOW] if slow else []
-        made.append(
-            pytest.param(method, way, id=f"{method}-{way.__name__}", marks=marks)
-        )
-    return made
+    """Every method by every way; by default a flow, and a sixteenth of the others in turn."""
+    exports = (exported_model, sentence_transformers)  # a second each
+    quick = [("flow", way) for way in ways]
+    for (row, method), (column, way) in product(enumerate(METHODS), enumerate(ways)):
+        is_slow = way in exports or method == "learned-removal"  # of all directions
+        if (row + column) % 16 == 0 and not is_slow:
+            quick.append((method, way))
+    return with_slow(product(METHODS, ways), quick)
 
 
 def check_figures(lab, method, way, split="test"):
@@ -78,13 +69,7 @@ def test_figures(method, way, lab):
     check_figures(lab, method, way)
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        name if name in ("flow", CHAINS[1]) else pytest.param(name, marks=SLOW)
-        for name in METHODS
-    ],
-)
+@pytest.mark.parametrize("method", with_slow(METHODS, ["flow", CHAINS[1]]))
 def test_figures_of_the_development_split(method, lab):
     check_figures(lab, method, by_validate, "dev")
 

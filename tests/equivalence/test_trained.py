@@ -9,6 +9,7 @@ from equivalence.test_maps import check_figures, check_vectors
 from equivalence.ways import (
     TRAINED,
     TRAINER,
+    VECTORS,
     Lab,
     by_test,
     by_validate,
@@ -16,7 +17,6 @@ from equivalence.ways import (
     resumed,
     rows_of,
     saved_model,
-    sentence_transformers,
 )
 from flowbert.encoders import SentenceEncoder
 from flowbert.experiments import compare
@@ -24,9 +24,10 @@ from flowbert.methods import METHODS, TextDataModule, make_examples
 from flowbert.options import TRAINER_DEFAULTS
 from flowbert.training.trainer import quiet_lightning
 from flowbert.vectors import EmbeddingCache
+from helpers import with_slow
 
-SLOW = pytest.mark.slow
-FIRST_OR_SLOW = [TRAINED[0], *(pytest.param(each, marks=SLOW) for each in TRAINED[1:])]
+# The default run has every way of the first method.
+every_method = pytest.mark.parametrize("method", with_slow(TRAINED, TRAINED[:1]))
 OPTIONS: dict[str, Any] = {"data": {"batch_size": 8}}
 SOURCES: dict[str, dict[str, Any]] = {
     "simcse": {"corpus": "target"},
@@ -83,31 +84,22 @@ def saved_encoder(lab, method, split="test"):
     return rows_of(results, "raw", ("method", *lab.unknown))
 
 
-FIGURES = [
-    by_test,
-    resumed,
-    python,
-    saved_encoder,
-    saved_model,
-]
+FIGURES = [by_test, resumed, python, saved_encoder, saved_model]
 
 
-# The default run has every way of the first method.
 @pytest.mark.parametrize("way", FIGURES)
-@pytest.mark.parametrize("method", FIRST_OR_SLOW)
+@every_method
 def test_figures(method, way, trainings):
     check_figures(trainings, method, way)
 
 
-@pytest.mark.parametrize("method", FIRST_OR_SLOW)
+@every_method
 def test_figures_of_the_development_split(method, trainings):
     """Those of ``validate`` are those of the saved encoder."""
     check_figures(trainings, method, by_validate, "dev")
 
 
-@pytest.mark.parametrize(
-    "way", [encoded, pytest.param(sentence_transformers, marks=SLOW)]
-)
-@pytest.mark.parametrize("method", FIRST_OR_SLOW)
+@pytest.mark.parametrize("way", with_slow(VECTORS, [encoded]))
+@every_method
 def test_vectors(method, way, trainings):
     check_vectors(trainings, method, way)

@@ -16,7 +16,7 @@ from flowbert.data.sample import sample_corpus
 from flowbert.encoders import EncoderOptions, SentenceEncoder
 from flowbert.experiments.plan import UNMAPPED
 from flowbert.extras.advice import advise
-from helpers import refused
+from helpers import refused, with_slow
 
 SENTENCES = list(dict.fromkeys(sample_corpus()))[:200]
 RECIPE = ("embedding_last", "zipf", "whitening:shrinkage=0.3")
@@ -73,7 +73,7 @@ def run_commands(text):
     return [line.split()[1] for line in lines]
 
 
-@pytest.mark.parametrize("raw", [pytest.param(True, marks=pytest.mark.slow), False])
+@pytest.mark.parametrize("raw", with_slow([True, False], [False]))
 def test_its_commands_run(raw, corpus, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("PAIRS.csv").write_text(

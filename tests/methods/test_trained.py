@@ -24,7 +24,7 @@ from flowbert.methods.trained import (
     dropout_rates,
     set_dropout,
 )
-from helpers import refused
+from helpers import refused, with_slow
 from texts import METHODS, examples, small_network, step, text_data, trainable
 
 DROPOUT_OPTIONS = (
@@ -54,22 +54,17 @@ def train(method, folder, *callbacks, seed=0, pooling="mean", **options):
     return fit(folder, *callbacks, module=module, data=data, **options)
 
 
-@pytest.mark.parametrize(
-    ("method", "pooling"),
-    [
-        pytest.param("sbert", "mean", marks=pytest.mark.slow),
-        ("mlm", "mean"),
-        ("simcse", "learned_weights"),
-    ],
-)
-def test_resumed_runs_end_like_uninterrupted_ones(method, pooling, tmp_path):
+@pytest.mark.parametrize("method", with_slow(METHODS, ["mlm", "simcse"]))
+def test_resumed_runs_end_like_uninterrupted_ones(method, tmp_path):
+    pooling = "learned_weights" if method == "simcse" else "mean"
+
     def run(*callbacks, **options):
         return train(method, tmp_path, *callbacks, pooling=pooling, **options)
 
     folder = tmp_path / "checkpoints"
     keep = ModelCheckpoint(folder, "{step}", every_n_train_steps=2, save_top_k=-1)
     whole = run(keep)
-    steps = 2 if pooling == "learned_weights" else 4  # in the first epoch or the second
+    steps = 2 if method == "simcse" else 4  # in the first epoch or the second
     file = folder / f"step={steps}.ckpt"
     assert differences(whole, run(ckpt_path=file)) == []
     if method == "mlm":

@@ -13,13 +13,14 @@ from fits import EveryBatch, fit, make_data, make_module, make_rows, tensors
 from flowbert.data.scored_pairs import STSData, Subset
 from flowbert.tasks import STS
 from flowbert.training import AtomicCheckpointIO, TaskEvaluation, checkpoint_callbacks
+from helpers import with_slow
 
 pytestmark = pytest.mark.usefixtures("one_thread")
+QUICK = 3, "whitening"
 
 
 @pytest.mark.parametrize(
-    ("accumulate", "init"),
-    [pytest.param(1, "actnorm", marks=pytest.mark.slow), (3, "whitening")],
+    ("accumulate", "init"), with_slow([(1, "actnorm"), QUICK], [QUICK])
 )
 def test_two_processes_fit_the_flow_of_one(accumulate, init, tmp_path):
     # The noise of a process is its own.
@@ -71,7 +72,7 @@ def written(path):
     return path.stat().st_mtime_ns if path.exists() else 0
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", with_slow([0, 1], [0]))
 def test_sigkill_at_any_moment(seed, tmp_path):
     expected = tensors(fit(tmp_path, max_epochs=EPOCHS, accumulate_grad_batches=2))
     rng, kills = random.Random(seed), 0

@@ -16,7 +16,7 @@ from fits import (
     make_rows,
 )
 from flowbert.training import checkpoint_callbacks
-from helpers import refused
+from helpers import refused, with_slow
 
 
 def checkpoints(folder):
@@ -54,13 +54,7 @@ DEFAULT = ("epochs, accumulation", "steps, validation within")
 """Runs of the default tests."""
 
 
-@pytest.mark.parametrize(
-    "run",
-    [
-        pytest.param(name, marks=[] if name in DEFAULT else pytest.mark.slow)
-        for name in RUNS
-    ],
-)
+@pytest.mark.parametrize("run", with_slow(RUNS, DEFAULT))
 def test_from_every_checkpoint(run, tmp_path):
     options = RUNS[run]
     whole = fit(tmp_path, *checkpoints(tmp_path / "whole"), **options)
@@ -84,7 +78,7 @@ LENGTHS = [
 
 
 @pytest.mark.parametrize(
-    ("accumulate", "validate"), [pytest.param(1, 2, marks=pytest.mark.slow), (2, 1.0)]
+    ("accumulate", "validate"), with_slow([(1, 2), (2, 1.0)], [(2, 1.0)])
 )
 def test_two_parts_are_the_whole_or_refused(accumulate, validate, tmp_path):
     """Split by epochs, by steps, and by both, within epochs and at their ends."""
