@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from sentence_transformers import SentenceTransformer
 
 from flowbert.cli.line import read_line
 from flowbert.cli.trainer_options import read_trainer
@@ -20,7 +19,6 @@ DOCUMENTS = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
-PACKAGES = ("faiss", "mteb")
 
 _BLOCK = re.compile(r"(<!-- not run.*?-->\n)?```(\w*)\n(.*?)```", re.DOTALL)
 
@@ -88,9 +86,8 @@ def test_python_blocks_run(path, parts, tmp_path, monkeypatch):
     Path("sentences.txt").write_text("\n".join(sentences), encoding="utf-8")
     known = {"__name__": path.stem}
     for text in parts:
-        for package in PACKAGES:
-            if re.search(rf"^(import|from) {package}\b", text, re.MULTILINE):
-                pytest.importorskip(package)
+        if "import faiss\n" in text:
+            pytest.importorskip("faiss")
         exec(compile(text, path.name, "exec"), known)
     if "CSVLogger" in known:
         (metrics,) = tmp_path.rglob("metrics.csv")
@@ -122,50 +119,3 @@ def test_files_exist(path):
         r"\b(?:tests|benchmarks|configs|flowbert)/[\w/]+\.\w+", text
     ):
         assert (ROOT / name).exists(), name
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # of mteb
-def test_mteb_measures_an_exported_folder_as_we_do(tmp_path):
-    """The lines of docs/using-a-model.md, with a task that needs no download."""
-    mteb = pytest.importorskip("mteb", reason="mteb is not installed")
-    from datasets import Dataset, DatasetDict
-    from mteb.abstasks import AbsTaskSTS
-    from mteb.abstasks.task_metadata import TaskMetadata
-
-    from flowbert import Model, SentenceEncoder, Whitening, compare, export
-    from flowbert.data.scored_pairs import load_sts
-
-    encoder = SentenceEncoder("builtin-sample", layers="first_last")
-    (pairs,) = load_sts("SAMPLE").split("test")
-    whitening = Whitening().fit(encoder.encode([*pairs.sentences1, *pairs.sentences2]))
-    folder = export(Model(encoder, whitening), tmp_path / "my-model")
-    columns = {
-        "sentence1": pairs.sentences1,
-        "sentence2": pairs.sentences2,
-        "score": pairs.scores,
-    }
-
-    class Sample(AbsTaskSTS):  # type: ignore[misc]
-        metadata = TaskMetadata(
-            name="SAMPLE",
-            description="The built-in sample.",
-            dataset={"path": "flowbert/sample", "revision": "0"},
-            type="STS",
-            eval_langs=["eng-Latn"],
-            main_score="cosine_spearman",
-        )
-        min_score, max_score = 0, 5
-
-        def load_data(self, **_):
-            self.dataset = {
-                "default": DatasetDict({"test": Dataset.from_dict(columns)})
-            }
-            self.data_loaded = True
-
-    model = SentenceTransformer(str(folder))
-    result = mteb.evaluate(model, Sample(), cache=None, show_progress_bar=False)
-    ours = compare(encoder, {"whitening": whitening}, bootstrap=0)
-    expected = ours.score("whitening", "SAMPLE", aggregation="all")
-    # Cosines of the folder differ by at most 1e-5, which exchanges few neighbours in rank.
-    assert result.task_results[0].get_score() == pytest.approx(expected, abs=1e-4)

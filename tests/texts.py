@@ -4,6 +4,7 @@ from inspect import signature
 
 import torch
 from pytorch_lightning import Trainer
+from transformers import AutoConfig, AutoModel
 
 from flowbert.data.corpus import Corpus
 from flowbert.data.sample import sample_corpus
@@ -30,12 +31,13 @@ def trainable(**options):
     return SentenceEncoder(**settings)
 
 
-def small_network(kind, config, **options):
-    """A network of another kind with random weights, without a folder."""
+def small_network(kind):
+    """A network of a kind with random weights, without a folder."""
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        network = kind(config(vocab_size=2000, **sizes, **options))
+        config = AutoConfig.for_model(kind, vocab_size=2000, **sizes)
+        network = AutoModel.from_config(config)
     return Backbone(network, trainable().backbone.tokenizer)
 
 

@@ -73,17 +73,15 @@ class Population:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("tasks", "first", "second", "percentile"),
+    ("tasks", "first", "second"),
     [
-        (LOW_OVERLAP, 0.75, 0.6, 0.82),
-        (LOW_OVERLAP, 0.85, 0.75, 0.66),
-        (LOW_OVERLAP[4:5], 0.85, 0.75, 0.91),
-        (LOW_OVERLAP[5:6], 0.75, 0.6, 0.94),
+        (LOW_OVERLAP, 0.75, 0.6),
+        (LOW_OVERLAP, 0.85, 0.75),
+        (LOW_OVERLAP[4:5], 0.85, 0.75),
+        (LOW_OVERLAP[5:6], 0.75, 0.6),
     ],
 )
-def test_intervals_of_small_tasks_cover_the_true_score(
-    tasks, first, second, percentile
-):
+def test_intervals_of_small_tasks_cover_the_true_score(tasks, first, second):
     trials, resamples = 400, 400
     population = Population(first, second)
     truth = population.truth()
@@ -100,5 +98,3 @@ def test_intervals_of_small_tasks_cover_the_true_score(
     # Four standard deviations of a share of 95% in so many trials: 4.4 points.
     tolerance = 4 * np.sqrt(0.95 * 0.05 / trials)
     np.testing.assert_allclose(covered, 0.95, atol=tolerance)
-    # As measured; a share of so many trials has a standard deviation of at most 2.5 points.
-    assert uncorrected[0] == pytest.approx(percentile, abs=0.1)

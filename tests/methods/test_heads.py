@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from pytorch_lightning import Callback
-from transformers import BertConfig, BertModel
 
 from fits import EveryBatch, differences, fit, tensors
 from flowbert.encoders import SentenceEncoder
@@ -22,7 +21,7 @@ LOW_RANK = "nulling-2+whitening"  # has fewer dimensions than its parts say
 
 def make(**options):
     """A small encoder's module, and data of five batches an epoch."""
-    encoder = SentenceEncoder(small_network(BertModel, BertConfig), frozen=False)
+    encoder = SentenceEncoder(small_network("bert"), frozen=False)
     given: dict[str, Any] = {"head": HEAD, "learning_rate": 1e-2} | options
     module = SimCSEModule(encoder, **given)
     return module, text_data(encoder, examples(positive="crop", size=20), batch_size=4)

@@ -5,7 +5,6 @@ import warnings
 import pytest
 import torch
 from torch.nn import functional
-from transformers import DistilBertConfig, DistilBertModel, GPT2Config, GPT2Model
 
 from fits import fit
 from flowbert.methods.masking import (
@@ -19,8 +18,6 @@ from flowbert.methods.simcse import SimCSEModule
 from flowbert.seeding import Stream
 from helpers import refused
 from texts import examples, small_network, text_data, trainable
-
-DISTILBERT = small_network(DistilBertModel, DistilBertConfig)
 
 
 class Tokenizer:
@@ -96,8 +93,9 @@ def test_words_of_a_tokenizer():
     assert any(continues)
 
 
-@pytest.mark.parametrize("path", ["builtin-sample", DISTILBERT])
-def test_loss_and_gradients_are_those_of_all_logits(path):
+@pytest.mark.parametrize("kind", ["bert", "distilbert"])
+def test_loss_and_gradients_are_those_of_all_logits(kind):
+    path = "builtin-sample" if kind == "bert" else small_network(kind)
     module = MLMModule(trainable(path=path), dropout=0.0)
     encoder, predictor = module.encoder, module.predictor
     (chunk,) = text_data(encoder, examples("mlm")).features(0, range(16))["chunks"]
@@ -199,11 +197,9 @@ def test_the_head_alone_is_trained(tmp_path):
     assert all(name.startswith("cls.predictions") for name in changed)
 
 
-GPT2 = small_network(GPT2Model, GPT2Config)
-
-
 def test_networks_and_tokenizers_have_limits(tmp_path, monkeypatch):
-    refused("encoder: received '' of type 'gpt2'", MLMModule, trainable(path=GPT2))
+    gpt2 = trainable(path=small_network("gpt2"))
+    refused("encoder: received '' of type 'gpt2'", MLMModule, gpt2)
     pooled = SimCSEModule(trainable(pooling="cls"), head="mlp")
     pooled.trained_encoder().save(tmp_path)
     message = "pooling: received cls_pooler"

@@ -38,6 +38,7 @@ def test_step_is_the_objective(objective, pooling):
 
 
 def test_objectives_need_their_examples():
+    refused("objective: received 'sofmax'", SBERTModule, trainable(), "sofmax")
     for objective in OBJECTIVES:
         module = SBERTModule(trainable(), objective)
         for other in {*OBJECTIVES} - {objective}:
