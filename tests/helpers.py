@@ -8,7 +8,9 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
+from flowbert.data.scored_pairs import STSData, Subset
 from flowbert.errors import FlowbertWarning, UserError
+from flowbert.tasks import STS
 
 
 def rows(count=200, dim=6, seed=0):
@@ -32,6 +34,15 @@ def pairs_of(x):
 def fit(estimator, x):
     """The map fitted on rows, and on labelled pairs where it learns from them."""
     return estimator.fit(x, pairs=pairs_of(x) if estimator.supervised else None)
+
+
+def scored(splits, split="dev", limits=None, **options):
+    """A task T of a split, with the scores of each split."""
+    subsets = {}
+    for part, scores in splits.items():
+        sides = [tuple(f"{part} {x}{n}" for n in range(len(scores))) for x in "ab"]
+        subsets[part] = [Subset("T", *sides, np.array(scores, dtype=np.float64))]
+    return STS(STSData("T", subsets, limits), split, **options)
 
 
 def refused(message, call, /, *given, **options):

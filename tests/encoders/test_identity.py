@@ -1,12 +1,10 @@
 """Cached vectors are those of what an encoder is now, and never come under another one's name."""
 
 import json
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_array_equal
 from tokenizers import normalizers
 
 from encoders.tiny import (
@@ -20,7 +18,6 @@ from encoders.tiny import (
 from flowbert.encoders import (
     SentenceEncoder,
     check_same_encoder,
-    digests_reused,
     load_encoder,
 )
 from flowbert.extras.word_vectors import WordVectors
@@ -30,13 +27,24 @@ from helpers import refused
 # Some of the texts are cut on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:sentences. some are longer")
 
+MEAN = ("Pooling", {"pooling_mode_mean_tokens": True})
 TEXTS = [*SENTENCES, "The CAT sleeps", "big " * 30]
 
 
-def other_configuration(encoder):
-    network = tiny_network("bert", hidden_act="relu")
-    network.load_state_dict(encoder.backbone.network.state_dict(), strict=False)
-    encoder.backbone.network = network
+def folder_of(kind):
+    """How to make an encoder in a folder, anew with each call."""
+
+    def bert(folder):
+        return SentenceEncoder(folder, max_length=9)
+
+    def words(folder):
+        (folder / "words.txt").write_text("cat 1 2 3\ndog 3 1 1\n")
+        return WordVectors(folder / "words.txt")
+
+    def published(folder):
+        return load_encoder(add_modules(folder, MEAN, DENSE))
+
+    return {"bert": bert, "words": words, "published": published}[kind]
 
 
 def weights(encoder):
@@ -45,38 +53,68 @@ def weights(encoder):
     weight.detach().numpy()[:] *= 1.5  # behind torch's back
 
 
-def other_normalizer(encoder):
+def configuration(encoder):
+    network = tiny_network("bert", hidden_act="relu")
+    network.load_state_dict(encoder.backbone.network.state_dict(), strict=False)
+    encoder.backbone.network = network
+
+
+def normalizer(encoder):
     backend = encoder.backbone.tokenizer.backend_tokenizer
     backend.normalizer = normalizers.Lowercase()
 
 
-def other_side(encoder):
+def side(encoder):
     encoder.backbone.tokenizer.truncation_side = "left"
+
+
+def vectors(encoder):
+    encoder.vectors[:] *= np.arange(1, 4)
+
+
+def other_words(encoder):
+    encoder.words["bird"] = encoder.words.pop("cat")
+
+
+def token_weights(encoder):
+    encoder.token_weights = torch.tensor([1.0, 3.0], dtype=torch.float64)
+
+
+def last_module(encoder):
+    next(encoder.model[2].parameters()).data.mul_(2)
+
+
+CHANGES = [
+    *(("bert", change) for change in (weights, configuration, normalizer, side)),
+    *(("words", change) for change in (vectors, other_words, token_weights)),
+    ("published", last_module),
+]
 
 
 def far(first, second):
     return bool(np.abs(first - second).max() > 10 * TOLERANCE)
 
 
-@pytest.mark.parametrize(
-    "change", [weights, other_configuration, other_normalizer, other_side]
-)
-def test_cached_vectors_are_those_of_the_changed_encoder(change, folder, tmp_path):
+@pytest.mark.filterwarnings("ignore:.*have no word with")
+@pytest.mark.parametrize(("kind", "change"), CHANGES)
+def test_cached_vectors_are_those_of_the_changed_encoder(
+    kind, change, folder, tmp_path
+):
+    make = folder_of(kind)
     store, memory = tmp_path / "store", EmbeddingCache(folder=False)
-    encoder = SentenceEncoder(folder, max_length=9)
+    encoder = make(folder)
     plain = encoder.encode(TEXTS)
     # Half of the texts are stored before the change, and half after it.
-    for cache in (EmbeddingCache(store), memory):
+    shared = EmbeddingCache(store)
+    for cache in (shared, memory):
         cache.fill([encoder], TEXTS[::2])
     identity = encoder.identity
-    shared = EmbeddingCache(store)
-    shared.fill([encoder], [])
     change(encoder)
     direct = encoder.encode(TEXTS)
     assert far(direct, plain), "the change has an effect"
     for cache in (shared, EmbeddingCache(store), memory):
         assert_near(cache.rows(encoder, TEXTS)[:], direct)
-    fresh = SentenceEncoder(folder, max_length=9)
+    fresh = make(folder)
     assert fresh.identity == identity
     pair = [identity, json.loads(json.dumps(encoder.identity))]
     for saved, here in (pair, pair[::-1]):
@@ -86,54 +124,10 @@ def test_cached_vectors_are_those_of_the_changed_encoder(change, folder, tmp_pat
         assert_near(cache.rows(fresh, TEXTS)[:], plain)
 
 
-def words_in_place(encoder):
-    encoder.vectors[:] *= np.arange(1, 4)
-
-
-def other_words(encoder):
-    encoder.words["bird"] = encoder.words.pop("cat")
-
-
-def other_weights(encoder):
-    encoder.token_weights = torch.tensor([1.0, 3.0], dtype=torch.float64)
-
-
-@pytest.mark.parametrize("change", [words_in_place, other_words, other_weights])
-def test_changed_word_vectors(change, tmp_path):
-    path = tmp_path / "words.txt"
-    path.write_text("cat 1 2 3\ndog 3 1 1\n")
-    texts = ["cat dog dog", "cat", "dog"]
-    cache = EmbeddingCache(tmp_path / "store")
-    encoder = WordVectors(path)
-    plain = cache.rows(encoder, texts)[:]
-    change(encoder)
-    with pytest.warns() if change is other_words else digests_reused():
-        direct = encoder.encode(texts)
-        assert far(direct, plain)
-        assert_array_equal(cache.rows(encoder, texts)[:], direct)
-    fresh = WordVectors(path)
-    assert_array_equal(cache.rows(fresh, texts)[:], plain)
-
-
-def test_a_changed_folder_of_sentence_transformers(folder, tmp_path):
-    pooling = ("Pooling", {"pooling_mode_mean_tokens": True})
-    add_modules(folder, pooling, DENSE)
-    cache = EmbeddingCache(tmp_path / "store")
-    encoder: Any = load_encoder(folder)
-    plain = cache.rows(encoder, SENTENCES)[:]
-    assert load_encoder(folder).identity == encoder.identity
-    next(encoder.model[2].parameters()).data.mul_(2)
-    direct = encoder.encode(SENTENCES)
-    assert far(direct, plain)
-    assert_near(cache.rows(encoder, SENTENCES)[:], direct)
-    fresh = EmbeddingCache(tmp_path / "store").rows(load_encoder(folder), SENTENCES)[:]
-    assert_near(fresh, plain)
-
-
 def test_files_that_change_after_loading_are_not_those_of_the_model(folder):
-    add_modules(folder, ("Pooling", {}), DENSE)
+    add_modules(folder, MEAN, DENSE)
     encoder = load_encoder(folder)
     identity = encoder.identity
-    add_modules(folder, ("Pooling", {}), ("Dense", DENSE[1] | {"out_features": 5}))
+    add_modules(folder, MEAN, ("Dense", DENSE[1] | {"out_features": 5}))
     assert encoder.identity == identity
     assert load_encoder(folder).identity != identity

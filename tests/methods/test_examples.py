@@ -9,7 +9,6 @@ import pytest
 from flowbert.data.corpus import load_corpus
 from flowbert.data.nli import LABELS, load_nli
 from flowbert.data.sample import sample_encoder_path
-from flowbert.data.scored_pairs import STSData, Subset
 from flowbert.encoders import SentenceEncoder
 from flowbert.methods.examples import (
     WORD_EDITS,
@@ -20,8 +19,8 @@ from flowbert.methods.examples import (
 )
 from flowbert.methods.mlm import MLMModule
 from flowbert.methods.text import TextDataModule
-from flowbert.tasks import STS, load_tasks
-from helpers import refused, warned
+from flowbert.tasks import load_tasks
+from helpers import refused, scored, warned
 from texts import CORPUS, trainable
 
 SENTENCES = CORPUS.sentences
@@ -136,21 +135,13 @@ def test_objectives():
     assert len(make_examples("triplet", **NLI).columns) == 3
 
 
-def scored(scores, limits):
-    """A task whose train split has these scores."""
-    texts = [tuple(f"{side} {n}" for n in range(len(scores))) for side in "abcd"]
-    splits = {
-        "train": [Subset("own", texts[0], texts[1], np.array(scores))],
-        "test": [Subset("own", texts[2], texts[3], np.array(scores))],
-    }
-    return STS(STSData("own", splits, limits), "test")
-
-
 @pytest.mark.parametrize("low", [0.0, 1.0, -3.0])
 @pytest.mark.parametrize("width", [1.0, 4.0, 100.0])
 def test_targets_do_not_depend_on_the_scale_of_the_scores(low, width):
     shares = [0.0, 0.25, 1.0, 0.5]
-    task = scored([low + width * share for share in shares], (low, low + width))
+    scores = [low + width * share for share in shares]
+    splits = {"train": scores, "test": scores}
+    task = scored(splits, "test", limits=(low, low + width))
     made = make_examples("cosine", tasks=[task])
     (labels,) = task.labels()
     assert made.columns == (labels.sentences1, labels.sentences2)

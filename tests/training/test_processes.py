@@ -5,15 +5,12 @@ import signal
 import time
 from multiprocessing import get_context
 
-import numpy as np
 import pytest
 import torch
 
 from fits import EveryBatch, fit, make_data, make_module, make_rows, tensors
-from flowbert.data.scored_pairs import STSData, Subset
-from flowbert.tasks import STS
 from flowbert.training import AtomicCheckpointIO, TaskEvaluation, checkpoint_callbacks
-from helpers import with_slow
+from helpers import scored, with_slow
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 QUICK = 3, "whitening"
@@ -26,8 +23,7 @@ def test_two_processes_fit_the_flow_of_one(accumulate, init, tmp_path):
     # The noise of a process is its own.
     one, two, resumed = (make_module(noise=0.0, init=init) for _ in range(3))
     options = {"accumulate_grad_batches": accumulate}
-    pairs = Subset("T", ("a", "b", "c"), ("d", "e", "f"), np.arange(3.0))
-    task = STS(STSData("T", {"dev": [pairs]}), "dev")
+    task = scored({"dev": range(3)})
     evaluation = TaskEvaluation([task], lambda texts: make_rows(len(texts)))
     expected = fit(
         tmp_path, evaluation, module=one, data=make_data(batch_size=4), **options
