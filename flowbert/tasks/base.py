@@ -240,16 +240,13 @@ class Task(ABC):
         """All scores of vectors ``(M, k)``; NaN with ``invalid_reason`` where there is one."""
         if invalid_reason is None and not bool(vectors.isfinite().all()):
             invalid_reason = "embeddings are NaN or infinite"
+        scores = dict.fromkeys(self.metrics, math.nan)
         if invalid_reason is not None:
-            items = np.full(self.count, math.nan)
-            missing = dict.fromkeys(self.metrics, math.nan)
-            reasons = dict.fromkeys(missing, invalid_reason)
-            return Record(items, missing, reasons, task=self)
+            reasons = dict.fromkeys(scores, invalid_reason)
+            return Record(np.full(self.count, math.nan), scores, reasons, task=self)
         items = self.items(vectors)
-        if bool(np.isfinite(items).all()):
+        if np.isfinite(items).all():
             scores = self.score(items)
-        else:
-            scores = dict.fromkeys(self.metrics, math.nan)
         return self.measured(items, scores | self.extras(vectors, items))
 
     def measured(self, items: Floats, scores: dict[Metric, float]) -> Record:

@@ -53,18 +53,42 @@ def load_tasks(
         UserError: If a task is unknown, cannot be read, or is named twice.
     """
     options = dict(locals())
-    sources = [_parse(item) for item in _as_items(tasks)]
     loaded: list[Task] = []
-    for kind, source in sources:
-        if isinstance(source, Task):
-            loaded.append(source)
+    for item in _as_items(tasks):
+        if isinstance(item, Task):
+            loaded.append(item)
             continue
+        kind: type[Task] = STS
+        sources = [item]
+        if isinstance(item, str):
+            prefix, colon, source = item.partition(":")
+            if colon and (prefix in TASKS or is_import_path(prefix)):
+                kind = TASKS.find(prefix, "tasks")
+            else:
+                source = item
+            sources = find_names(source)
+        elif not isinstance(item, Pairs | pd.DataFrame):
+            raise UserError(
+                argument="tasks",
+                received=item,
+                expected="names, files, Pairs or data frames",
+            )
         used_options = {name: options[name] for name in kind.options}
-        for each in find_names(source) if isinstance(source, str) else [source]:
-            loaded += kind.load(each, **used_options)
+        for source in sources:
+            loaded += kind.load(source, **used_options)
     for name in as_list(split, "split"):
         check_choice("split", name, [*SPLITS, *(task.split for task in loaded)])
-    _check_names(loaded)
+    keys = [(task.kind, task.name, task.split, task.metrics) for task in loaded]
+    for task, key in zip(loaded, keys, strict=True):
+        if keys.count(key) > 1:
+            wrong = f"two are called {task.name!r}; expected different file names"
+            raise UserError(wrong, argument="tasks")
+        if task.name in RESERVED:
+            raise UserError(
+                f"received one called {task.name!r}; expected another name, as tables have a "
+                "column of this one",
+                argument="tasks",
+            )
     return loaded
 
 
@@ -104,42 +128,3 @@ def _as_items(tasks: Any) -> list[Any]:
     if isinstance(items, list) and not all(isinstance(item, str) for item in items):
         return items
     return as_list(items, "tasks")
-
-
-def _parse(item: Any) -> tuple[type[Task], Any]:
-    """Kind of a task, and its source: a name, a file, pairs or the task itself."""
-    if isinstance(item, Task):
-        return type(item), item
-    if isinstance(item, Pairs | pd.DataFrame):
-        return STS, item
-    if not isinstance(item, str):
-        raise UserError(
-            argument="tasks",
-            received=item,
-            expected="names, files, Pairs or data frames",
-        )
-    prefix, colon, source = item.partition(":")
-    if colon and (prefix in TASKS or is_import_path(prefix)):
-        return TASKS.find(prefix, "tasks"), source
-    return STS, item
-
-
-def _check_names(tasks: Sequence[Task]) -> None:
-    """Check that names are distinct.
-
-    Raises:
-        UserError: If two tasks have the same name, or a task has a reserved one.
-    """
-    known = set()
-    for task in tasks:
-        key = (task.kind, task.name, task.split, task.metrics)
-        if key in known:
-            wrong = f"two are called {task.name!r}; expected different file names"
-            raise UserError(wrong, argument="tasks")
-        if task.name in RESERVED:
-            raise UserError(
-                f"received one called {task.name!r}; expected another name, as tables have a "
-                "column of this one",
-                argument="tasks",
-            )
-        known.add(key)

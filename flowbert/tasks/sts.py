@@ -108,8 +108,8 @@ POSITIVE_ABOVE = 0.8
 """Share of the score range above which a pair is a positive of the alignment: 4 of 0 to 5."""
 
 
-class ScoredPairTask(PairTask):
-    """One split of sentence pairs with gold scores.
+class SimilarityTask(PairTask):
+    """Spearman of cosine and gold score under the aggregations of :class:`STS`.
 
     Args:
         data: The data set.
@@ -126,6 +126,9 @@ class ScoredPairTask(PairTask):
         "score_range",
         "skip_invalid",
     )
+    metrics = tuple(("spearman", name) for name in AGGREGATIONS)
+    headline: ClassVar[str | None] = "spearman"
+    scored_with: ClassVar[tuple[str, ...]] = ("gold", "subset_names")
 
     def __init__(self, data: STSData, split: str = "test") -> None:
         subsets = data.split(split)
@@ -140,6 +143,13 @@ class ScoredPairTask(PairTask):
         self.data = data
         self.subset_names = tuple(subset.name for subset in subsets)
         self.gold = np.concatenate([subset.scores for subset in subsets])
+        if data.merged:
+            self.metrics = tuple(name for name in self.metrics if name[1] == "all")
+
+    @property
+    def target(self) -> Floats:
+        """What the cosines are correlated with, ``(K,)``."""
+        return self.gold
 
     @classmethod
     def load(
@@ -188,42 +198,21 @@ class ScoredPairTask(PairTask):
         """First and second sentences of each split."""
         return {split: self.data.sentences([split]) for split in self.data.splits}
 
-
-class SimilarityTask(ScoredPairTask):
-    """Spearman of cosine and gold score under the aggregations of :class:`STS`.
-
-    Args:
-        data: The data set.
-        split: Split to measure.
-
-    Raises:
-        UserError: If the data set has no such split.
-    """
-
-    metrics = tuple(("spearman", name) for name in AGGREGATIONS)
-    headline = "spearman"
-    scored_with: ClassVar[tuple[str, ...]] = ("gold", "subset_names")
-
-    def __init__(self, data: STSData, split: str = "test") -> None:
-        super().__init__(data, split)
-        if data.merged:
-            self.metrics = (("spearman", "all"),)
-
     def _split(self, values: NDArray[Any]) -> list[NDArray[Any]]:
         """Values of the pairs of each subset."""
         ends = np.cumsum(self.strata)
         return np.split(values, ends[:-1], axis=-1)
 
     def _by_subset(self, values: NDArray[Any]) -> Iterator[tuple[NDArray[Any], Floats]]:
-        """Values and gold scores of the pairs of each subset."""
-        return zip(self._split(values), self._split(self.gold), strict=True)
+        """Values and targets of the pairs of each subset."""
+        return zip(self._split(values), self._split(self.target), strict=True)
 
     def score(
         self, items: Floats, weights: Weights | None = None
     ) -> dict[Metric, float]:
         """Spearman under each aggregation of :attr:`metrics`."""
         subset_of = np.repeat(np.arange(len(self.strata)), self.strata)
-        scores = sts_spearman(items, self.gold, subset_of, weights)
+        scores = sts_spearman(items, self.target, subset_of, weights)
         return {metric: scores[metric[1]] for metric in self.metrics}
 
     def extras(self, vectors: Tensor, items: Floats) -> dict[Metric, float]:
@@ -237,7 +226,7 @@ class SimilarityTask(ScoredPairTask):
         """The first subset without a correlation, and why."""
         aggregation = metric[1]
         if aggregation == "all" or len(self.subset_names) == 1:
-            return undefined_reason(items, self.gold)
+            return undefined_reason(items, self.target)
         for subset, part in zip(self.subset_names, self._by_subset(items), strict=True):
             problem = undefined_reason(*part)
             if problem and aggregation in (subset, *AGGREGATIONS):
@@ -246,12 +235,12 @@ class SimilarityTask(ScoredPairTask):
 
     def scorer(self, items: Sequence[Floats]) -> Scorer:
         """The correlations without sorting again for each resample."""
-        whole = ResampledSpearman(items, self.gold)
-        if len(self.strata) == 1:
+        whole = ResampledSpearman(items, self.target)
+        if 1 in (len(self.strata), len(self.metrics)):
             return lambda weights: np.stack([whole(weights)] * len(self.metrics))
         subsets = [
-            ResampledSpearman(list(part), gold)
-            for part, gold in self._by_subset(np.stack(items))
+            ResampledSpearman(list(part), target)
+            for part, target in self._by_subset(np.stack(items))
         ]
         shares = np.divide(self.strata, self.count)[:, None, None]
 
@@ -284,7 +273,7 @@ class STS(SimilarityTask):
         UserError: If an argument is wrong.
     """
 
-    options = (*ScoredPairTask.options, "positive_above", "uniformity_limit")
+    options = (*SimilarityTask.options, "positive_above", "uniformity_limit")
     averaged = True
     scored_with = (*SimilarityTask.scored_with, "positive_score", "uniformity_limit")
 
@@ -373,7 +362,7 @@ def _without_stop(sentence: str) -> str:
 
 
 @TASKS.register("lexical")
-class Lexical(ScoredPairTask):
+class Lexical(SimilarityTask):
     """Spearman of cosine and edit distance; nearer to -1: similarity follows the wording.
 
     The Levenshtein distance is counted in words.
@@ -388,6 +377,7 @@ class Lexical(ScoredPairTask):
     """
 
     metrics = (("edit_distance_words", "all"),)
+    headline = None
     scored_with = ("distances",)
     unit: ClassVar[str] = "words"
     _units: ClassVar[Callable[[str], Sequence[str]]] = str.split
@@ -395,6 +385,11 @@ class Lexical(ScoredPairTask):
     def settings(self) -> dict[str, Any]:
         """The settings of the measurement in words."""
         return super().settings() | {"unit": self.unit}
+
+    @property
+    def target(self) -> Floats:
+        """The :attr:`distances`."""
+        return self.distances
 
     @cached_property
     def distances(self) -> Floats:
@@ -413,20 +408,9 @@ class Lexical(ScoredPairTask):
         """The gold score."""
         return {"gold": self.gold}
 
-    def score(
-        self, items: Floats, weights: Weights | None = None
-    ) -> dict[Metric, float]:
-        """Correlation with the distance."""
-        return {self.metrics[0]: spearman(items, self.distances, weights)}
-
-    def reason(self, items: Floats, metric: Metric) -> str:
-        """Why the correlation is undefined."""
-        return undefined_reason(items, self.distances)
-
-    def scorer(self, items: Sequence[Floats]) -> Scorer:
-        """The correlation without sorting again for each resample."""
-        resampled = ResampledSpearman(items, self.distances)
-        return lambda weights: resampled(weights)[None]
+    def extras(self, vectors: Tensor, items: Floats) -> dict[Metric, float]:
+        """No others."""
+        return {}
 
 
 @TASKS.register("lexical-characters")
