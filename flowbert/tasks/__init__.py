@@ -13,8 +13,6 @@ from flowbert.tasks.measures import (
 from flowbert.tasks.sts import (
     POSITIVE_ABOVE,
     STS,
-    Lexical,
-    LexicalCharacters,
     Pairs,
 )
 
@@ -24,8 +22,6 @@ __all__ = [
     "POSITIVE_ABOVE",
     "STS",
     "TASKS",
-    "Lexical",
-    "LexicalCharacters",
     "PairTask",
     "Pairs",
     "Record",

@@ -292,7 +292,10 @@ TASKS: Registry[type[Task]] = Registry(
     base=Task,
     extras={
         "answers": "flowbert.extras.tasks.answers.AnswerRanking",
+        "lexical": "flowbert.extras.tasks.lexical.Lexical",
+        "lexical-characters": "flowbert.extras.tasks.lexical.LexicalCharacters",
         "probe": "flowbert.extras.tasks.probe.Probe",
+        "prompteol": "flowbert.extras.tasks.prompteol.PromptEOLSTS",
     },
 )
 """Kinds of tasks by name."""

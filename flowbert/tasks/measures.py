@@ -112,10 +112,6 @@ Array = Tensor | NDArray[Any]
 Weights = NDArray[np.integer[Any]] | Floats
 """How often each unit counts: a resample's multiplicities."""
 
-ROUNDING = 1e-6
-"""Standard deviation, relative to the vectors' size, below which a dimension holds rounding alone:
-a dead dimension of an encoder has 2e-8, one in use 7e-4 or more."""
-
 
 def to_rows(x: Array) -> Tensor:
     """Vectors ``(N, D)`` as a float64 tensor on their device (the CPU where it has no float64)."""
@@ -132,13 +128,6 @@ def unit_rows(x: Array) -> Tensor:
     rows = to_rows(x)
     norms: Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
     return rows / norms
-
-
-def varying(rows: Tensor) -> Tensor:
-    """Whether each dimension of vectors ``(N, D)`` varies by more than rounding: ``(D,)``."""
-    deviations = rows.std(dim=0, correction=0)
-    size = rows.square().mean().sqrt()
-    return deviations > ROUNDING * size
 
 
 def undefined_reason(x: Floats, y: Floats) -> str:

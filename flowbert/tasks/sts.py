@@ -1,10 +1,8 @@
-"""Sentence pairs with gold scores: similarity of meaning and wording, pairs to learn from."""
+"""Sentence pairs with gold scores: similarity of meaning, and pairs to learn from."""
 
 import math
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -325,101 +323,6 @@ class STS(SimilarityTask):
                 "positive_above sets as a share of the score range"
             )
         return measured.undefined
-
-
-@TASKS.register("prompteol")
-class PromptEOLSTS(STS):
-    """:class:`STS` of sentences as the evaluation of PromptEOL prepares them for its templates.
-
-    A full stop or question mark at the end is left to the template, ``"{}."``, whose stop and quote
-    may be one token; ``"`` becomes ``'``. The arguments are those of :class:`STS`.
-
-    References:
-        Scaling Sentence Embeddings with Large Language Models (Jiang et al., 2023).
-        https://arxiv.org/abs/2307.16645; the preparation is that of its code, evaluation.py of
-        https://github.com/kongds/scaling_sentemb.
-    """
-
-    def __init__(self, data: STSData, split: str = "test", **options: Any) -> None:
-        splits = {
-            name: [
-                replace(
-                    subset,
-                    sentences1=tuple(map(_without_stop, subset.sentences1)),
-                    sentences2=tuple(map(_without_stop, subset.sentences2)),
-                )
-                for subset in subsets
-            ]
-            for name, subsets in data.splits.items()
-        }
-        name = f"{self.kind}:{data.name}"
-        super().__init__(replace(data, name=name, splits=splits), split, **options)
-
-
-def _without_stop(sentence: str) -> str:
-    """A sentence whose final full stop is that of a template."""
-    return re.sub(r"[.?]$", "", sentence).replace('"', "'")
-
-
-@TASKS.register("lexical")
-class Lexical(SimilarityTask):
-    """Spearman of cosine and edit distance; nearer to -1: similarity follows the wording.
-
-    The Levenshtein distance is counted in words.
-
-    Args:
-        data: The data set.
-        split: Split to measure.
-
-    References:
-        On the Sentence Embeddings from Pre-trained Language Models (Li et al., 2020), table 6.
-        https://arxiv.org/abs/2011.05864
-    """
-
-    metrics = (("edit_distance_words", "all"),)
-    headline = None
-    scored_with = ("distances",)
-    unit: ClassVar[str] = "words"
-    _units: ClassVar[Callable[[str], Sequence[str]]] = str.split
-
-    def settings(self) -> dict[str, Any]:
-        """The settings of the measurement in words."""
-        return super().settings() | {"unit": self.unit}
-
-    @property
-    def target(self) -> Floats:
-        """The :attr:`distances`."""
-        return self.distances
-
-    @cached_property
-    def distances(self) -> Floats:
-        """Levenshtein distance of each pair, ``(K,)``."""
-        from rapidfuzz.distance import Levenshtein
-
-        units = type(self)._units
-        distances = [
-            Levenshtein.distance(units(first), units(second))
-            for first, second in zip(*self.pairs(), strict=True)
-        ]
-        return np.array(distances, dtype=np.float64)
-
-    @property
-    def references(self) -> Mapping[str, Floats]:
-        """The gold score."""
-        return {"gold": self.gold}
-
-    def extras(self, vectors: Tensor, items: Floats) -> dict[Metric, float]:
-        """No others."""
-        return {}
-
-
-@TASKS.register("lexical-characters")
-class LexicalCharacters(Lexical):
-    """:class:`Lexical` with the Levenshtein distance counted in characters."""
-
-    metrics = (("edit_distance_characters", "all"),)
-    unit = "characters"
-    _units = str
 
 
 def load_labels(

@@ -1,1 +1,1 @@
-"""Tasks other than similarity: answer ranking, probing."""
+"""Further tasks: answer ranking, probing, wording, STS as PromptEOL prepares it."""
