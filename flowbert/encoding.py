@@ -17,19 +17,18 @@ from flowbert.encoders import (
 )
 from flowbert.encoders.base import BLOCK_SENTENCES
 from flowbert.errors import UserError, check_choice, warn
-from flowbert.io import digest, sentences_digest
+from flowbert.io import digest, sentences_digest, write_atomically
 from flowbert.model import Model, find_model, load_fitted
 from flowbert.numbers import Count
 from flowbert.options import takes_options
 from flowbert.progress import bar
+from flowbert.registry import import_object
 from flowbert.seeding import Stream
 from flowbert.vectors import (
-    VectorFile,
     Vectors,
     append_vectors,
     as_vectors,
     check_output,
-    write_vectors,
 )
 from flowbert.vectors.cache import VERSION
 
@@ -190,10 +189,11 @@ def encode(
             import pyarrow as pa  # slow to import
 
             columns = pa.table({"sentence": texts})
-        elif isinstance(rows, VectorFile):
+        elif isinstance(rows, Vectors):
             columns = rows.other_columns()
     dtype = "bfloat16" if is_bfloat16 else first.dtype.name
-    write_vectors(output, itertools.chain([first], finished), shape, dtype, columns)
+    write = import_object("flowbert.extras.vector_files.write_vectors")
+    write(output, itertools.chain([first], finished), shape, dtype, columns)
     _write_ranges(output, scale if ranges is None else None)
     return shape
 
@@ -201,8 +201,8 @@ def encode(
 def _write_ranges(output: str | Path, ranges: Any) -> None:
     """Write the ranges of codes, if there are any, into a file of their own."""
     if ranges is not None:
-        file = Path(output).with_suffix(".ranges.npy")
-        write_vectors(file, [ranges], ranges.shape, "float32")
+        with write_atomically(Path(output).with_suffix(".ranges.npy")) as temporary:
+            np.save(temporary, ranges.astype(np.float32))
 
 
 def _quantized(blocks: Iterator[Any], precision: Any, ranges: Any) -> Iterator[Any]:

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from flowbert.arrays import (
 )
 from flowbert.errors import UserError
 from flowbert.io import digest_stream
+from flowbert.registry import import_object
 from flowbert.seeding import Stream
 
 
@@ -70,6 +72,10 @@ class Vectors(ABC):
     def sample(self, size: int, stream: Stream) -> Indices:
         """Indices of at most ``size`` rows, drawn without replacement."""
         return stream.rng().permutation(len(self))[:size]
+
+    def other_columns(self) -> Any:
+        """Columns that are next to the vectors, such as ids: a table of pyarrow, or None."""
+        return None
 
     def count_distinct(self, limit: int) -> int:
         """Number of distinct rows, counted up to a limit."""
@@ -133,3 +139,23 @@ class _Subset(Vectors):
     def take(self, indices: Indices) -> Floats:
         """A copy of some rows, ``(n, D)``, float32."""
         return self._vectors.take(self._indices[indices])
+
+
+def as_vectors(vectors: Any, column: str | None = None) -> Vectors:
+    """Vectors of a file, an array or a tensor; ``Vectors`` are returned unchanged.
+
+    Args:
+        vectors: Path, array or tensor ``(N, D)``, or :class:`Vectors`.
+        column: Tensor or column of a file that has several.
+
+    Raises:
+        UserError: If they are no matrix of finite numbers, or a column is given without a file.
+    """
+    if isinstance(vectors, str | Path):
+        opened = import_object("flowbert.extras.vector_files.VectorFile")
+        return opened(vectors, column)  # type: ignore[no-any-return]
+    if column is not None:
+        raise UserError(
+            f"received {column!r}; an array has no columns", argument="column"
+        )
+    return vectors if isinstance(vectors, Vectors) else VectorArray(vectors)

@@ -56,7 +56,7 @@ def sources(folder):
 
 @pytest.mark.parametrize("size", [7, 50, 2048])
 def test_equal_values_are_equal_wherever_they_are(size, tmp_path, monkeypatch):
-    for module in (base, __import__("flowbert.vectors.vector_file", fromlist=[""])):
+    for module in (base, __import__("flowbert.extras.vector_files", fromlist=[""])):
         monkeypatch.setattr(module, "BLOCK_ROWS", size)
     expected = Whitening().fit(as_vectors(X)).weight_
     digests = set()
