@@ -14,7 +14,7 @@ from flowbert.data.text_files import as_list, user_path
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError, check_choice, warn
 from flowbert.experiments import Results
-from flowbert.experiments.summary import next_commands, print_results, print_verdicts
+from flowbert.experiments.next_commands import next_commands
 from flowbert.io import as_json
 from flowbert.progress import share_console, show_progress, tell
 from flowbert.registry import import_custom, import_object
@@ -73,7 +73,7 @@ def _print_measurements(command: str, returned: Any, output: str | None) -> None
     """Print results, an analysis or advice, and write their page."""
     rows = 0
     if isinstance(returned, Results):
-        rows = print_results(returned)
+        rows = returned.summary.print()
     elif command == "analyze":
         import_object("flowbert.extras.analysis.measure.print_analysis")(returned)
     elif command == "reproduce":
@@ -88,7 +88,7 @@ def _print_measurements(command: str, returned: Any, output: str | None) -> None
         _print_next(Path(output or "results.json"), returned)
     if rows > _ON_A_SCREEN:
         print()
-        print_verdicts(returned)
+        print_lines(returned.verdicts, "bold")
 
 
 def _print_next(path: Path, results: Results) -> None:
@@ -183,7 +183,7 @@ def train(function: Callable[..., Any], line: CommandLine) -> None:
     if rank_zero_only.rank != 0:  # type: ignore[attr-defined]
         return
     if isinstance(returned, Results):
-        print_results(returned)
+        returned.summary.print()
         names = sorted(path.name for path in folder.iterdir())
         print_lines([f"written to {folder}: {', '.join(names)}"])
         _print_next(folder, returned)

@@ -1,4 +1,4 @@
-"""Rows of results: their names, bootstrap intervals, averages over tasks, and verdicts."""
+"""Rows of results: bootstrap intervals, averages over tasks, and verdicts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -13,9 +13,8 @@ from flowbert.experiments.estimates import (
     find_intervals,
     has_interval,
 )
-from flowbert.experiments.plan import ADVISED, UNMAPPED
+from flowbert.experiments.labels import labels, settings_of
 from flowbert.tasks import AGGREGATIONS, AVERAGE, Task
-from flowbert.text_tables import short_names
 
 RESULT_COLUMNS: dict[str, Any] = {
     "encoder": str,
@@ -66,15 +65,6 @@ _ROW = ["encoder", "layers", "pooling", "split", "corpus", "method", "supervised
 _SCORE = [*_ROW, "task", "metric", "aggregation"]
 GAIN_KEYS = [*_ROW, "task", "metric"]
 """Columns of results that identify a row of ``gains`` in the metadata of results."""
-ENCODER_PARTS = (
-    "(?s)(?P<encoder>.*?)(?:; template (?P<template>.*?))?"
-    "(?:; sink_token (?P<sink_token>.*))?$"
-)
-"""Parts of the column ``encoder``, a regular expression; template and sink in quotation marks."""
-
-_READING = ["template", "sink_token", "layers", "pooling"]
-_SETTINGS = ["run", "encoder", *_READING, "corpus"]
-_UNSET = ("", "none", "given")  # raw is fitted on nothing: that is no other corpus
 
 
 def draw_rows(frame: pd.DataFrame, items: Items, resamples: int, seed: int) -> Floats:
@@ -205,12 +195,11 @@ def find_verdicts(
         whole = _verdict(table, draws)
         differences[title] = {"methods": whole.names, "cells": whole.table}
         where = f" on {title}" if len(tables) > 1 else ""
-        networks = table["encoder"].str.extract(ENCODER_PARTS)["encoder"]
-        names = short_names(networks)
-        if len(names) > 1:
+        encoders = settings_of(table)["encoder"]
+        if encoders.nunique() > 1:
             lines.append(f"all encoders{where}: {whole.text}")
-        for network, name in names.items():
-            mine = table[networks == network]
+        for name in encoders.unique():
+            mine = table[encoders == name]
             if len(mine) > 1:
                 part = _verdict(mine, draws)
                 lines.append(f"{name}{where}: {part.text}")
@@ -252,56 +241,3 @@ def _verdict(rows: pd.DataFrame, draws: Floats) -> Verdict:
     """The verdict over some rows, of which the others have to beat the first raw one."""
     base = int((rows["method"] == "raw").to_numpy().argmax())
     return Verdict(labels(rows).tolist(), draws[rows.index], base)
-
-
-def labels(frame: pd.DataFrame) -> pd.Series:
-    """Name of each row: its method, ``*`` if it is supervised, and the settings that differ.
-
-    Args:
-        frame: Rows of results; a column ``run`` is a setting like others.
-    """
-    parts = label_parts(frame)
-    names = pd.Series("", frame.index)
-    for column in parts.columns[:-1]:
-        names += (", " + parts[column]).where(parts[column] != "", "")
-    names = (" (" + names.str.removeprefix(", ") + ")").where(names != "", "")
-    return parts["method"] + names
-
-
-def label_parts(frame: pd.DataFrame) -> pd.DataFrame:
-    """Parts of the name of each row: a column for each setting that differs, and the method.
-
-    What is not mapped is named by its layers and pooling, as far as they are not those of raw,
-    which is the encoder as it comes. What is advised is named with its own.
-
-    Args:
-        frame: Rows of results.
-    """
-    known = settings_of(frame)
-    differs = known.nunique() > 1
-    stars = frame["supervised"].map({True: "*", False: ""})
-    methods = frame["method"] + stars
-    raw, unmapped = frame["method"] == "raw", frame["method"] == UNMAPPED
-    readings = known[["encoder", *_READING]].fillna("none")
-    if unmapped.any():
-        names = pd.Series("", frame.index)
-        for name in _READING:
-            if set(readings[name][unmapped]) != set(readings[name][raw]):
-                names += f", {name} " + readings[name]
-        methods = methods.mask(unmapped, names.str.removeprefix(", "))
-        known.loc[unmapped, _READING] = np.nan
-    if len(readings[raw].drop_duplicates()) == readings["encoder"][raw].nunique():
-        known.loc[raw, _READING] = np.nan
-    if not frame["method"].str.startswith(f"{ADVISED}:").any():
-        differs = known.nunique() > 1
-    return known.loc[:, differs].fillna("").assign(method=methods)
-
-
-def settings_of(frame: pd.DataFrame) -> pd.DataFrame:
-    """Encoder, layers and so on of each row; NaN where a method has none."""
-    parts = frame["encoder"].str.extract(ENCODER_PARTS)
-    settings = frame.assign(**parts).astype(object)
-    settings = settings[[name for name in _SETTINGS if name in settings]]
-    settings = settings.where(~settings.isin(_UNSET))
-    names = short_names(settings["encoder"].dropna())
-    return settings.assign(encoder=settings["encoder"].map(names))

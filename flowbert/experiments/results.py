@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from functools import cached_property
-from importlib import import_module
 from io import StringIO
 from pathlib import Path
 from typing import Any, Self
@@ -22,6 +21,7 @@ from flowbert.experiments.intervals import (
     main_aggregation,
     with_averages,
 )
+from flowbert.experiments.summary import Summary
 from flowbert.io import (
     as_json,
     load_tensors,
@@ -77,20 +77,21 @@ class Results:
 
     def __repr__(self) -> str:
         with redirect_stdout(StringIO()) as text:
-            _tables().print_results(self)
+            self.summary.print()
         return text.getvalue().rstrip()
 
     def _repr_html_(self) -> str:
-        table = _tables().styled(self).to_html()
-        return "<br>".join([*self.verdicts, table, *_tables().notes(self.frame)])
+        summary = self.summary
+        table = summary.style().to_html()
+        return "<br>".join([*summary.verdicts, table, *summary.notes])
 
     def to_markdown(self) -> str:
         """Spearman x 100 by task, with 95% intervals, in bold what the verdicts use."""
-        return str(_tables().to_markdown(self))
+        return self.summary.to_markdown()
 
     def to_latex(self) -> str:
         """The table of :meth:`to_markdown` for LaTeX with the package booktabs."""
-        table = _tables().styled(self).format(escape="latex")
+        table = self.summary.style().format(escape="latex")
         for axis in (0, 1):
             table.format_index(escape="latex", axis=axis)
         return str(table.to_latex(hrules=True, convert_css=True))
@@ -140,6 +141,11 @@ class Results:
             if record.sample is not None and list(record.sentences) == sentences:
                 vectors.setdefault(str(record.columns["method"]), record.sample)
         return vectors
+
+    @property
+    def summary(self) -> Summary:
+        """Tables of the results, notes on them, and the finding in one sentence."""
+        return Summary(self.frame, self.about)
 
     @property
     def verdicts(self) -> list[str]:
@@ -277,11 +283,6 @@ class Results:
         if folder.is_dir():
             records = [read_record(record_file(folder, x)) for x in content["records"]]
         return cls(content["rows"], content["record"], records)
-
-
-def _tables() -> Any:
-    """The module that shows results, which imports this one."""
-    return import_module("flowbert.experiments.summary")
 
 
 def _rows(record: Record) -> list[dict[str, Any]]:

@@ -1,101 +1,94 @@
-"""Results as people read them: the finding, rows by encoder, tables, notes, next commands."""
+"""Results as people read them: one frame of scores, and tables, notes and the finding of it."""
 
 import math
-import re
-import shlex
-from ast import literal_eval
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from flowbert.data.scored_pairs import SAMPLE_TASK
-from flowbert.experiments.intervals import (
-    ENCODER_PARTS,
-    GAIN_KEYS,
-    LISTED,
-    label_parts,
-    labels,
-    main_aggregation,
-    settings_of,
-)
-from flowbert.experiments.plan import ADVISED, UNMAPPED
-from flowbert.experiments.results import Results
-from flowbert.maps import is_map
+from flowbert.experiments.intervals import GAIN_KEYS, LISTED, main_aggregation
+from flowbert.experiments.labels import join_parts, label_parts, name_rows, settings_of
 from flowbert.tasks import AGGREGATIONS, AVERAGE
 from flowbert.tasks.measures import SPACE_METRICS
 from flowbert.text_tables import Table, make_table, print_lines, print_table
 
-_GROUP_PARTS = ("run", "encoder")
-_GAINS = ["gain", "low", "high", "choice"]
-
-
-def headline_scores(frame: pd.DataFrame) -> pd.DataFrame:
-    """Scores of :func:`summarize` under the main aggregation, without those of the space."""
-    scores = summarize(frame)
-    metrics = scores["metric"].unique()
-    main = {metric: main_aggregation(scores, metric) for metric in metrics}
-    shown = scores["aggregation"] == scores["metric"].map(main)
-    return scores[shown & ~scores["metric"].isin(SPACE_METRICS)]
+_PLACE = ["split", "task", "metric"]
+_SCORE = ["value", "std", "low", "high"]
+_GAINS = {"gain": "gain", "low": "gain_low", "high": "gain_high", "choice": "choice"}
+_SPACE = "Measures of the vectors"
+_TARGET = "target (the sentences of each task)"
 
 
 class Summary:
-    """Results of a page, row by row, with the gains over raw.
+    """Results with the names of methods, a row for each cell of a table.
 
     Args:
-        frame: Rows of results.
-        record: Their metadata.
+        frame: Rows of results; a column ``run`` is a setting like others.
+        about: Their metadata.
 
     Attributes:
-        cells: Scores, columns label, column, value, low, high and std.
+        frame: As the argument.
+        verdicts: Those of the metadata.
+        settings: Settings of its rows, see :func:`~flowbert.experiments.labels.settings_of`.
+        scores: A row per label, split, task, metric and aggregation: the mean over the seeds,
+            x 100 but for measures of the vectors, which are means over the tasks, too. Columns
+            value; std (of several seeds), low and high (ends of the 95% interval); gain over raw
+            with gain_low and gain_high, and choice (``use``, ``tied`` or empty), where verdicts
+            are of it; column and table (the title), its place among the tables of a page; the
+            texts of interval and deviation, and text, which has both.
+        cells: Those of the first table: the main aggregation of each metric.
         lead: The column that rows are ranked by: that of the verdict, the average or the first.
-        rows: A row per label, sorted by the lead column within its group: group (run and encoder),
-            method, details (further settings), name (both), raw (whether it is the encoder as it
-            is), value, low and high of the lead column; gain, gain_low, gain_high and choice
-            (``use``, ``tied``) as in the metadata of the results, NaN and empty without.
+        rows: A row per label of ``cells``, sorted by the lead column within its group: group (run
+            and encoder) with its number ``place``, method, details (further settings), name
+            (both), raw (whether it is the encoder as it is); scores and gains of the lead column.
     """
 
-    def __init__(self, frame: pd.DataFrame, record: Mapping[str, Any]) -> None:
-        scores = headline_scores(frame)
-        known = pd.DataFrame(record.get("gains", []), columns=[*GAIN_KEYS, *_GAINS])
-        where = ["task", "metric", "split"]
-        decides = pd.Series(False, scores.index)
-        if len(known):
-            first = known[where].eq(known[where].iloc[0]).all(axis=1)
-            decides = scores[where].eq(known[where].iloc[0]).all(axis=1)
-            known = known[first]
-        if not decides.any():
-            decides = scores["task"].eq(AVERAGE) | (AVERAGE not in set(scores["task"]))
-        self.cells = scores
-        self.lead = str(next(iter(scores["column"][decides]), ""))
-        lead = scores[scores["column"] == self.lead].set_index("label")
-        rows = frame.assign(label=labels(frame)).drop_duplicates("label")
-        parts = label_parts(frame).loc[rows.index]
-        places = [name for name in _GROUP_PARTS if name in parts]
-        group = _join(parts[places])
-        if not places:
-            group = settings_of(frame)["encoder"].loc[rows.index].fillna("")
-        rows = rows.assign(group=group, raw=rows["method"] == "raw")
-        keys = [name for name in GAIN_KEYS if name not in where]
-        gains = known.set_index(keys)[_GAINS]
-        gains.columns = ["gain", "gain_low", "gain_high", "choice"]
-        rows = rows.drop(columns=["value", "low", "high"]).join(gains, on=keys)
-        rows["method"] = parts["method"]
-        rows["details"] = _join(parts.drop(columns=[*places, "method"]))
-        in_brackets = " (" + rows["details"] + ")"
-        rows["name"] = rows["method"] + in_brackets.where(rows["details"] != "", "")
-        rows["choice"] = rows["choice"].astype(object).fillna("")
-        rows = rows.join(lead[["value", "low", "high"]], on="label")
-        rows = rows[rows["label"].isin(scores["label"])]
-        rows["place"] = rows["group"].map(
-            {x: n for n, x in enumerate(rows["group"].unique())}
-        )
+    def __init__(self, frame: pd.DataFrame, about: Mapping[str, Any]) -> None:
+        self.frame = frame
+        self.verdicts: list[str] = list(about.get("verdicts", []))
+        self.settings = settings_of(frame)
+        parts = label_parts(frame, self.settings)
+        labelled = frame.assign(label=name_rows(parts))
+        gains = pd.DataFrame(about.get("gains", []), columns=[*GAIN_KEYS, *_GAINS])
+        gains = gains.rename(columns=_GAINS)
+        self.scores = scores = _scores(labelled.merge(gains, "left", GAIN_KEYS))
+        is_shown = scores["table"] != _SPACE
+        for metric in scores["metric"].unique():
+            main = main_aggregation(scores, metric)
+            is_shown &= (scores["metric"] != metric) | scores["aggregation"].eq(main)
+        self.cells = cells = scores[is_shown].drop_duplicates(["label", "column"])
+        averages = cells[cells["task"] == AVERAGE]
+        leads = [cells.merge(gains[_PLACE].head(1)), averages, cells]
+        columns = [column for rows in leads for column in rows["column"]]
+        self.lead = str(next(iter(columns), ""))
+        lead = cells[cells["column"] == self.lead].set_index("label")
+        first = labelled.drop_duplicates("label")
+        first = first[first["label"].isin(cells["label"])]
+        parts = parts.loc[first.index]
+        known = [name for name in ("run", "encoder") if name in parts]
+        group = self.settings.loc[first.index, "encoder"].fillna("")
+        if known:
+            group = join_parts(parts[known])
+        own = parts.drop(columns=known)
+        rows = pd.DataFrame(
+            {
+                "label": first["label"],
+                "group": group,
+                "place": group.factorize()[0],
+                "method": parts["method"],
+                "details": join_parts(own.drop(columns="method")),
+                "name": name_rows(own),
+                "raw": first["method"] == "raw",
+            }
+        ).join(lead[[*_SCORE, *_GAINS.values()]], on="label")
+        rows["choice"] = rows["choice"].fillna("")
         self.rows = rows.sort_values(["place", "value"], ascending=[True, False])
 
     @property
     def columns(self) -> list[str]:
-        """Columns of the table: the lead, then the others."""
+        """Columns of the first table: the lead, then the others."""
         return list(dict.fromkeys([self.lead, *self.cells["column"]]))
 
     @property
@@ -105,14 +98,98 @@ class Summary:
 
     @property
     def table(self) -> list[dict[str, Any]]:
-        """Rows with ``cells``: for each column a score or None."""
-        first = self.cells.iloc[::-1].itertuples()  # of several, the first one counts
-        cells = {(score.label, score.column): score for score in first}
-        labels = self.rows["label"]
-        lists = [[cells.get((label, x)) for x in self.columns] for label in labels]
-        rows = self.rows.assign(cells=lists)
-        records: list[dict[str, Any]] = rows.to_dict("records")
-        return records
+        """Rows of the first table with ``cells``: for each column a score or None."""
+        cells = {
+            (score.label, score.column): score for score in self.cells.itertuples()
+        }
+        records: list[dict[str, Any]] = self.rows.to_dict("records")
+        return [
+            row | {"cells": [cells.get((row["label"], x)) for x in self.columns]}
+            for row in records
+        ]
+
+    @property
+    def text(self) -> pd.DataFrame:
+        """Table of the terminal by label: choice, lead, gain over raw, and further columns."""
+        cells, space = self.cells, self.scores[self.scores["table"] == _SPACE]
+        details = [name for name, metric in SPACE_METRICS.items() if metric.is_detail]
+        space = space[~space["metric"].isin(details)]
+        texts = [
+            f"{score.value:z.1f}{score.deviation}"
+            + (score.interval if score.column == self.lead else "")
+            for score in cells.itertuples()
+        ]
+        table = _pivot(pd.concat([cells.assign(text=texts), space]))
+        table.insert(0, self.lead, table.pop(self.lead))
+        if self.has_gains:
+            table = table.loc[self.rows["label"]]
+            gains = [
+                f"{row.gain:+.1f}{_interval(row.gain_low, row.gain_high)}"
+                for row in self.rows.itertuples()
+            ]
+            table.insert(1, "over raw", gains)
+            table = table.replace({"over raw": {"+nan": ""}})
+            table.insert(0, "", list(self.rows["choice"]))
+        return table
+
+    @property
+    def tables(self) -> list[Table]:
+        """Folded tables of a page, of what its first table leaves out, but for equal ones.
+
+        Spearman under other aggregations, other metrics, and measures of the vectors.
+        """
+        main = f"Spearman x 100 ({AGGREGATIONS[main_aggregation(self.frame)]})"
+        groups = dict(iter(self.scores.groupby("table", sort=False)))
+        tables: list[Table] = []
+        seen: list[pd.DataFrame] = []
+        for title in sorted(groups, key=lambda title: title != main):
+            scores = groups[title]
+            # The interval is the second line of a cell.
+            text = _pivot(
+                scores.assign(text=scores["text"].str.replace(" ", "\n", n=1))
+            )
+            values = text.map(lambda cell: cell.partition("\n")[0])
+            if title != main and not any(map(values.equals, seen)):
+                tables.append(Table(title, text, folded=True))
+            seen.append(values)
+        return tables
+
+    @property
+    def paper(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Spearman x 100 with intervals by label and task, and whether verdicts use it."""
+        scores = self.cells[self.cells["metric"] == "spearman"]
+        choices = _pivot(scores.assign(text=scores["choice"]))
+        return _pivot(scores), choices == "use"
+
+    def to_markdown(self) -> str:
+        """The table of a paper, in bold what the verdicts use."""
+        text, is_used = self.paper
+        text = text.mask(is_used, "**" + text + "**")
+        lines = [["", *text], ["---"] * (1 + text.shape[1]), *text.reset_index().values]
+        return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+    def style(self) -> Any:
+        """The same as a Styler of pandas."""
+        text, is_used = self.paper
+        bold = np.where(is_used, "font-weight: bold", "")
+        return text.style.apply(lambda _: bold, axis=None)
+
+    def print(self) -> int:
+        """Print the verdicts, the table by encoder, and its notes; return its rows."""
+        if self.verdicts:
+            print_lines(self.verdicts, "bold")
+            print()
+        rows = self.rows
+        if len(rows) > LISTED and self.has_gains:
+            rows = rows[rows["raw"] | rows["gain"].notna()]
+        if len(rows):
+            more = f", {len(rows)} of {len(self.rows)} rows"
+            title = "Spearman x 100 [95% interval]"
+            title += more if len(rows) < len(self.rows) else ""
+            text = self.text.loc[rows["label"]].set_axis(rows["name"])
+            print_table(text, title, rows["group"].tolist())
+        print_lines(self.notes)
+        return len(rows)
 
     @property
     def used(self) -> pd.DataFrame:
@@ -149,6 +226,47 @@ class Summary:
             "significantly better than it"
         )
 
+    @property
+    def notes(self) -> list[str]:
+        """Lines on shared settings, symbols of the tables, and missing scores."""
+        frame, corpus = self.frame, self.settings["corpus"]
+        settings = self.settings.assign(corpus=corpus.replace("target", _TARGET))
+        shared = [
+            f"{name} {settings[name].dropna().iloc[0]}"
+            for name in settings
+            if settings[name].nunique() == 1
+        ]
+        sample = (
+            f"{SAMPLE_TASK} is generated text: its scores say nothing about real data"
+        )
+        lower = ", ".join(
+            name.replace("_", " ")
+            for name, metric in SPACE_METRICS.items()
+            if metric.sign == -1
+        )
+        geometry = f"{lower}: mean over the tasks; lower is better, one at the cost of the other"
+        main = main_aggregation(frame)
+        of_subsets = ~frame["aggregation"].isin(AGGREGATIONS)
+        of_subsets &= frame["metric"] == "spearman"
+        shown = {
+            ", ".join(shared): True,
+            f"Spearman: {AGGREGATIONS[main]}": main == "all" or of_subsets.any(),
+            "±: standard deviation over the seeds": frame["std"].notna().any(),
+            geometry: frame["metric"].isin(SPACE_METRICS).any(),
+            "*: learned from labelled pairs": frame["supervised"].any(),
+            sample: SAMPLE_TASK in set(frame["task"]),
+        }
+        lines = [line for line, applies in shown.items() if applies]
+        failed = frame[frame["reason"] != ""].groupby(["method", "reason"], sort=False)
+        for (method, reason), rows in failed:
+            tasks = rows["task"].unique()
+            own = frame[frame["method"].eq(method) & frame["task"].isin(tasks)]
+            metrics = rows["metric"].unique()
+            if len(metrics) < own["metric"].nunique():
+                method = f"{', '.join(metrics).replace('_', ' ')} of {method}"
+            lines.append(f"nan: {method} on {', '.join(tasks)}: {reason}")
+        return [line for line in lines if line]
+
 
 def _all_of(used: pd.DataFrame) -> str:
     """Names of one or two encoders, or their number."""
@@ -162,294 +280,58 @@ def _sentence(text: str) -> str:
     return text[0].upper() + text[1:] if word.isalpha() and len(word) > 4 else text
 
 
-def _join(parts: pd.DataFrame) -> pd.Series:
-    """Texts of each row, separated by commas; empty ones are left out."""
-    return parts.apply(lambda row: ", ".join(filter(None, row)), axis=1).astype(str)
-
-
-def print_verdicts(results: Results) -> None:
-    """Print which row to use, a line for each encoder."""
-    print_lines(results.verdicts, "bold")
-
-
-def print_results(results: Results) -> int:
-    """Print the verdicts, the table of results by encoder, and its notes; return its rows."""
-    if results.verdicts:
-        print_verdicts(results)
-        print()
-    frame = results.frame
-    if frame.empty:
-        return 0
-    summary = Summary(frame, results.about)
-    rows = summary.rows
-    if len(rows) > LISTED and summary.has_gains:
-        rows = rows[rows["raw"] | rows["gain"].notna()]
-    if len(rows):
-        more = f", {len(rows)} of {len(summary.rows)} rows"
-        title = "Spearman x 100 [95% interval]"
-        title += more if len(rows) < len(summary.rows) else ""
-        text = _texts(summary, frame).loc[rows["label"]]
-        text.index = pd.Index(rows["name"])
-        print_table(text, title, rows["group"].tolist())
-    print_lines(notes(frame))
-    return len(rows)
-
-
-def _texts(summary: Summary, frame: pd.DataFrame) -> pd.DataFrame:
-    """Texts of the table by label: choice, the leading score, its gain, and further columns."""
-    scores = summary.cells
-    deviation = scores["std"].map(" ±{:.2f}".format).where(scores["std"].notna(), "")
-    is_lead = scores["column"].eq(summary.lead) & scores["low"].notna()
-    text = scores["value"].map("{:z.1f}".format) + deviation
-    text += _intervals(scores).where(is_lead, "")
-    space = mean_geometry(summarize(frame))
-    is_detail = space["metric"].map(lambda name: SPACE_METRICS[name].is_detail)
-    space = space[~is_detail.astype(bool)]  # without rows it is a column of objects
-    space = space.assign(text=space["value"].map("{:z.2f}".format))
-    shown = pd.concat([scores.assign(text=text), space], ignore_index=True)
-    table = make_table("", shown.drop_duplicates(["label", "column"])).text
-    table.insert(0, summary.lead, table.pop(summary.lead))
-    rows = summary.rows.set_index("label")
-    if summary.has_gains:
-        ends = rows[["gain_low", "gain_high"]].set_axis(["low", "high"], axis=1)
-        gains = rows["gain"].map("{:+.1f}".format) + _intervals(ends)
-        table.insert(1, "over raw", gains.where(rows["gain"].notna(), ""))
-        table.insert(0, "", rows["choice"])
-    return table
-
-
-def _intervals(scores: pd.DataFrame) -> pd.Series:
-    """The interval of each score after a space."""
-    ends = scores[["low", "high"]].map("{:z.1f}".format)
-    return " [" + ends["low"] + ", " + ends["high"] + "]"
-
-
-def summarize(frame: pd.DataFrame) -> pd.DataFrame:
-    """Results by label: the mean over the seeds, x 100 but for those of the vectors' space.
+def _scores(rows: pd.DataFrame) -> pd.DataFrame:
+    """Attribute ``scores`` of a summary.
 
     Args:
-        frame: Rows of results.
-
-    Returns:
-        A row per label, split, task, metric and aggregation: value, std (of several seeds), low
-        and high (ends of the 95% interval), and column, its place in a table.
+        rows: Rows of results with label and gains.
     """
-    keys = ["label", "split", "task", "metric", "aggregation"]
-    grouped = frame.assign(label=labels(frame)).groupby(keys, sort=False)
-    scores = grouped.agg(
-        value=("value", lambda values: values.mean(skipna=False)),
-        # Of several seeds the last row is their mean.
-        std=("std", lambda values: values.iloc[-1]),
-        low=("low", lambda values: values.iloc[-1]),
-        high=("high", lambda values: values.iloc[-1]),
-    ).reset_index()
-    scaled = ~scores["metric"].isin(SPACE_METRICS)
-    scores.loc[scaled, ["value", "std", "low", "high"]] *= 100
-    scores["column"] = [_column(score) for score in scores.itertuples()]
+    scores = _average(rows)
+    is_space = scores["metric"].isin(SPACE_METRICS)
+    space = scores[is_space].assign(task="", std=np.nan, low=np.nan, high=np.nan)
+    scores.loc[~is_space, _SCORE] *= 100
+    scores = pd.concat([scores[~is_space], _average(space)], ignore_index=True)
+    places = [_table_and_column(score) for score in scores.itertuples()]
+    scores = scores.join(pd.DataFrame(places, scores.index, ["table", "column"]))
     if scores["split"].nunique() > 1:
         scores["column"] += " " + scores["split"]
+    ends = zip(scores["low"], scores["high"], strict=True)
+    scores["interval"] = [_interval(*interval) for interval in ends]
+    scores["deviation"] = [
+        f" ±{std:.2f}" if math.isfinite(std) else "" for std in scores["std"]
+    ]
+    scores["text"] = [
+        f"{score.value:z.2f}{score.interval}{score.deviation}"
+        for score in scores.itertuples()
+    ]
     return scores
 
 
-def _column(score: Any) -> str:
-    if score.metric in SPACE_METRICS:
-        return str(score.metric).replace("_", " ")
-    if score.metric != "spearman":
-        return f"{score.task} {score.metric}"
-    if score.aggregation not in AGGREGATIONS:
-        return f"{score.task} {score.aggregation}"
-    return str(score.task)
-
-
-def mean_geometry(scores: pd.DataFrame) -> pd.DataFrame:
-    """Metrics of the vectors' space by label, the mean over the tasks; NaN if one is."""
-    geometry = scores[scores["metric"].isin(SPACE_METRICS)]
-    keys = ["label", "split", "metric", "column"]
-    means = geometry.groupby(keys, sort=False)["value"].agg(
+def _average(rows: pd.DataFrame) -> pd.DataFrame:
+    """The mean value of each score; of several seeds, the last row is their mean."""
+    keys = ["label", *_PLACE, "aggregation"]
+    means = rows.groupby(keys, sort=False)["value"].agg(
         lambda values: values.mean(skipna=False)
     )
-    return means.reset_index()
+    last = rows.drop_duplicates(keys, keep="last").set_index(keys)
+    return last.assign(value=means).loc[means.index].reset_index()
 
 
-def result_tables(frame: pd.DataFrame) -> list[Table]:
-    """Folded tables of what the first table of a page leaves out.
-
-    Spearman under other aggregations, unless all scores are equal; other metrics.
-
-    Args:
-        frame: Rows of results.
-    """
-    scores = summarize(frame)
-    is_space = scores["metric"].isin(SPACE_METRICS)
-    geometry = mean_geometry(scores).assign(table="Measures of the vectors")
-    known = scores["aggregation"].map(AGGREGATIONS).fillna("each subset")
-    names = ("Spearman x 100 (" + known + ")").where(
-        scores["metric"] == "spearman", "Other metrics"
-    )
-    shown = pd.concat([scores.assign(table=names)[~is_space], geometry])
-    main = f"Spearman x 100 ({AGGREGATIONS[main_aggregation(frame)]})"
-    tables: list[Table] = []
-    seen: list[pd.DataFrame] = []
-    groups = dict(iter(shown.groupby("table", sort=False)))
-    for name in sorted(groups, key=lambda name: name != main):
-        texts = [_cell(score) for score in groups[name].itertuples()]
-        table = make_table(name, groups[name].assign(text=texts), folded=True)
-        values = table.text.map(lambda cell: cell.partition("\n")[0])
-        if name != main and not any(map(values.equals, seen)):
-            tables.append(table)
-        seen.append(values)
-    return tables
+def _table_and_column(score: Any) -> tuple[str, str]:
+    if score.metric in SPACE_METRICS:
+        return _SPACE, score.metric.replace("_", " ")
+    if score.metric != "spearman":
+        return "Other metrics", f"{score.task} {score.metric}"
+    if score.aggregation in AGGREGATIONS:
+        return f"Spearman x 100 ({AGGREGATIONS[score.aggregation]})", score.task
+    return "Spearman x 100 (each subset)", f"{score.task} {score.aggregation}"
 
 
-def _cell(score: Any) -> str:
-    """A score with its interval, and its deviation over the seeds, in a second line."""
-    parts = []
-    if math.isfinite(score.low):
-        parts.append(f"[{score.low:z.1f}, {score.high:z.1f}]")
-    if math.isfinite(score.std):
-        parts.append(f"±{score.std:.2f}")
-    return f"{score.value:z.2f}\n{' '.join(parts)}".rstrip()
+def _pivot(scores: pd.DataFrame) -> pd.DataFrame:
+    """Texts of scores by label and column."""
+    return make_table("", scores.drop_duplicates(["label", "column"])).text
 
 
-def paper_table(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Spearman x 100 by label and task with intervals; ``use`` in the cells of the verdicts."""
-    frame, keys = results.frame, ["label", "split", "task"]
-    scores = summarize(frame)
-    main = scores["aggregation"] == main_aggregation(frame)
-    scores = scores[main & scores["metric"].eq("spearman")]
-    gains = pd.DataFrame(results.about.get("gains", []), columns=[*GAIN_KEYS, "choice"])
-    chosen = frame.assign(label=labels(frame)).merge(gains, on=GAIN_KEYS)
-    used = chosen[chosen["choice"] == "use"].set_index(keys).index
-    cells = [_cell(score).replace("\n", " ") for score in scores.itertuples()]
-    choices = ["use" if key in used else "" for key in scores.set_index(keys).index]
-    text, choice = (
-        make_table("", scores.assign(text=each)).text for each in (cells, choices)
-    )
-    return text, choice
-
-
-def to_markdown(results: Results) -> str:
-    """The table of :func:`paper_table`, in bold what the verdicts use."""
-    text, choices = paper_table(results)
-    text = text.mask(choices == "use", "**" + text + "**")
-    lines = [["", *text], ["---"] * (1 + text.shape[1]), *text.reset_index().values]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
-
-
-def styled(results: Results) -> Any:
-    """The same as a Styler of pandas."""
-    text, choices = paper_table(results)
-    return text.style.apply(
-        lambda _: choices.replace("use", "font-weight: bold"), axis=None
-    )
-
-
-_TARGET = "target (the sentences of each task)"
-
-
-def notes(frame: pd.DataFrame) -> list[str]:
-    """Notes on shared settings, symbols of the tables, and missing scores.
-
-    Args:
-        frame: Rows of results.
-    """
-    settings = settings_of(frame)
-    settings["corpus"] = settings["corpus"].replace("target", _TARGET)
-    shared = [
-        f"{name} {settings[name].dropna().iloc[0]}"
-        for name in settings
-        if settings[name].nunique() == 1
-    ]
-    sample = f"{SAMPLE_TASK} is generated text: its scores say nothing about real data"
-    lower = ", ".join(
-        name.replace("_", " ")
-        for name, metric in SPACE_METRICS.items()
-        if metric.sign == -1
-    )
-    geometry = (
-        f"{lower}: mean over the tasks; lower is better, one at the cost of the other"
-    )
-    main = main_aggregation(frame)
-    of_subsets = ~frame["aggregation"].isin(AGGREGATIONS)
-    of_subsets &= frame["metric"] == "spearman"
-    shown = {
-        ", ".join(shared): True,
-        f"Spearman: {AGGREGATIONS[main]}": main == "all" or of_subsets.any(),
-        "±: standard deviation over the seeds": frame["std"].notna().any(),
-        geometry: frame["metric"].isin(SPACE_METRICS).any(),
-        "*: learned from labelled pairs": frame["supervised"].any(),
-        sample: SAMPLE_TASK in set(frame["task"]),
-    }
-    lines = [line for line, applies in shown.items() if applies]
-    failed = frame[frame["reason"] != ""].groupby(["method", "reason"], sort=False)
-    for (method, reason), rows in failed:
-        tasks = rows["task"].unique()
-        own = frame[frame["method"].eq(method) & frame["task"].isin(tasks)]
-        metrics = rows["metric"].unique()
-        if len(metrics) < own["metric"].nunique():
-            method = f"{', '.join(metrics).replace('_', ' ')} of {method}"
-        lines.append(f"nan: {method} on {', '.join(tasks)}: {reason}")
-    return [line for line in lines if line]
-
-
-def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
-    """Commands that use what the verdicts of the first task choose; none without a verdict.
-
-    Args:
-        path: A run folder, whose model encodes and is exported if it is chosen; or a file of
-            results. What has no model is fitted, or encodes as it is.
-        record: What its results say of the run.
-
-    Returns:
-        Commands after the word for the program.
-    """
-    gains = record.get("gains", [])
-    deciding = [row for row in gains if row["task"] == gains[0]["task"]]
-    best = [row for row in deciding if row["choice"] == "use"]
-    commands = list(dict.fromkeys(filter(None, map(_command, best))))
-    if not best or not (path / "model").is_dir():
-        return commands
-    method = best[0]["method"].replace(UNMAPPED, "raw")
-    first, _, mapped = method.partition("+")
-    if (path / "model" / "encoder").is_dir():  # a trained encoder, without a map
-        if is_map(first):
-            return commands
-        if mapped:
-            words = ["--method", mapped, "--encoder.path", path, "--corpus", "FILE"]
-            return [shlex.join(map(str, ["fit", *words]))]
-        which = []
-    elif best[0]["method"] == "raw" and any(x["method"] == UNMAPPED for x in deciding):
-        return commands  # the model reads the network otherwise
-    else:
-        which = ["--method", method]
-    encode = ["encode", "--model", path, *which, "--input", "FILE", "--output"]
-    export = ["export", path, *which, "--to", "FOLDER"]
-    return [shlex.join(map(str, words)) for words in ([*encode, "vectors.npy"], export)]
-
-
-_OF_NO_NETWORK = ("", "none", "own", "words")  # layers and poolings that are no options
-
-
-def _command(row: Mapping[str, Any]) -> str:
-    """The command that fits the map of a row of ``gains``, or encodes without one.
-
-    Empty for other methods than maps, and for views.
-    """
-    method = row["method"].removeprefix(f"{ADVISED}: ")
-    is_plain = method in ("raw", UNMAPPED)
-    is_views = " | " in row["layers"]
-    if row["supervised"] or is_views or not (is_plain or is_map(method)):
-        return ""
-    words = ["encode"] if is_plain else ["fit", "--method", method]
-    match = re.match(ENCODER_PARTS, row["encoder"])
-    assert match is not None
-    parts = match.groupdict()
-    words += ["--encoder.path", parts.pop("encoder")]
-    for name in ("layers", "pooling") if method != "raw" else ():
-        if row[name] not in _OF_NO_NETWORK:
-            words += [f"--encoder.{name}", row[name]]
-    for name, text in parts.items():
-        words += [f"--encoder.{name}", literal_eval(text)] if text else []
-    if is_plain:
-        return shlex.join([*words, "--input", "FILE", "--output", "vectors.npy"])
-    return shlex.join([*words, "--corpus", "FILE", "--run_dir", "my-model"])
+def _interval(low: float, high: float) -> str:
+    """An interval after a space, empty without one."""
+    return f" [{low:z.1f}, {high:z.1f}]" if math.isfinite(low) else ""

@@ -23,7 +23,6 @@ from flowbert.experiments.estimates import (
 )
 from flowbert.experiments.plan import UNMAPPED, parse_methods, plan_experiments
 from flowbert.experiments.run import run_experiments
-from flowbert.experiments.summary import print_results
 from flowbert.tasks import STS
 from flowbert.vectors import EmbeddingCache
 
@@ -258,4 +257,4 @@ def test_of_a_sweep_ten_rows_are_chosen_on_the_development_split():
     assert [name for name in table["methods"] if name != "raw"] == [
         name for name in best if name != "raw"
     ]
-    assert print_results(results) == len(table["methods"])
+    assert results.summary.print() == len(table["methods"])

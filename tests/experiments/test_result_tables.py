@@ -7,14 +7,10 @@ import pandas as pd
 import pytest
 
 from extras.report.rows import results, row, sts_rows
-from flowbert.experiments.intervals import labels
+from flowbert.experiments.labels import labels
+from flowbert.experiments.plan import UNMAPPED
 from flowbert.experiments.results import Results
-from flowbert.experiments.summary import (
-    notes,
-    print_results,
-    result_tables,
-    summarize,
-)
+from flowbert.experiments.summary import Summary
 from flowbert.text_tables import print_lines, print_table
 
 
@@ -25,6 +21,19 @@ def test_labels_name_the_settings_that_differ():
         sts_rows("learned-removal", "STSB", supervised=True),
     )
     expected = ["raw", "whitening (0)", "learned-removal* (-1)"]
+    assert list(labels(frame).unique()) == expected
+
+
+def test_readings_with_and_without_a_template_are_different_rows():
+    encoder = "bert; template 'it says {}'"
+    frame = results(
+        sts_rows("raw", "STSB"),
+        sts_rows(UNMAPPED, "STSB", encoder=encoder),
+        sts_rows("whitening", "STSB", 0.4),
+        sts_rows("whitening", "STSB", 0.6, encoder=encoder),
+    )
+    expected = ["raw", "template 'it says {}'"]
+    expected += ["whitening (no template)", "whitening ('it says {}')"]
     assert list(labels(frame).unique()) == expected
 
 
@@ -43,13 +52,13 @@ def test_seeds_have_an_interval_and_a_deviation(capsys):
     seeds = [sts_rows("flow", "STSB", value, seed=seed) for seed, value in values]
     mean = row("flow", "STSB", "spearman", "wmean", 0.5, std=0.1)
     frame = results(*seeds, [mean])
-    figures = summarize(frame).set_index(["metric", "aggregation"])
+    figures = Summary(frame, {}).scores.set_index(["metric", "aggregation"])
     figure = figures.loc[("spearman", "wmean")]
     assert figure["value"] == pytest.approx(50)
     assert figure["std"] == pytest.approx(10)
     assert (figure["low"], figure["high"]) == pytest.approx((45, 55))
     assert figures.loc[("alignment", "all"), "value"] == pytest.approx(0.5)
-    print_results(Results(frame.to_dict("records"), {}))
+    Summary(frame, {}).print()
     assert "50.0 ±10.00 [45.0, 55.0]" in capsys.readouterr().out
 
 
@@ -57,7 +66,7 @@ def test_a_seed_without_figure_leaves_no_mean():
     frame = results(
         sts_rows("flow", "STSB", seed=0), sts_rows("flow", "STSB", math.nan, seed=1)
     )
-    assert summarize(frame)["value"].isna().all()
+    assert Summary(frame, {}).scores["value"].isna().all()
 
 
 def test_the_page_has_tables_of_what_its_first_table_lacks():
@@ -68,7 +77,7 @@ def test_the_page_has_tables_of_what_its_first_table_lacks():
         [row("raw", "QNLI", "auc", "all", 0.7), row("flow", "QNLI", "auc", "all", 0.8)],
         [row("raw", "STSB", "isoscore", "all", 0.2)],
     )
-    tables = {table.title: table.text for table in result_tables(frame)}
+    tables = {table.title: table.text for table in Summary(frame, {}).tables}
     # Those of "all" and "mean" are equal.
     assert list(tables) == [
         "Spearman x 100 (all pairs of a task together)",
@@ -80,7 +89,7 @@ def test_the_page_has_tables_of_what_its_first_table_lacks():
     assert tables["Other metrics"]["QNLI auc"]["flow"] == "80.00\n[75.0, 85.0]"
     assert "isoscore" in tables["Measures of the vectors"]
     # All aggregations of a single task without subsets are equal.
-    (table,) = result_tables(results(sts_rows("raw", "STSB")))
+    (table,) = Summary(results(sts_rows("raw", "STSB")), {}).tables
     assert table.title == "Measures of the vectors"
 
 
@@ -90,13 +99,13 @@ def test_notes_say_what_is_shared_and_what_failed():
         sts_rows("zca", "STSB", math.nan, reason="no variance"),
         sts_rows("zca", "SICKR", math.nan, reason="no variance"),
     )
-    lines = notes(frame)
+    lines = Summary(frame, {}).notes
     where = "corpus target (the sentences of each task)"
     assert lines[0] == f"encoder bert, layers -1, pooling mean, {where}"
     assert lines[-1] == "nan: zca on STSB, SICKR: no variance"
     frame = results(sts_rows("raw", "STSB"))
     frame.loc[frame["metric"] == "alignment", "reason"] = "no positive"
-    assert notes(frame)[-1] == "nan: alignment of raw on STSB: no positive"
+    assert Summary(frame, {}).notes[-1] == "nan: alignment of raw on STSB: no positive"
 
 
 GAIN = {"gain": 9.0, "low": 8.0, "high": 10.0, "choice": "use"}
@@ -112,16 +121,16 @@ def test_tables_fit_the_terminal(capsys, monkeypatch):
     ]
     gains = [{**rows[0], **GAIN} for rows in groups if rows[0]["task"] == "task0"][1::2]
     run = Results([item for rows in groups for item in rows], {"gains": gains})
-    print_results(run)
+    run.summary.print()
     wide = capsys.readouterr().out.splitlines()
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    print_results(run)
+    run.summary.print()
     coloured = capsys.readouterr().out
     monkeypatch.setenv("NO_COLOR", "1")
-    print_results(run)
+    run.summary.print()
     narrow = capsys.readouterr().out
     assert "\x1b[1;32m" in coloured
     assert "\x1b" not in narrow

@@ -15,7 +15,6 @@ from experiments.small import WordSums, write_corpus, write_nli, write_pairs
 from flowbert.experiments import Results, compare
 from flowbert.experiments.intervals import RESULT_COLUMNS
 from flowbert.experiments.results import records_folder
-from flowbert.experiments.summary import print_results
 from flowbert.extras.analysis.analyze import analyze_results
 from flowbert.vectors import EmbeddingCache
 from helpers import refused
@@ -106,7 +105,7 @@ def views(results, folder):
     analysis = analyze_results(results)
     buffer = StringIO()
     with redirect_stdout(buffer):
-        print_results(results)
+        results.summary.print()
     results.save(folder / "results.json")
     items = {task.digest: results.items[task] for task in results.items}
     return {

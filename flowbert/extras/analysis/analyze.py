@@ -22,7 +22,7 @@ from flowbert.encoders import (
     open_encoder,
 )
 from flowbert.errors import UserError
-from flowbert.experiments.intervals import label_parts
+from flowbert.experiments.labels import label_parts, settings_of
 from flowbert.experiments.plan import parse_methods, plan_experiments
 from flowbert.experiments.results import Results
 from flowbert.experiments.run import fit_map, run_experiments
@@ -166,7 +166,8 @@ def analyze(
 
 def _first_rows(results: Results) -> pd.DataFrame:
     """Of each method and task, the first encoder, corpus and seed; ``name`` is that in tables."""
-    rows = results.frame.assign(name=label_parts(results.frame)["method"])
+    frame = results.frame
+    rows = frame.assign(name=label_parts(frame, settings_of(frame))["method"])
     return rows.drop_duplicates(["task", "split", "method"])
 
 

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import pandas as pd
 
 from flowbert.data.text_files import read_yaml
 from flowbert.errors import UserError
+from flowbert.experiments.next_commands import next_commands
 from flowbert.experiments.results import Results
-from flowbert.experiments.summary import next_commands
+from flowbert.experiments.summary import Summary
 from flowbert.extras.analysis import Analysis
 from flowbert.extras.analysis.analyze import analyze_results
 from flowbert.tasks import AVERAGE
@@ -59,6 +61,11 @@ class PageContent:
     analysis: Analysis = field(default_factory=lambda: Analysis({}, {}))
     command: str = ""
     next: Sequence[str] = ()
+
+    @cached_property
+    def summary(self) -> Summary:
+        """Tables of the results."""
+        return Summary(self.frame, self.record)
 
 
 def read_content(path: Path, analysis: Analysis | None = None) -> PageContent:

@@ -11,7 +11,6 @@ import yaml
 from flowbert import __version__
 from flowbert.data.text_files import user_path
 from flowbert.errors import UserError
-from flowbert.experiments.summary import Summary, notes, result_tables
 from flowbert.extras.analysis import Analysis, Plot, Table
 from flowbert.extras.analysis.bands import prepare_cosines
 from flowbert.extras.analysis.drawing import DARK, method_colours, save_picture
@@ -116,7 +115,7 @@ def report(
     comparison = _comparison(content)
     html = environment.get_template("page.html.jinja").render(
         run=content,
-        summary=Summary(content.frame, content.record),
+        summary=content.summary,
         cosines=_cosines(content),
         neighbours=_neighbours(content),
         published=() if comparison.empty else reproduced_rows(comparison),
@@ -184,7 +183,7 @@ def _results(content: PageContent) -> Section:
     """Tables of results."""
     if content.frame.empty:
         return Section()
-    return Section((), result_tables(content.frame), notes(content.frame))
+    return Section((), content.summary.tables, content.summary.notes)
 
 
 def _cosines(content: PageContent) -> dict[str, Any]:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from flowbert.experiments.intervals import labels, main_aggregation
+from flowbert.experiments.intervals import main_aggregation
+from flowbert.experiments.labels import labels
 from flowbert.experiments.plan import UNMAPPED
-from flowbert.experiments.summary import Summary, mean_geometry, summarize
 from flowbert.extras.analysis.drawing import ORDINAL, TITLE, Plot, method_colours, short
 from flowbert.extras.report.content import PageContent
 from flowbert.text_tables import in_order
@@ -90,11 +90,10 @@ def plane(content: PageContent) -> pd.DataFrame:
 
     Columns group (run and encoder), label, alignment and uniformity.
     """
-    means = mean_geometry(summarize(content.frame)).set_index(
-        ["label", "split", "metric"]
-    )
+    scores = content.summary.scores
+    means = scores[scores["metric"].isin(PLANE)].set_index(["label", "split", "metric"])
     points = in_order(means["value"], ["metric"]).reset_index()
-    rows = Summary(content.frame, content.record).rows.set_index("label")
+    rows = content.summary.rows.set_index("label")
     points = points.join(rows[["group", "name"]], on="label").dropna(subset="name")
     points["label"] = points["name"]
     if points["split"].nunique() > 1:

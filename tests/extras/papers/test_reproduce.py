@@ -14,7 +14,6 @@ from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError
 from flowbert.experiments import compare
 from flowbert.experiments.results import Results
-from flowbert.experiments.summary import print_results
 from flowbert.extras.papers.published import (
     PUBLISHED_TASKS,
     explain,
@@ -225,15 +224,14 @@ def test_merged_subsets_have_no_other_aggregation(run, hub):
 def test_tables_are_of_the_aggregation_that_all_tasks_have(hub, senteval, capsys):
     options: dict[str, Any] = {"methods": ["raw", "standardization"], "bootstrap": 20}
     results = compare(WordSums(), tasks="SAMPLE,STS13", senteval=hub, **options)
-    print_results(results)
+    results.summary.print()
     assert "Spearman: all pairs of a task together" in capsys.readouterr().out
     assert results.verdicts
     frame = results.frame
     assert set(frame[frame["task"] == "STS13"]["aggregation"]) == {"all"}
     assert results.table().notna().all(axis=None)
-    print_results(
-        compare(WordSums(), tasks="SAMPLE,STS13", senteval=senteval, **options)
-    )
+    results = compare(WordSums(), tasks="SAMPLE,STS13", senteval=senteval, **options)
+    results.summary.print()
     assert "Spearman: mean over subsets, weighted" in capsys.readouterr().out
 
 

@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 
 from extras.report.rows import results, row, sts_rows
+from flowbert.experiments.next_commands import next_commands
 from flowbert.experiments.plan import UNMAPPED
-from flowbert.experiments.summary import Summary, next_commands
+from flowbert.experiments.summary import Summary
 from flowbert.extras.report.content import (
     PageContent,
     join_contents,
