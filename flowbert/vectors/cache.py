@@ -10,7 +10,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flowbert.arrays import Floats, Indices
 from flowbert.data.text_files import user_path
@@ -101,16 +100,21 @@ class EmbeddingCache:
         texts = sorted(set(sentences), key=lambda text: (len(text), text))
         keys = _keys(texts)
         for parts in passes.values():
-            with (
-                _writing(self.folder),
-                self._told_what_is_kept(parts, keys),
-                ExitStack() as locks,
-            ):
-                if _missing(parts, keys).any():
-                    # In one order, or two processes could wait for each other.
-                    for store in sorted(parts, key=lambda store: store.name):
-                        locks.enter_context(store.lock())
-                    _encode_missing(parts, texts, keys, step)
+            try:
+                with _writing(self.folder), ExitStack() as locks:
+                    if _missing(parts, keys):
+                        # In one order, or two processes could wait for each other.
+                        for store in sorted(parts, key=lambda store: store.name):
+                            locks.enter_context(store.lock())
+                        _encode_missing(parts, texts, keys, step)
+            except KeyboardInterrupt as error:
+                if self.folder is None:
+                    raise
+                kept = len(keys) - len(_missing(parts, keys))
+                raise KeyboardInterrupt(
+                    f"{kept} of {len(keys)} sentences are in the cache; the same command "
+                    "resumes"
+                ) from error
 
     def rows(self, encoder: Encoder, sentences: Sequence[str]) -> "CachedVectors":
         """A copy of the vectors of sentences, ``(N, D)``; missing ones are encoded."""
@@ -135,33 +139,14 @@ class EmbeddingCache:
         with digests_reused(), _writing(self.folder):
             for encoder in encoders:
                 for part in getattr(encoder, "parts", [encoder]):
-                    found.append((part, self._store(part)))
+                    name = digest(part.identity, VERSION)
+                    if name not in self._stores:
+                        # Others may read the files of an encoder that is on disk.
+                        is_on_disk = getattr(part, "is_on_disk", True)
+                        folder = self.folder if is_on_disk else None
+                        self._stores[name] = Store(folder, name, part.dim)
+                    found.append((part, self._stores[name]))
         return found
-
-    @contextmanager
-    def _told_what_is_kept(
-        self, parts: Mapping[Store, Encoder], keys: Sequence[bytes]
-    ) -> Iterator[None]:
-        try:
-            yield
-        except KeyboardInterrupt as error:
-            if self.folder is None:
-                raise
-            kept = len(keys) - np.count_nonzero(_missing(parts, keys))
-            raise KeyboardInterrupt(
-                f"{kept} of {len(keys)} sentences are in the cache; the same command resumes"
-            ) from error
-
-    def _store(self, encoder: Encoder) -> Store:
-        identity = encoder.identity
-        name = digest(identity, VERSION)
-        if name not in self._stores:
-            is_on_disk = getattr(
-                encoder, "is_on_disk", True
-            )  # others may read its files
-            folder = self.folder if is_on_disk else None
-            self._stores[name] = Store(folder, name, encoder.dim)
-        return self._stores[name]
 
 
 class CachedVectors(Vectors):
@@ -186,20 +171,15 @@ def _copy_rows(stores: Sequence[Store], keys: Sequence[bytes]) -> Floats | None:
     """Averages of the vectors of several stores, ``(N, D)``; None if one is missing."""
     shape = len(keys), stores[0].dim
     in_memory = 4 * shape[0] * shape[1] <= MEMORY_BYTES
-    complete = True
-    with (
-        io.BytesIO() if in_memory else tempfile.TemporaryFile() as file,
-    ):
+    with io.BytesIO() if in_memory else tempfile.TemporaryFile() as file:
         for parts in zip(*(store.read(keys) for store in stores), strict=True):
-            block = [part for part in parts if part is not None]
-            complete = complete and len(block) == len(parts)
-            if complete:  # after one that is not, the others are read for damage
-                file.write(sum(block[1:], block[0]) / np.float32(len(block)))
-        file.flush()
-        if not complete:
-            return None
+            blocks = [part for part in parts if part is not None]
+            if len(blocks) < len(parts):
+                return None
+            file.write(sum(blocks[1:], blocks[0]) / np.float32(len(blocks)))
         if isinstance(file, io.BytesIO):
             return np.frombuffer(file.getvalue(), np.float32).reshape(shape)
+        file.flush()
         return np.memmap(file, np.float32, "r", shape=shape)
 
 
@@ -222,21 +202,20 @@ def _encode_missing(
     step: str,
 ) -> None:
     """Encode what is missing in one pass, and keep it block by block."""
-    todo = np.flatnonzero(_missing(parts, keys))
+    todo = _missing(parts, keys)
     with bar(step, len(todo)) as advance:
         for start in range(0, len(todo), BLOCK_SENTENCES):
-            block = todo[start : start + BLOCK_SENTENCES].tolist()
+            block = todo[start : start + BLOCK_SENTENCES]
             sentences = [texts[i] for i in block]
-            encoders = list(parts.values())
-            vectors = encode_counted(encoders, sentences, advance)
+            vectors = encode_counted(list(parts.values()), sentences, advance)
             for store, rows in zip(parts, vectors, strict=True):
                 store.add([keys[i] for i in block], rows)
 
 
-def _missing(stores: Iterable[Store], keys: Sequence[bytes]) -> NDArray[np.bool_]:
-    """Whether a store lacks each sentence, ``(N,)``."""
-    masks = np.array([store.missing(keys) for store in stores])
-    return np.asarray(masks.any(axis=0))
+def _missing(stores: Iterable[Store], keys: Sequence[bytes]) -> list[int]:
+    """Indices of the sentences that a store lacks."""
+    found = [store.find(keys) for store in stores]
+    return [i for i, key in enumerate(keys) if not all(key in each for each in found)]
 
 
 def _keys(sentences: Sequence[str]) -> list[bytes]:

@@ -52,7 +52,7 @@ class Store:
         if folder is None:
             self._memory = sqlite3.connect(":memory:", check_same_thread=False)
             self._memory.execute(_TABLE)
-        elif self._has_table():
+        else:
             with self._transaction() as database:
                 _check(database)
 
@@ -74,23 +74,27 @@ class Store:
         with acquired:
             yield
 
-    def missing(self, keys: Sequence[bytes]) -> list[bool]:
-        """Whether the vector of each sentence is missing, ``(N,)``."""
+    def find(self, keys: Sequence[bytes]) -> set[bytes]:
+        """The keys of the sentences that have a vector."""
         found: set[bytes] = set()
         for chunk in _chunks(keys):
-            if self._has_table():
-                with self._transaction() as database:
-                    found.update(key for (key,) in _find(database, "key", "key", chunk))
-        return [key not in found for key in keys]
+            with self._transaction() as database:
+                found.update(key for (key,) in _find(database, "key", "key", chunk))
+        return found
 
     def read(self, keys: Sequence[bytes]) -> Iterator[Floats | None]:
         """Vectors in order, ``(n, D)``, float32; None in place of a block that lacks one."""
         for chunk in _chunks(keys):
+            wanted = set(chunk)
             rows: dict[bytes, bytes] = {}
-            if self._has_table():
-                with self._transaction() as database:
-                    rows = self._rows(database, set(chunk))
-            if rows.keys() >= set(chunk):
+            with self._transaction() as database:
+                numbers = [n for (n,) in _find(database, "rowid", "key", list(wanted))]
+                # By number, in the order of the file: by key, each row would be a random access.
+                rows = dict(_find(database, "key, row", "rowid", numbers))
+                if len(rows.keys() & wanted) < len(numbers):
+                    rows = {}
+                    raise sqlite3.DatabaseError("the index contradicts the table")
+            if rows.keys() >= wanted:
                 values = b"".join(rows[key] for key in chunk)
                 yield np.frombuffer(values, np.float32).reshape(-1, self.dim)
             else:
@@ -99,51 +103,39 @@ class Store:
     def add(self, keys: Sequence[bytes], vectors: Floats) -> None:
         """Keep vectors ``(N, D)``, all or none of them; sentences that have one keep theirs."""
         rows = [row.tobytes() for row in np.asarray(vectors, dtype=np.float32)]
-        with self._transaction() as database:
-            database.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
-            database.execute(_TABLE)
+        with self._transaction(adds=True) as database:
             pairs = zip(keys, rows, strict=True)
             database.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", pairs)
 
-    def _has_table(self) -> bool:
-        # The file of a process that was killed before it wrote anything is empty.
-        path = self._path
-        return path is None or (path.exists() and path.stat().st_size > 0)
-
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, adds: bool = False) -> Iterator[sqlite3.Connection]:
         """A transaction, which ends where the file turns out to be damaged."""
+        path = self._path
+        # The file of a process that was killed before it wrote anything is empty.
+        is_new = path is not None and not (path.exists() and path.stat().st_size)
         # A connection for each: none may cross a fork.
         database = self._memory or sqlite3.connect(
-            str(self._path), timeout=_BUSY_SECONDS
+            ":memory:" if is_new and not adds else str(path), timeout=_BUSY_SECONDS
         )
         database.text_factory = bytes  # damaged text may not be UTF-8
         try:
             with database:
+                if is_new:
+                    database.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
+                    database.execute(_TABLE)
                 yield database
         # UnicodeDecodeError: of a message that quotes what is damaged.
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
-            if self._path is None or code & 0xFF not in _DAMAGED:
+            if path is None or code & 0xFF not in _DAMAGED:
                 raise
-            self._path.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
             warn(
-                f"{self._path}: damaged and deleted ({error}); its sentences are encoded again"
+                f"{path}: damaged and deleted ({error}); its sentences are encoded again"
             )
         finally:
-            if self._path is not None:
+            if path is not None:
                 database.close()
-
-    def _rows(
-        self, database: sqlite3.Connection, keys: set[bytes]
-    ) -> dict[bytes, bytes]:
-        """Rows by key."""
-        numbers = [number for (number,) in _find(database, "rowid", "key", list(keys))]
-        # By number, in the order of the file: by key, each row would be a random access.
-        rows = dict(_find(database, "key, row", "rowid", numbers))
-        if len(rows.keys() & keys) < len(numbers):
-            raise sqlite3.DatabaseError("the index contradicts the table")
-        return rows
 
 
 def _check(database: sqlite3.Connection) -> None:
