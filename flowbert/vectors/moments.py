@@ -96,11 +96,15 @@ class Moments:
         self._eigen = self._complete = None
         self.count += len(x)
         for block in torch.split(x, _ROWS_PER_PRODUCT):
-            self._count_distinct(block)
+            if len(self._seen) < self.enough:
+                # Equal rows of another dtype must be equal here, too, and -0.0 equals 0.0.
+                for row in (block.cpu().to(torch.float64) + 0.0).numpy():
+                    digest = hashlib.blake2b(row.tobytes(), digest_size=8).digest()
+                    self._seen.add(digest)
         missing = ROWS_PER_BLOCK - sum(map(len, self._rest))
         for rows in (x[:missing], *torch.split(x[missing:], ROWS_PER_BLOCK)):
             if sum(map(len, self._rest)) + len(rows) == ROWS_PER_BLOCK:
-                self._add(_Sums.of(_concatenate([*self._rest, rows])))
+                self._add(_Sums.of([*self._rest, rows]))
                 self._rest = []
             elif len(rows):
                 self._rest.append(rows.clone())  # the caller may change its rows
@@ -121,7 +125,7 @@ class Moments:
         if self._complete is None:
             found = [] if self._sums is None else [self._sums]
             if self._rest:
-                found.append(_Sums.of(_concatenate(self._rest)))
+                found.append(_Sums.of(self._rest))
             self._complete = reduce(_Sums.followed_by, found)
         return self._complete
 
@@ -130,14 +134,6 @@ class Moments:
         for block in blocks:
             self.update(torch.from_numpy(block))
         return self
-
-    def _count_distinct(self, block: Tensor) -> None:
-        if len(self._seen) >= self.enough:
-            return
-        # Equal rows of another dtype must be equal here, too, and -0.0 equals 0.0.
-        rows = (block.cpu().to(torch.float64) + 0.0).numpy()
-        for row in rows:
-            self._seen.add(hashlib.blake2b(row.tobytes(), digest_size=8).digest())
 
     @property
     def mean(self) -> Tensor:
@@ -198,9 +194,13 @@ class _Sums(NamedTuple):
     scatter: Tensor
 
     @classmethod
-    def of(cls, rows: Tensor) -> "_Sums":
-        """Of rows ``(n, D)``."""
+    def of(cls, pieces: list[Tensor]) -> "_Sums":
+        """Of rows ``(n, D)`` in pieces, on the device of the first one."""
+        rows = pieces[0]
+        if len(pieces) > 1:
+            rows = torch.cat([piece.to(rows.device) for piece in pieces])
         number, dim = rows.shape
+        width = -(-dim // _PANELS)
         exact = torch.promote_types(rows.dtype, torch.float32)
         with threads_for(dim * dim // _PANELS):
             # Near the mean is enough: what is left is subtracted from the sums.
@@ -213,7 +213,11 @@ class _Sums(NamedTuple):
                 centred = block - shift
                 total += centred.sum(dim=0)
                 unit_total += shares @ centred + shares.sum() * shift
-                _add_products(scatter, centred)
+                # The upper triangle in panels: three eighths fewer products.
+                for start in range(0, dim, width):
+                    panel = centred[:, start : start + width].T
+                    part = scatter[start : start + width, start:]
+                    part.addmm_(panel, centred[:, start:])
             offset = total / number
             scatter.addr_(offset, offset, alpha=-number)
         return cls(number, shift + offset, unit_total / number, scatter)
@@ -226,22 +230,5 @@ class _Sums(NamedTuple):
         unit_offset = other.unit_mean.to(self.mean.device) - self.unit_mean
         scatter = self.scatter + other.scatter.to(self.scatter.device)
         scatter.addr_(offset, offset * (self.number * share))
-        mean, unit_mean = (
-            self.mean + offset * share,
-            self.unit_mean + unit_offset * share,
-        )
-        return _Sums(number, mean, unit_mean, scatter)
-
-
-def _concatenate(pieces: list[Tensor]) -> Tensor:
-    """Rows of all pieces, on the device of the first one."""
-    device = pieces[0].device
-    return pieces[0] if len(pieces) == 1 else torch.cat([x.to(device) for x in pieces])
-
-
-def _add_products(total: Tensor, rows: Tensor) -> None:
-    """Add the upper triangle of ``rows.T @ rows`` in panels: three eighths fewer products."""
-    width = -(-rows.shape[1] // _PANELS)
-    for start in range(0, rows.shape[1], width):
-        panel = rows[:, start : start + width]
-        total[start : start + width, start:].addmm_(panel.T, rows[:, start:])
+        mean = self.mean + offset * share
+        return _Sums(number, mean, self.unit_mean + unit_offset * share, scatter)
