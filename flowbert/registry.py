@@ -9,7 +9,7 @@ import inspect
 import math
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
@@ -125,30 +125,37 @@ class Registry(dict[str, Registered]):
         if not isinstance(text, str):
             expected = choices(self, str(text))
             raise UserError(argument=where, received=text, expected=expected)
-        name, number, options = parse_spec(text, self, where)
-        found = self.find(name, where)
+        name, *written = _split(text.strip(), ":")
+        match = None if name in self else re.fullmatch(r"(.+)-([0-9]+)", name)
+        found = self.find(match[1] if match else name, where)
         allowed = self.options(found)
-        for option in options:
+        options: dict[str, Any] = {}
+        for part in written:
+            option, equals, value = part.partition("=")
+            if not equals or option in options:
+                raise UserError(
+                    argument=where,
+                    received=text,
+                    expected="each option once, as name=value",
+                )
             if option not in allowed:
                 expected = choices(allowed, option) or f"{name} without options"
                 raise UserError(
                     f"{text}: received the option {option!r}; expected {expected}",
                     argument=where,
                 )
-        if number is not None:
+            options[option] = _value(value)
+        if match:
             size = getattr(found, "size_parameter", None)
             if size is None or size in options:
                 twice = f"{size} twice; expected the number, or the option"
-                refusal = twice if size else f"a number; expected {name} without"
+                refusal = twice if size else f"a number; expected {match[1]} without"
                 raise UserError(f"{text}: received {refusal}", argument=where)
-            options[size] = number
-        for name, default in allowed.items():
-            if default is inspect.Parameter.empty and name not in options:
-                raise UserError(
-                    argument=where,
-                    received=text,
-                    expected=f"the option {name}, as {name}=value",
-                )
+            options[size] = int(match[2])
+        for option, default in allowed.items():
+            if default is inspect.Parameter.empty and option not in options:
+                expected = f"the option {option}, as {option}=value"
+                raise UserError(argument=where, received=text, expected=expected)
         return found, options
 
     def make(self, text: str, *, argument: str | None = None, **given: Any) -> Any:
@@ -188,6 +195,7 @@ class Registry(dict[str, Registered]):
         Raises:
             UserError: If the grammar cannot express the value of an option.
         """
+        text = self.name_of(found)
         defaults = self.options(found)
         changed = {
             name: value
@@ -195,7 +203,18 @@ class Registry(dict[str, Registered]):
             if name in defaults and not _equal(value, defaults[name])
         }
         size = getattr(found, "size_parameter", None)
-        return write_spec(self.name_of(found), changed, size)
+        if is_count(changed.get(size), 0, math.inf):
+            text += f"-{changed.pop(size)}"
+        for name, value in changed.items():
+            written = _write_value(value)
+            if written is None:
+                raise UserError(
+                    argument=name,
+                    received=value,
+                    expected="a number, true, false, none, or a word without spaces and : = ,",
+                )
+            text += f":{name}={written}"
+        return text
 
 
 def import_object(path: str) -> Any:
@@ -278,85 +297,18 @@ def split_chain(text: str) -> list[str]:
         >>> split_chain("whitening:shrinkage=1e+3+flow")
         ['whitening:shrinkage=1e+3', 'flow']
     """
+    return _split(text, "+", r"(?=\s*[A-Za-z])")  # not at the plus sign of a number
+
+
+def _split(text: str, mark: str, ahead: str = "") -> list[str]:
+    """Split at a mark outside brackets, where an expression matches what follows."""
     parts: list[str] = []
-    # Not at the plus sign of a number.
-    for part in re.split(r"\+(?=\s*[A-Za-z])", text):
+    for part in re.split(re.escape(mark) + ahead, text):
         if parts and parts[-1].count("[") > parts[-1].count("]"):
-            parts[-1] += f"+{part}"
+            parts[-1] += mark + part
         else:
             parts.append(part)
     return parts
-
-
-def parse_spec(
-    text: str, known: Collection[str], argument: str
-) -> tuple[str, int | None, dict[str, Any]]:
-    """Parse ``name[-NUMBER][:option=value]...``.
-
-    Args:
-        text: The specification.
-        known: Allowed names; import paths are allowed, too.
-        argument: Name of the argument, for error messages.
-
-    Returns:
-        The name, the number after it if any, and the options in order.
-
-    Raises:
-        UserError: If the name is unknown, or an option is given twice or without a value.
-
-    Example:
-        >>> parse_spec("whitening-128:shrinkage=0.1", ["whitening"], "methods")
-        ('whitening', 128, {'shrinkage': 0.1})
-    """
-    name, *written = _split(text.strip())
-    number = None
-    if name not in known and (match := re.fullmatch(r"(.+)-([0-9]+)", name)):
-        name, number = match[1], int(match[2])
-    if name not in known and not is_import_path(name):
-        raise UserError(argument=argument, received=text, expected=choices(known, name))
-    options: dict[str, Any] = {}
-    for option in written:
-        key, equals, value = option.partition("=")
-        if not equals or key in options:
-            raise UserError(
-                argument=argument,
-                received=text,
-                expected="each option once, as name=value",
-            )
-        options[key] = _value(value)
-    return name, number, options
-
-
-def write_spec(name: str, options: Mapping[str, Any], size: str | None = None) -> str:
-    """Write the text that :func:`parse_spec` reads.
-
-    Args:
-        name: The name.
-        options: Values by option: None, true or false, finite numbers, words.
-        size: The option that is written as the number after the name.
-
-    Raises:
-        UserError: If the grammar cannot express a value, such as a list.
-
-    Example:
-        >>> write_spec("nulling", {"n": 3, "center": True}, size="n")
-        'nulling-3:center=true'
-    """
-    text = name
-    number = options.get(size) if size is not None else None
-    if is_count(number, 0, math.inf):
-        text += f"-{number}"
-        options = {key: value for key, value in options.items() if key != size}
-    for key, value in options.items():
-        written = _write_value(value)
-        if written is None:
-            raise UserError(
-                argument=key,
-                received=value,
-                expected="a number, true, false, none, or a word without spaces and : = ,",
-            )
-        text += f":{key}={written}"
-    return text
 
 
 def _write_value(value: Any) -> str | None:
@@ -374,19 +326,8 @@ def _write_value(value: Any) -> str | None:
     if value and _value(value) == value and not _SEPARATORS.search(value):
         return value
     text = f"[{value}]"
-    return text if _split(f"{text}:next") == [text, "next"] else None
-
-
-def _split(text: str) -> list[str]:
-    """Parts between the colons outside brackets."""
-    parts, depth = [""], 0
-    for letter in text:
-        depth += {"[": 1, "]": -1}.get(letter, 0)
-        if letter == ":" and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return parts
+    matched = text.count("[") == text.count("]")
+    return text if matched and _split(f"{text}:next", ":") == [text, "next"] else None
 
 
 def _value(text: str) -> Any:
