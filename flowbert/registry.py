@@ -202,7 +202,7 @@ class Registry(dict[str, Registered]):
             for name, value in sorted(options.items())
             if name in defaults and not _equal(value, defaults[name])
         }
-        size = getattr(found, "size_parameter", None)
+        size: Any = getattr(found, "size_parameter", None)
         if is_count(changed.get(size), 0, math.inf):
             text += f"-{changed.pop(size)}"
         for name, value in changed.items():

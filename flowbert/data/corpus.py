@@ -2,7 +2,7 @@
 
 import reprlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -58,12 +58,8 @@ def texts_in_memory(source: Any, column: str | None = None) -> list[str]:
             "a pandas Series or DataFrame, or a datasets.Dataset",
             argument="corpus",
         )
-    return _check_texts(source)
-
-
-def _check_texts(values: Iterable[Any]) -> list[str]:
     texts = []
-    for number, value in enumerate(values, start=1):
+    for number, value in enumerate(source, start=1):
         if not isinstance(value, str) or value in NAMED:
             raise UserError(
                 f"sentence {number} is {reprlib.repr(value)}; expected text, or a dict of several "
@@ -103,16 +99,19 @@ class Corpus:
         return f"Corpus({self.name}, {len(self)} sentences, {first}, ...)"
 
     @classmethod
-    def of(cls, name: str, sentences: Iterable[str]) -> "Corpus":
-        """A corpus of the sentences that are not blank."""
-        return replace(cls.of_texts(name, [sentences]), starts=None)
+    def of(
+        cls, name: str, *texts: Iterable[str], consecutive: bool = False
+    ) -> "Corpus":
+        """A corpus of the sentences of texts that are not blank.
 
-    @classmethod
-    def of_texts(cls, name: str, texts: Iterable[Iterable[str]]) -> "Corpus":
-        """A corpus of the sentences of texts, in which a blank sentence ends a document.
+        Args:
+            name: Name for tables and results.
+            *texts: The sentences.
+            consecutive: Whether the sentences of a text follow each other; a blank one ends a
+                document.
 
         Example:
-            >>> corpus = Corpus.of_texts("two", [["a", "b", "", "c"], ["d"]])
+            >>> corpus = Corpus.of("two", ["a", "b", "", "c"], ["d"], consecutive=True)
             >>> corpus.sentences, corpus.blank, corpus.starts
             (('a', 'b', 'c', 'd'), 1, (0, 2, 3))
         """
@@ -129,7 +128,9 @@ class Corpus:
                         starts.append(len(sentences))
                     sentences.append(sentence)
                 begins = is_blank
-        return cls(name, tuple(sentences), blank, tuple(starts))
+        return cls(
+            name, tuple(sentences), blank, tuple(starts) if consecutive else None
+        )
 
     def consecutive(self) -> list[int]:
         """Indices of the sentences that are not the last of their document.
@@ -206,7 +207,7 @@ def load_corpus(source: Any, *, nli: str = "hub", column: str | None = None) -> 
         corpus = _load_named(str(source), nli, column)
     else:
         texts = texts_in_memory(source, column)
-        corpus = Corpus.of_texts(IN_MEMORY, [texts])
+        corpus = Corpus.of(IN_MEMORY, texts, consecutive=True)
     if not len(corpus):
         raise UserError(
             f"{corpus.name}: has no sentence, or blank ones only; expected some"
@@ -230,7 +231,7 @@ def _load_named(name: str, nli: str, column: str | None) -> Corpus:
     if hub_name(name) is not None:
         hub, options = hub_options(name)
         rows = read_hub(hub, *layouts, **options)
-        return Corpus.of_texts(name, [_texts(rows)])
+        return Corpus.of(name, read_texts(rows), consecutive=True)
     if not any(mark in name for mark in "./\\*?[,") and not Path(name).exists():
         raise UserError(
             argument="corpus",
@@ -242,13 +243,8 @@ def _load_named(name: str, nli: str, column: str | None) -> Corpus:
         if extension(path) == ".txt":
             texts.append([line.strip() for line in read_lines(path)])
         elif is_table(path):
-            texts.append(_texts(read_frame(path, *layouts)))
+            texts.append(read_texts(read_frame(path, *layouts)))
         else:
             known = choices([".txt", *TABLE_FORMATS], path.suffix)
             raise UserError(f"{path}: received {path.suffix!r}; expected {known}")
-    return Corpus.of_texts(name, texts)
-
-
-def _texts(rows: pd.DataFrame) -> list[str]:
-    """Values of the only column."""
-    return read_texts(rows, rows.columns[0])
+    return Corpus.of(name, *texts, consecutive=True)

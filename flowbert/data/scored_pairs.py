@@ -5,11 +5,12 @@ To add a task, write a function that reads its rows and add it to ``DATA_SETS``.
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,7 +29,8 @@ from flowbert.data.tables import (
     read_texts,
 )
 from flowbert.data.text_files import read_lines, user_path
-from flowbert.errors import UserError, choices, warn
+from flowbert.errors import UserError, choices
+from flowbert.registry import import_object
 
 Part = tuple[str, str, pd.DataFrame]
 """A split, the name of one of its subsets, and its rows of sentence, sentence, score."""
@@ -53,11 +55,9 @@ _YEARS = {
 }
 _STSB_FIELDS = ("genre", "file", "year", "id", "score", "sentence1", "sentence2")
 _SICK_FILES = {"train": "train", "dev": "trial", "test": "test_annotated"}
+_READ_CHINESE = "flowbert.extras.tasks.chinese.read_chinese"
 _CHINESE_BINARY = ("ATEC", "BQ", "LCQMC", "PAWSX")  # labels 0 and 1
-_CHINESE_SPLITS = {"train": "train", "valid": "dev", "dev": "dev", "test": "test"}
-_CHINESE_HEADERS = ("sentence1\tsentence2", "text_a\ttext_b")
 _HUB_SPLITS = {"STSB": {"train": "train", "dev": "validation", "test": "test"}}
-_ALIASES = {"stsbenchmark": "STSB"}
 _ZERO_TO_ONE = (0.0, 1.0)
 _ZERO_TO_FIVE = (0.0, 5.0)
 _RANGES = {"SICKR": (1.0, 5.0), **dict.fromkeys(_CHINESE_BINARY, _ZERO_TO_ONE)}
@@ -169,8 +169,7 @@ def find_names(name: str) -> list[str]:
     """
     if name == "all":
         return [*_YEARS, "STSB", "SICKR"]
-    known = {_plain(each): each for each in DATA_SETS} | _ALIASES
-    return [known.get(_plain(name), name)]
+    return [_NAMES.get(_plain(name), name)]
 
 
 def _plain(name: str) -> str:
@@ -224,10 +223,7 @@ def load_sts(
             first, second, scores = zip(*sample_pairs(split), strict=True)
             data.splits[split] = [Subset(name, first, second, np.array(scores))]
         return data
-    merged, skip = False, None
     if is_table(name):
-        skip = skip_invalid
-        limits = None if score_range is None else check_range(score_range)
         columns = columns or PAIR_COLUMNS
         if len(set(columns)) != 3:
             raise UserError(
@@ -235,47 +231,64 @@ def load_sts(
                 argument="columns",
             )
         rows = read_frame(user_path(name), columns)
-        name = Path(name).name.split(".")[0]
-        parts: Iterable[Part] = [("test", name, rows)]
-    elif name not in DATA_SETS:
+        return scored_pairs(
+            Path(name).name.split(".")[0], rows, score_range, skip_invalid
+        )
+    if name not in DATA_SETS:
         allowed = choices([*DATA_SETS, SAMPLE_TASK], name.upper())
         raise UserError(
             argument="tasks", received=name, expected=f"{allowed}, or a file"
         )
-    elif senteval is None:
+    if senteval is None:
         raise UserError(
             f"received nothing; expected for {name} SentEval's folder data/downstream, which "
             "github.com/facebookresearch/SentEval downloads, or hub for MTEB's copies",
             argument="senteval",
         )
+    hub = hub_name(senteval)
+    if hub is None:
+        read = DATA_SETS[name]
+        read = import_object(read) if isinstance(read, str) else read
+        parts: Iterable[Part] = read(user_path(senteval), name)
     else:
-        hub = hub_name(senteval)
-        merged = hub is not None and name in _YEARS
-        root = user_path(senteval)
-        parts = DATA_SETS[name](root, name) if hub is None else _read_hub(hub, name)
-        limits = _RANGES.get(name, _ZERO_TO_FIVE)
-    data = STSData(name, {}, limits, merged)
-    low, high = limits or (-math.inf, math.inf)
+        parts = _read_hub(hub, name)
+    limits = _RANGES.get(name, _ZERO_TO_FIVE)
+    data = STSData(name, {}, limits, merged=hub is not None and name in _YEARS)
     for split, subset, rows in parts:
-        made = make_subset(subset, rows, low, high, skip)
+        made = make_subset(subset, rows, *limits)
         data.splits.setdefault(split, []).append(made)
     return data
 
 
-def check_range(score_range: Sequence[float]) -> tuple[float, float]:
-    """The lowest and highest score of pairs.
+def scored_pairs(
+    name: str,
+    rows: pd.DataFrame,
+    score_range: Sequence[float] | None = None,
+    skip_invalid: bool = False,
+) -> STSData:
+    """A data set of one frame of sentence, sentence, score, with the split ``test``.
+
+    Args:
+        name: Name of the data set.
+        rows: As in :func:`make_subset`.
+        score_range: Lowest and highest score that there may be.
+        skip_invalid: Leave out invalid rows with a warning.
 
     Raises:
-        UserError: If it is not two numbers in increasing order.
+        UserError: If the range is not two numbers in increasing order; as of :func:`make_subset`.
     """
-    if len(score_range) != 2 or not score_range[0] < score_range[1]:
-        raise UserError(
-            argument="score_range",
-            received=list(score_range),
-            expected="two numbers, the lower one first",
-        )
-    low, high = score_range
-    return float(low), float(high)
+    limits = None
+    if score_range is not None:
+        if len(score_range) != 2 or not score_range[0] < score_range[1]:
+            raise UserError(
+                argument="score_range",
+                received=list(score_range),
+                expected="two numbers, the lower one first",
+            )
+        limits = float(score_range[0]), float(score_range[1])
+    low, high = limits or (-math.inf, math.inf)
+    subset = make_subset(name, rows, low, high, skip_invalid)
+    return STSData(name, {"test": [subset]}, limits)
 
 
 def make_subset(
@@ -348,45 +361,6 @@ def read_sick(
         yield split, name, make_frame(path, frame, [layout])
 
 
-def _read_chinese(root: Path, name: str) -> Iterator[Part]:
-    """Read a task in the format of the Chinese BERT-whitening code.
-
-    The files are ``ROOT/NAME/NAME.{train,valid,test}.data`` (``dev`` for ``valid`` and the
-    extensions ``.tsv`` and ``.txt`` are accepted), with sentence 1, sentence 2 and label between
-    tabs. A header of ``sentence1, sentence2`` or ``text_a, text_b`` is skipped; other lines without
-    exactly three fields are left out with a warning, while that code does not warn.
-
-    References:
-        BERT-whitening on Chinese tasks (Su, 2021). https://github.com/bojone/BERT-whitening
-    """
-    paths: dict[str, Path] = {}
-    folder = name.removeprefix("Chinese-")
-    for word, split in _CHINESE_SPLITS.items():
-        for extension in (".data", ".tsv", ".txt"):
-            path = root / folder / f"{folder}.{word}{extension}"
-            if path.is_file():
-                paths.setdefault(split, path)
-    paths = paths or {"test": root / folder / f"{folder}.test.data"}
-    for split, path in paths.items():
-        lines = read_lines(path)
-        if lines and lines[0].lower().startswith(_CHINESE_HEADERS):
-            lines = lines[1:]
-        yield split, name, _chinese_rows(path, lines)
-
-
-def _chinese_rows(path: Path, lines: Sequence[str]) -> pd.DataFrame:
-    """Rows of the lines that have three fields."""
-    fields = [line.strip().split("\t") for line in lines if line.strip()]
-    records = [row for row in fields if len(row) == len(PAIR_COLUMNS)]
-    if len(records) < len(fields):
-        warn(
-            f"{path}: {len(fields) - len(records)} of {len(fields)} lines do not have three "
-            "fields between tabs; they are left out, as BERT-whitening's code does"
-        )
-    frame = pd.DataFrame(records, columns=list(PAIR_COLUMNS))
-    return make_frame(path, frame, [PAIR_COLUMNS])
-
-
 def _read_hub(folder: str, name: str) -> Iterator[Part]:
     """Read a task of the hub's mteb data sets, or of local copies in a folder."""
     data_set = "stsbenchmark" if name == "STSB" else name.lower()
@@ -397,10 +371,12 @@ def _read_hub(folder: str, name: str) -> Iterator[Part]:
         yield split, name, rows
 
 
-DATA_SETS: dict[str, Callable[[Path, str], Iterable[Part]]] = {
+DATA_SETS: dict[str, Any] = {
     **dict.fromkeys(_YEARS, _read_year),
     "STSB": _read_stsb,
     "SICKR": read_sick,
-    **dict.fromkeys((*_CHINESE_BINARY, "Chinese-STS-B"), _read_chinese),
+    **dict.fromkeys((*_CHINESE_BINARY, "Chinese-STS-B"), _READ_CHINESE),
 }
-"""Function that reads each task from its data folder."""
+"""Function that reads each task from its data folder, or its import path."""
+
+_NAMES = {_plain(name): name for name in DATA_SETS} | {"stsbenchmark": "STSB"}

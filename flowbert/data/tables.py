@@ -258,13 +258,13 @@ def as_label(meaning: Mapping[str, Value]) -> Callable[[Any], Value]:
     return parse
 
 
-def read_texts(frame: pd.DataFrame, column: str) -> list[str]:
-    """Texts of a column without outer white space.
+def read_texts(frame: pd.DataFrame, column: str | None = None) -> list[str]:
+    """Texts of a column, by default the only one, without outer white space.
 
     Raises:
         UserError: If a value is not text.
     """
-    return read_columns(frame, {column: as_text})[0]
+    return read_columns(frame, {column or frame.columns[0]: as_text})[0]
 
 
 def read_sentences(frame: pd.DataFrame, column: str) -> list[str]:

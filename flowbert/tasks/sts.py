@@ -1,8 +1,7 @@
 """Sentence pairs with gold scores: similarity of meaning, and pairs to learn from."""
 
-import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -16,9 +15,8 @@ from flowbert.data.scored_pairs import (
     PAIR_COLUMNS,
     STSData,
     Subset,
-    check_range,
     load_sts,
-    make_subset,
+    scored_pairs,
 )
 from flowbert.data.tables import make_frame
 from flowbert.data.text_files import as_list
@@ -62,16 +60,6 @@ class Pairs:
     name: str = "pairs"
     score_range: Sequence[float] | None = None
 
-    @classmethod
-    def of(cls, frame: pd.DataFrame, columns: Sequence[str] = PAIR_COLUMNS) -> "Pairs":
-        """The pairs of a data frame, by default of its columns sentence1, sentence2 and score.
-
-        Raises:
-            UserError: If a column is missing or occurs twice.
-        """
-        rows = make_frame(Path("tasks: data frame"), frame, [columns])
-        return cls(*(rows[name].tolist() for name in columns))
-
     def data(self, skip_invalid: bool = False) -> STSData:
         """The pairs as a data set with the split ``test``.
 
@@ -96,10 +84,7 @@ class Pairs:
         values = dict(zip(PAIR_COLUMNS, map(list, columns), strict=True))
         frame = pd.DataFrame(values, dtype=object)
         rows = make_frame(Path(self.name), frame, [PAIR_COLUMNS])
-        limits = None if self.score_range is None else check_range(self.score_range)
-        low, high = limits or (-math.inf, math.inf)
-        subset = make_subset(self.name, rows, low, high, skip_invalid)
-        return STSData(self.name, {"test": [subset]}, limits)
+        return scored_pairs(self.name, rows, self.score_range, skip_invalid)
 
 
 POSITIVE_ABOVE = 0.8
@@ -168,8 +153,9 @@ class SimilarityTask(PairTask):
         """
         named = as_list(columns, "columns") or PAIR_COLUMNS
         if isinstance(source, pd.DataFrame):
-            source = replace(Pairs.of(source, named), score_range=score_range)
-        if isinstance(source, Pairs):
+            rows = make_frame(Path("tasks: data frame"), source, [named])
+            data = scored_pairs("pairs", rows, score_range, skip_invalid)
+        elif isinstance(source, Pairs):
             data = source.data(skip_invalid)
         else:
             data = load_sts(

@@ -13,7 +13,7 @@ from flowbert.data.text_files import as_list
 from flowbert.errors import UserError
 from flowbert.extras.tasks.answers import load_answers
 from flowbert.extras.tasks.probe import load_entailment
-from flowbert.tasks import load_tasks
+from flowbert.tasks import Pairs, load_tasks
 from helpers import refused, warned
 
 from .conftest import write
@@ -194,7 +194,7 @@ def test_a_year_without_any_score(senteval):
         ),
         *(
             (
-                lambda limits=limits: load_sts("own.csv", score_range=limits),
+                lambda limits=limits: Pairs("ab", "cd", [0, 1], "x", limits).data(),
                 "score_range: received .*the lower one first",
             )
             for limits in ([1], [1, 1])
