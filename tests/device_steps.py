@@ -14,10 +14,8 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 import fits
-from encoders.tiny import SENTENCES, tiny_network, word_tokenizer
+from encoders.tiny import SENTENCES, tiny_encoder
 from fits import make_module, make_rows
-from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.passes import encode_together
 from flowbert.encoders.pooling import POOLINGS
 from flowbert.extras.views import ViewsEncoder
@@ -72,8 +70,8 @@ def fit(folder, module, data, *callbacks, **options):
 
 
 def make_encoder(pooling="mean"):
-    backbone = Backbone(tiny_network("bert", num_hidden_layers=1), word_tokenizer())
-    return SentenceEncoder(backbone, pooling=pooling, frozen=False)
+    sizes = {"num_hidden_layers": 1}
+    return tiny_encoder(sizes=sizes, pooling=pooling, frozen=False)
 
 
 def make(method):
@@ -174,7 +172,7 @@ SMALL_FLOW = {"flow": "flow:levels=1:depth=1:width=4:steps=2"}
 
 def encoded_on(device):
     """Vectors of each pooling, of one pass on a device."""
-    every = SentenceEncoder(Backbone(tiny_network("bert"), word_tokenizer()))
+    every = tiny_encoder()
     last, layers = [every.num_layers], [*range(every.num_layers + 1)]
     names = [*POOLINGS, "mean:unit=true", "zipf:cls=2"]
     variants = [

@@ -79,10 +79,17 @@ def draw_nothing(monkeypatch):
     monkeypatch.setattr(Figure, "savefig", save)
 
 
-def use_hub_cache(folder, monkeypatch):
-    """Read models of the hub from a folder, offline."""
+COMMIT = "0123456789" * 4
+
+
+def use_hub_cache(folder, model, monkeypatch):
+    """Read models of the hub from a folder, offline; where a commit of one of them is."""
+    repository = folder / f"models--{model.replace('/', '--')}"
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / "main").write_text(COMMIT)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(folder))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     # The copy of transformers 4.
     name = "transformers.utils.hub.TRANSFORMERS_CACHE"
     monkeypatch.setattr(name, str(folder), raising=False)
+    return repository / "snapshots" / COMMIT

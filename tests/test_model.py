@@ -160,29 +160,13 @@ def test_the_only_map_is_not_a_choice_among_several(folder, tmp_path):
     assert Model.load(tmp_path, "whitening").dim == 3
 
 
-def flip(name):
-    """Change a bit in the middle of a file."""
-
-    def change(run):
-        path = run / "model" / name
-        content = bytearray(path.read_bytes())
-        content[len(content) // 2] ^= 1
-        path.write_bytes(content)
-
-    return change
-
-
-DAMAGED = [
-    (flip("encoder.json"), "encoder.json"),
-    (flip("flow.safetensors"), "flow.safetensors"),
-]
-
-
-@pytest.mark.parametrize(("damage", "file"), DAMAGED)
-def test_damaged_files(damage, file, folder, tmp_path):
-    shutil.copytree(folder / "run", tmp_path / "run")
-    damage(tmp_path / "run")
-    refused(file, Model.load, tmp_path / "run")
+@pytest.mark.parametrize("name", ["encoder.json", "flow.safetensors"])
+def test_damaged_files(name, folder, tmp_path):
+    path = shutil.copytree(folder / "run", tmp_path / "run") / "model" / name
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    refused(name, Model.load, tmp_path / "run")
 
 
 def test_a_folder_of_runs_lists_them(folder, tmp_path):

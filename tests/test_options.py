@@ -6,11 +6,13 @@ Options that a method ignores are None here.
 import csv
 import hashlib
 import io
-import itertools
 import json
 import re
 from contextlib import redirect_stdout, suppress
-from typing import Any, NamedTuple
+from functools import cache, partial
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
 
 import numpy as np
 import pytest
@@ -319,17 +321,6 @@ def given(tmp_path_factory):
     return folder
 
 
-class Outcome(NamedTuple):
-    """What a line did: its message, if it was refused, what it printed and wrote."""
-
-    refused: str
-    printed: str
-    files: dict[str, Any]
-
-    def differs(self, other):
-        return self[1:] != other[1:]
-
-
 def read(path):
     """What a file says of a result; nothing of the options that made it."""
     if path.suffix == ".safetensors":
@@ -346,44 +337,32 @@ def read(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-class Lines:
-    """Runs lines, each in a folder of its own; equal lines once."""
-
-    def __init__(self, given):
-        self.root = given.parent
-        self._outcomes: dict[str, Outcome] = {}
-        self._numbers = itertools.count()
-
-    def outcome(self, line):
-        if line not in self._outcomes:
-            self._outcomes[line] = self._run(line)
-        return self._outcomes[line]
-
-    def _run(self, line):
-        folder = self.root / f"line-{next(self._numbers)}"
-        folder.mkdir()
-        printed, errors = io.StringIO(), io.StringIO()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.chdir(folder)
-            patch.setattr("sys.stderr", errors)
-            patch.delenv("LOCAL_RANK", raising=False)
-            draw_nothing(patch)
-            with redirect_stdout(printed), suppress(SystemExit):
-                main([*line.split(), "--quiet"])
-        last = ["", *errors.getvalue().splitlines()][-1]
-        files = {}
-        for path in sorted(folder.rglob("*")):
-            if path.is_file() and ".records" not in str(path):
-                found = str(path.relative_to(folder))
-                name = re.sub(r"[0-9a-f]{8,}|\d{6,}[.\d]*", "#", found)
-                files[name] = "" if "#" in name else read(path)
-        refused = last if last.startswith("error: ") else ""
-        return Outcome(refused, printed.getvalue(), files)
+def run_line(root, line):
+    """Run a line in a new folder: its message, if it was refused; what it printed and wrote."""
+    folder = Path(mkdtemp(dir=root))
+    printed, errors = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr("sys.stderr", errors)
+        patch.delenv("LOCAL_RANK", raising=False)
+        draw_nothing(patch)
+        with redirect_stdout(printed), suppress(SystemExit):
+            main([*line.split(), "--quiet"])
+    files = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and ".records" not in str(path):
+            found = str(path.relative_to(folder))
+            name = re.sub(r"[0-9a-f]{8,}|\d{6,}[.\d]*", "#", found)
+            files[name] = "" if "#" in name else read(path)
+    last = ["", *errors.getvalue().splitlines()][-1]
+    message = last if last.startswith("error: ") else ""
+    return message, (printed.getvalue(), files)
 
 
 @pytest.fixture(scope="session")
-def lines(given):
-    return Lines(given)
+def run(given):
+    """Runs lines next to the given files, equal ones once."""
+    return cache(partial(run_line, given.parent))
 
 
 def with_options(line, options):
@@ -445,26 +424,21 @@ def test_every_option_is_in_the_table(case):
     assert [name for name in missing if not name.startswith("trainer.")] == []
 
 
-def fault(case, name, lines):
+def fault(case, name, run):
     """What is wrong with an option; nothing if its value has an effect or is refused."""
-    line, (value, *beside) = LINES[case], entry(case, name)
-    changed = with_options(line, f"--{name} {value.removeprefix('!')}")
+    value, *beside = entry(case, name)
+    line = with_options(LINES[case], "".join(beside))
+    message, after = run(with_options(line, f"--{name} {value.removeprefix('!')}"))
     if is_refused(case, name):
-        return "" if lines.outcome(changed).refused else "is accepted"
-    before = lines.outcome(line)
-    if before.refused:
-        return before.refused
-    if beside:
-        line = with_options(line, beside[0])
-        before = lines.outcome(line)
-        changed = with_options(line, f"--{name} {value}")
-    outcome = lines.outcome(changed)
-    return outcome.refused or ("" if outcome.differs(before) else "has no effect")
+        return "" if message else "is accepted"
+    refused, before = run(line)  # what is beside the option may mean nothing without it
+    fault = message or ("" if beside else refused)
+    return fault or ("" if after != before else "has no effect")
 
 
 @pytest.mark.parametrize("slow", with_slow([False, True], [False]))
 @pytest.mark.parametrize("case", LINES)
-def test_another_value_changes_something_or_is_refused(case, slow, lines):
+def test_another_value_changes_something_or_is_refused(case, slow, run):
     names = [name for name in tried(case) if is_slow(case, name) == slow]
-    faults = {name: fault(case, name, lines) for name in names}
+    faults = {name: fault(case, name, run) for name in names}
     assert {name: fault for name, fault in faults.items() if fault} == {}

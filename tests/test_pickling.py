@@ -7,9 +7,9 @@ import pytest
 from sentence_transformers import SentenceTransformer
 from sklearn.decomposition import PCA
 
-from encoders.tiny import DENSE, SENTENCES, add_modules, write_tiny
+from encoders.tiny import DENSE, SENTENCES, add_modules, tiny_encoder, write_tiny
 from experiments.small import write_words
-from extras.export.models import CHAINS, TEXTS, fit_map, small_encoder
+from extras.export.models import CHAINS, TEXTS, fit_map
 from flowbert.encoders import (
     SentenceEncoder,
     SentenceTransformerEncoder,
@@ -56,7 +56,7 @@ ENCODERS = {
 @pytest.mark.parametrize("encoder", ["bert", "llama", *ENCODERS])
 def test_an_encoder_before_and_after_it_has_encoded(encoder, tmp_path):
     known = encoder in ENCODERS
-    made = ENCODERS[encoder](tmp_path) if known else small_encoder(encoder)
+    made = ENCODERS[encoder](tmp_path) if known else tiny_encoder(encoder)
     packed = pickle.dumps(made)
     expected = made.encode(SENTENCES)
     for each in (packed, pickle.dumps(made)):
@@ -70,7 +70,7 @@ def test_an_encoder_before_and_after_it_has_encoded(encoder, tmp_path):
 
 def test_a_model_with_maps():
     """Maps of each kind are pickled by scikit-learn's checks (tests/maps/test_estimators.py)."""
-    encoder = small_encoder()
+    encoder = tiny_encoder()
     rows = encoder.encode(TEXTS)
     fitted = fit_map(CHAINS[-1], rows)
     chain = Chain.of(fitted, as_map(PCA(3)).fit(fitted.transform(rows)))
@@ -92,7 +92,7 @@ def test_a_file_of_vectors_passes_as_its_path(suffix, tmp_path):
 
 
 def test_vectors_in_memory_and_in_the_cache(tmp_path):
-    encoder = small_encoder()
+    encoder = tiny_encoder()
     cached = EmbeddingCache(tmp_path).rows(encoder, SENTENCES)
     for vectors in (cached, as_vectors(cached[:]), cached.subset(np.array([2, 0]))):
         assert np.array_equal(pickle.loads(pickle.dumps(vectors))[:], vectors[:])

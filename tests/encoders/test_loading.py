@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ from flowbert.experiments.plan import parse_methods
 from flowbert.extras.word_vectors import WordVectors
 from flowbert.maps import Whitening
 from flowbert.model import Model
-from helpers import refused, use_hub_cache, warned
+from helpers import COMMIT, refused, use_hub_cache, warned
 
 # Some of the texts are cut on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:sentences. some are longer")
@@ -367,13 +368,10 @@ def test_changed_json_gives_an_encoder_or_one_line(file, folder, monkeypatch):
 
 # --------------------------------------------------------------------------- the hub
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
-
 
 @pytest.mark.parametrize("trained", [False, True])
 def test_a_cached_model_offline(trained, folder, tmp_path, monkeypatch):
-    repository = tmp_path / "hub" / "models--some--bert"
-    snapshot = repository / "snapshots" / COMMIT
+    snapshot = use_hub_cache(tmp_path / "hub", "some/bert", monkeypatch)
     if trained:
         SentenceEncoder(folder, pooling="idf", count_over=SENTENCES).save(
             snapshot / "model" / "encoder"
@@ -381,15 +379,8 @@ def test_a_cached_model_offline(trained, folder, tmp_path, monkeypatch):
     else:
         shutil.copytree(folder, snapshot)
         add_modules(snapshot, CLS)
-    (repository / "refs").mkdir()
-    (repository / "refs" / "main").write_text(COMMIT)
-    use_hub_cache(tmp_path / "hub", monkeypatch)
     expected = SentenceEncoder(snapshot)
-    for path, revision in (
-        ("some/bert", None),
-        ("some/bert@main", None),
-        ("some/bert", COMMIT),
-    ):
+    for path, revision in product(("some/bert", "some/bert@main"), (None, COMMIT)):
         encoder = SentenceEncoder(path, revision=revision)
         assert encoder.identity == expected.identity
         assert encoder.describe()["revision"] == COMMIT

@@ -53,17 +53,8 @@ def of_words(_, modules):
         return SentenceTransformer(modules=[words, *parts], device="cpu")
 
 
-def bag(_):
-    words = library.BoW(WORDS, dict.fromkeys(WORDS, 2.0))
-    return SentenceTransformer(modules=[words], device="cpu")
-
-
 def pooling(mode="mean", **options):
     return partial(library.Pooling, 16, mode, **options)
-
-
-def dense(**options):
-    return partial(library.Dense, 16, 6, **options)
 
 
 def word_weights():
@@ -84,11 +75,8 @@ OURS: dict[str, Any] = {
         for kind in ("distilbert", "roberta", "mpnet", "modernbert", "gpt2", "llama")
     },
     "mean": of(MEAN),
-    "llama, lasttoken": of(LAST, kind="llama"),
     "Normalize": of(MEAN, NORMALIZE),
-    "cls, Normalize": of(pooling("cls"), NORMALIZE),
     "prompt": of(MEAN, **PROMPTS),
-    "prompt, Normalize": of(MEAN, NORMALIZE, **PROMPTS),
     "prompt, lasttoken": of(LAST, **PROMPTS),
     "prompts without a default": of(MEAN, prompts={"q": "the "}),
     "max_seq_length": of(MEAN, transformer={"max_seq_length": 7}),
@@ -106,10 +94,9 @@ OURS: dict[str, Any] = {
 THEIRS: dict[str, Any] = {
     "mean_sqrt_len_tokens": of(pooling("mean_sqrt_len_tokens")),
     "two modes": of(pooling(("max", "mean"))),
-    "Dense": of(MEAN, dense()),
+    "Dense": of(MEAN, partial(library.Dense, 16, 6)),
     "WordWeights": of(word_weights, MEAN),
     "tokens normalized": of(partial(library.Normalize, "token_embeddings"), MEAN),
-    "CNN": of(partial(library.CNN, 16, 16, [1]), MEAN),
     "prompt with a slot": of(MEAN, prompts={"q": "a {} "}, default_prompt_name="q"),
     "prompt with [SEP]": of(MEAN, prompts={"q": "a[SEP]"}, default_prompt_name="q"),
     "include_prompt": of(pooling(include_prompt=False), **PROMPTS),
@@ -125,8 +112,6 @@ THEIRS: dict[str, Any] = {
         MEAN, transformer={"processing_kwargs": {"text": {"max_length": 4}}}
     ),
     "words": of(MEAN, make=of_words),
-    "words, LSTM": of(partial(library.LSTM, 16, 8), MEAN, make=of_words),
-    "bag of words": bag,
 }
 """Folders that sentence-transformers has to compute."""
 FOLDERS = OURS | THEIRS

@@ -14,6 +14,9 @@ from tokenizers.processors import TemplateProcessing
 from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokenizerFast
 
+from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.backbone import Backbone
+
 WORDS = [
     "a",
     "the",
@@ -112,10 +115,15 @@ def tiny_network(kind, seed=0, **options):
         network = AutoModel.from_config(AutoConfig.for_model(kind, **sizes)).eval()
         for parameter in network.parameters():
             if parameter.ndim > 1:
-                nn.init.normal_(
-                    parameter, std=0.3
-                )  # by default all vectors would look alike
+                # By default all vectors would look alike.
+                nn.init.normal_(parameter, std=0.3)
     return network
+
+
+def tiny_encoder(kind="bert", sizes=None, **options):
+    """An encoder of such a network in memory."""
+    backbone = Backbone(tiny_network(kind, **sizes or {}), word_tokenizer())
+    return SentenceEncoder(backbone, **options)
 
 
 def write_tiny(folder, kind="bert", seed=0):

@@ -125,14 +125,6 @@ def test_maps_of_too_few_distinct_rows_say_so(estimator, distinct, is_invalid):
         assert "D=8" in invalid_reason
 
 
-def test_an_undefined_whitening_makes_all_rows_equally_similar():
-    x = rows(6, 20)
-    y = Whitening().fit_transform(x)
-    unit = y / np.linalg.norm(y, axis=1, keepdims=True)
-    cosine = (unit @ unit.T)[~np.eye(6, dtype=bool)]
-    assert_allclose(cosine, cosine[0], atol=1e-9)
-
-
 def test_standardization_leaves_constant_dimensions_centred():
     x = X.copy()
     x[:, 2] = 5.0
@@ -217,12 +209,6 @@ def test_parameters_are_checked_along_a_chain():
         8,
     )
     refused("shrinkage", make_map("whitening:shrinkage=much").check, 8)
-
-
-def test_affine_maps_join_to_one():
-    chain = make_map("whitening-6:shrinkage=0.2+standardization+nulling-1")
-    weight, bias = chain.fit(X).affine()
-    assert_allclose(chain.transform(X), X @ weight.numpy() + bias.numpy(), atol=1e-9)
 
 
 def test_few_sentences_are_told_with_shrinkage_too():

@@ -7,7 +7,6 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
-from sklearn.covariance import ShrunkCovariance
 from sklearn.decomposition import PCA
 
 from extras.export.models import fit_map
@@ -61,16 +60,6 @@ def test_a_density_is_a_change_of_variables(text):
     assert_allclose(log_density(fitted, x[:9]), expected, rtol=1e-10)
     if isinstance(fitted, Flow):
         assert_allclose(fitted.score_samples(x[:9]), expected, rtol=1e-10)
-
-
-@pytest.mark.parametrize("shrinkage", [0.0, 0.1])
-def test_whitening_is_the_gaussian_of_its_covariance(shrinkage):
-    x, y = rows(200, 5), rows(30, 5, seed=3)
-    covariance = ShrunkCovariance(shrinkage=shrinkage).fit(x).covariance_
-    # scikit-learn divides by N, whitening by N - 1.
-    gaussian = multivariate_normal(x.mean(axis=0), covariance * 200 / 199)
-    fitted = fit_map(f"whitening:shrinkage={shrinkage}", x)
-    assert_allclose(log_density(fitted, y), gaussian.logpdf(y), rtol=1e-9)
 
 
 def test_rows_are_read_in_blocks(monkeypatch):

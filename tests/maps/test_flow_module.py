@@ -9,9 +9,6 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 from pytorch_lightning import Callback, Trainer
-from pytorch_lightning.callbacks import (
-    WeightAveraging,
-)
 from torch.utils.data import DataLoader, TensorDataset
 
 from fits import DIM, differences, fit, make_data, make_module, make_rows
@@ -89,27 +86,6 @@ def test_whitening_is_of_all_rows_with_their_noise(tmp_path):
         whitened = weight.T @ covariance @ weight
         close(whitened, torch.eye(DIM).double(), rtol=0, atol=0.02)
         assert bool(module.flow.initialized)
-
-
-class Weights(Callback):
-    """The parameters after each step."""
-
-    def __init__(self):
-        self.weights = []
-
-    def on_train_batch_end(self, trainer, module, *_):
-        parameters = torch.nn.utils.parameters_to_vector(module.parameters())
-        self.weights.append(parameters.detach().clone())
-
-
-def test_averages_of_weights(tmp_path):
-    kept = Weights()
-    module = make_module(mixing="random")
-    fit(tmp_path, kept, WeightAveraging(), module=module, max_epochs=3)
-    after = torch.nn.utils.parameters_to_vector(module.parameters())
-    assert bool(module.flow.initialized)
-    assert torch.isfinite(module.flow.latents(torch.from_numpy(make_rows()))).all()
-    close(after, torch.stack(kept.weights).mean(0))
 
 
 def test_the_data_are_those_of_the_call(tmp_path):

@@ -12,10 +12,9 @@ from pytorch_lightning.callbacks import LambdaCallback, ModelCheckpoint
 from torch import multiprocessing
 from torch.testing import assert_close
 
-from encoders.tiny import CONFIGS, tiny_network, word_tokenizer
+from encoders.tiny import CONFIGS, tiny_encoder
 from fits import differences, fit
 from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.backbone import Backbone
 from flowbert.methods.sbert import SBERTModule
 from flowbert.methods.simcse import SimCSEModule
 from flowbert.methods.trained import (
@@ -104,8 +103,7 @@ JOINT = ("simcse", "simcse, whitening:shrinkage=0.3", "sbert", "sbert of xlnet")
 def layer_two_of_four(kind, **options):
     """An encoder with weights that its vectors do not read, for which DDP would wait."""
     sizes = {"n_layer" if kind == "xlnet" else "num_hidden_layers": 4}
-    backbone = Backbone(tiny_network(kind, **sizes), word_tokenizer())
-    return SentenceEncoder(backbone, layers=2, frozen=False, **options)
+    return tiny_encoder(kind, sizes, layers=2, frozen=False, **options)
 
 
 def joint_step(method, folder, **options):
@@ -297,10 +295,9 @@ def test_saved_encoder_gives_the_embeddings(head, pooling, tmp_path):
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_dropout_of_every_kind_of_network_is_set(kind):
     rates = dict.fromkeys(DROPOUT_OPTIONS, 0.3)
-    network = tiny_network(kind, **rates)
+    encoder: Any = tiny_encoder(kind, rates)
+    network = encoder.backbone.network.train()
     ids = torch.randint(5, 20, (4, 9), generator=torch.Generator().manual_seed(0))
-    encoder = SentenceEncoder(Backbone(network, word_tokenizer()))
-    network.train()
 
     def compute():
         with torch.no_grad():

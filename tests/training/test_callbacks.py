@@ -13,7 +13,6 @@ from torch.testing import assert_close
 from torch.utils.data import DataLoader
 
 from fits import fit, make_data, make_module, make_rows
-from flowbert.encoders import SentenceEncoder
 from flowbert.maps import Whitening, make_map
 from flowbert.training import (
     AtomicCheckpointIO,
@@ -148,12 +147,6 @@ def test_the_best_figure_is_remembered_in_another_folder(tmp_path):
     assert (first / "best.ckpt").read_bytes() == content
     assert best.best_weights(10) is not None
     refused(r"of step 10, .* ended at step 7", best.best_weights, 7)
-
-
-def test_an_encoder_stands_for_its_function_of_sentences():
-    encoder = SentenceEncoder("builtin-sample")
-    embed = TaskEvaluation([], encoder).embed
-    assert np.array_equal(embed(["a dog"]), encoder.encode(["a dog"]))
 
 
 def test_a_test_measures_the_test_split(tmp_path):

@@ -50,7 +50,7 @@ class _Graph(nn.Module):
         output = views[0].backbone(features)
         x = torch.cat([view.pool_output(output, features) for view in views], dim=1)
         for part in self.parts:
-            x = part._apply(x)
+            x = part.flow_(x)[0] if isinstance(part, Flow) else part._apply(x)
         return x
 
 

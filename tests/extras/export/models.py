@@ -4,9 +4,7 @@ import numpy as np
 import torch
 from sklearn.metrics.pairwise import cosine_similarity
 
-from encoders.tiny import WORDS, tiny_network, word_tokenizer
-from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.backbone import Backbone
+from encoders.tiny import WORDS
 from flowbert.flows import Glow
 from flowbert.maps import MAPS, Chain, Flow, make_map
 from flowbert.maps.state import pack
@@ -25,12 +23,6 @@ def make_texts(count=200):
 
 
 TEXTS = make_texts()
-
-
-def small_encoder(kind="bert", **options):
-    """A network in memory, without a folder."""
-    network = tiny_network(kind, **options)
-    return SentenceEncoder(Backbone(network, word_tokenizer(), "tiny"), max_length=9)
 
 
 def moved_flow(rows, **options):

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from encoders.tiny import TOLERANCE, write_tiny
+from encoders.tiny import TOLERANCE, tiny_encoder, write_tiny
 from extras.export.models import (
     FLOW,
     TEXTS,
     largest_difference,
     model_of,
-    small_encoder,
 )
 from flowbert.encoders import SentenceEncoder
 from flowbert.extras.export import ONNX, export
@@ -31,6 +30,9 @@ rotary = pytest.mark.skipif(
 )
 
 
+ONE_BLOCK = {"num_hidden_layers": 1}
+
+
 def check(model, folder):
     ONNX().write(model, folder)
     expected = model.encode(TEXTS[:20])
@@ -42,7 +44,7 @@ def check(model, folder):
 
 
 def test_layers_pooling_and_a_chain_with_a_flow(tmp_path):
-    encoder = small_encoder(num_hidden_layers=1).read(layers="first_last")
+    encoder = tiny_encoder(sizes=ONE_BLOCK, layers="first_last", max_length=9)
     chain = "whitening-6:shrinkage=0.1+flow:levels=1:depth=1:width=4:init=whitening"
     check(model_of(encoder, chain), tmp_path)
 
@@ -81,8 +83,8 @@ def test_views_of_a_template(template, tmp_path):
     ],
 )
 def test_networks_poolings_and_couplings(kind, pooling, name, tmp_path):
-    encoder = small_encoder(kind, num_hidden_layers=1)
-    encoder = encoder.read(pooling=pooling, count_over=TEXTS)
+    options: dict[str, Any] = {"pooling": pooling, "count_over": TEXTS}
+    encoder = tiny_encoder(kind, ONE_BLOCK, **options, max_length=9)
     check(model_of(encoder, name), tmp_path)
 
 
@@ -122,7 +124,7 @@ def test_a_network_that_the_exporter_does_not_know(tmp_path, monkeypatch):
     refused(
         "received onnx for BertModel",
         export,
-        Model(small_encoder()),
+        Model(tiny_encoder()),
         tmp_path / "to",
         format="onnx",
     )

@@ -25,7 +25,7 @@ from flowbert.extras.export import EXPORT_FORMATS, SentenceTransformers, export
 from flowbert.extras.export.sentence_transformers import MODES, stock_modules
 from flowbert.extras.word_vectors import WordVectors
 from flowbert.model import Model
-from helpers import refused, use_hub_cache, warned
+from helpers import COMMIT, refused, use_hub_cache, warned
 
 # A layer norm leaves no variance in one direction.
 pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
@@ -119,15 +119,11 @@ def test_it_has_prompt_token_weights_length_and_map(exported, model):
 
 
 def test_it_loads_by_its_name_on_the_hub(exported, tmp_path, monkeypatch):
-    repository, commit = tmp_path / "models--some--name", "0123456789" * 4
-    shutil.copytree(exported, repository / "snapshots" / commit)
-    (repository / "refs").mkdir()
-    (repository / "refs" / "main").write_text(commit)
-    use_hub_cache(tmp_path, monkeypatch)
+    shutil.copytree(exported, use_hub_cache(tmp_path, "some/name", monkeypatch))
     loaded = Model.load("some/name")
     assert loaded.map_name == "flow"
     assert loaded.encoder.describe()["path"] == "some/name"
-    assert loaded.encoder.describe()["revision"] == commit
+    assert loaded.encoder.describe()["revision"] == COMMIT
 
 
 def test_settings_of_others_are_kept_in_front_of_a_map(folder, tmp_path):
