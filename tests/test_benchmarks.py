@@ -26,17 +26,15 @@ NEED_REAL = ("encoding", "simcse", "seven_tasks")
 def test_the_command_writes_results_and_page(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("FLOWBERT_REAL", raising=False)
     results, page = tmp_path / "results.json", tmp_path / "page.md"
-    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", encoding="utf-8")
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
     options = ["--threads", "1", "--scale", "0.001", "--output", str(results)]
     command.main([*options, "--only", *SMALL[:2], *NEED_REAL])
     command.main([*options, "--only", *SMALL[1:], "--page", str(page)])
-    records = json.loads(results.read_text(encoding="utf-8"))
+    records = json.loads(results.read_text())
     names = {record["benchmark"]: None for record in records if "reason" not in record}
     assert [*names] == [*SMALL]
     text = table(records)
-    assert page.read_text(encoding="utf-8") == (
-        f"before\n{BEGIN}\n\n{text}\n\n{END}\nafter\n"
-    )
+    assert page.read_text() == (f"before\n{BEGIN}\n\n{text}\n\n{END}\nafter\n")
     assert text in capsys.readouterr().out
     assert text.count("needs FLOWBERT_REAL") == len(NEED_REAL)
 

@@ -365,11 +365,11 @@ WAYS = [
     ids=lambda config: config.stem,
 )
 def test_configurations_run(config, folder, capsys):
-    first = config.read_text(encoding="utf-8").splitlines()[0]
+    first = config.read_text().splitlines()[0]
     command = first.split()[3]
     assert first == f"# python train.py {command} --config configs/{config.name}"
     write_pairs(Path("pairs.tsv"), count=40)
-    content = yaml.safe_load(config.read_text(encoding="utf-8"))
+    content = yaml.safe_load(config.read_text())
     kind = "trained" if content.get("method") in METHODS else command
     tasks = ["--tasks=pairs.tsv,lexical:pairs.tsv"]
     if "learned-removal" in str(content.get("methods")):  # from labels of a task
@@ -389,7 +389,7 @@ def test_text_of_a_user_gets_no_verdict_from_the_sample(capsys, monkeypatch):
     Path("sentences.txt").write_text("\n".join(sentences))
     words = ["--config", "recommended_whitening", "--corpus", "sentences.txt"]
     main(["fit", *words, "--run_dir", "run"])
-    page = Path("run/report.html").read_text("utf-8")
+    page = Path("run/report.html").read_text()
     for text in (capsys.readouterr().out, page.partition("<h2")[0]):
         assert "--tasks pairs.csv" in text
         assert not {"SAMPLE", "next:", "use raw"} & set(text.split())
@@ -470,7 +470,7 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(folder, capsys, monkeypatch):
             main(["fit", *small, *steps, "--run_dir", "early"])
         assert "no checkpoint was written; the same" in capsys.readouterr().err
     assert stopped.value.code == 130
-    assert "no results yet" in Path("stopped-run/report.html").read_text("utf-8")
+    assert "no results yet" in Path("stopped-run/report.html").read_text()
     line = error.splitlines()[-1]
     assert line.startswith(
         f"interrupted: {last} is kept; resume with: flowbert fit --resume"

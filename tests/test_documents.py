@@ -29,7 +29,7 @@ def relative(path):
 
 def blocks(path, language):
     """Blocks of a language that are not marked as not run."""
-    for marked, name, text in _BLOCK.findall(path.read_text("utf-8")):
+    for marked, name, text in _BLOCK.findall(path.read_text()):
         if name == language and not marked:
             yield text
 
@@ -57,7 +57,7 @@ def shown(path):
     if path.suffix != ".yaml":
         yield from blocks(path, "bash")
         return
-    comments = re.sub(r"^# *", "", path.read_text("utf-8"), flags=re.MULTILINE)
+    comments = re.sub(r"^# *", "", path.read_text(), flags=re.MULTILINE)
     calls = re.findall(r"^python train.py (?:.*\\\n)*.*$", comments, re.MULTILINE)
     yield "\n".join(calls)
 
@@ -83,7 +83,7 @@ def test_python_blocks_run(path, parts, tmp_path, monkeypatch):
     Path("bert-base-uncased").symlink_to(sample_encoder_path())
     Path("my-decoder").symlink_to(sample_encoder_path())
     sentences = load_corpus("builtin-sample").sample(500, seed=0).sentences
-    Path("sentences.txt").write_text("\n".join(sentences), encoding="utf-8")
+    Path("sentences.txt").write_text("\n".join(sentences))
     known = {"__name__": path.stem}
     for text in parts:
         if "import faiss\n" in text:
@@ -112,7 +112,7 @@ def test_commands_are_understood(path, monkeypatch):
 @pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
 def test_files_exist(path):
     """Pictures, and files that a text names; ``make docs`` follows the links."""
-    text = path.read_text("utf-8")
+    text = path.read_text()
     for picture in re.findall(r'src(?:set)?="([^"]+)"', text):
         assert (path.parent / picture).exists(), picture
     for name in re.findall(

@@ -19,7 +19,7 @@ PLANTED = ("Whales sing under the northern ice.", "Whales sing below the norther
 def file(tmp_path):
     path = tmp_path / "sentences.txt"
     lines = sorted(set(sample_corpus()))[::100]
-    path.write_text("\n".join([*lines, *PLANTED]), encoding="utf-8")
+    path.write_text("\n".join([*lines, *PLANTED]))
     return str(path)
 
 
@@ -100,7 +100,7 @@ def test_clusters(file):
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true")
 def test_distill(file, tmp_path):
     pytest.importorskip("accelerate")
-    sentences = Path(file).read_text(encoding="utf-8").splitlines()
+    sentences = Path(file).read_text().splitlines()
     encoder = SentenceEncoder(layers=0)
     whitening = Whitening(shrinkage=0.3).fit(encoder.encode(sentences))
     teacher = Model(encoder, whitening)

@@ -43,7 +43,7 @@ def _folder(tmp_path, monkeypatch):
 
 def run(kind):
     """Run the command in the docstring of an example; the text in it that names the part."""
-    text = EXAMPLES[kind].read_text(encoding="utf-8").split("\n\n")[1]
+    text = EXAMPLES[kind].read_text().split("\n\n")[1]
     words = shlex.split(text.partition('"""')[0].replace("\n", " "))
     assert words[:2] == ["python", "train.py"]
     line = [*words[2:], *shlex.split(SMALL.get(words[2], ""))]
@@ -62,15 +62,15 @@ def forget():
 def test_its_command_runs_and_the_results_name_it(kind):
     name = run(kind).partition(":")[0]
     written = [*Path("run").glob("*.json"), *Path("run").glob("config.yaml")]
-    assert any(name in file.read_text(encoding="utf-8") for file in written)
+    assert any(name in file.read_text() for file in written)
 
 
 def test_a_saved_part_is_imported_only_where_the_command_says_so(capsys):
-    assert run("coupling") in Path("run/config.yaml").read_text(encoding="utf-8")
+    assert run("coupling") in Path("run/config.yaml").read_text()
     model = Model.load("run")
     assert model.map is not None
     assert "examples.extend.coupling.Bounded:limit=2" in model.map.text
-    Path("text.txt").write_text("a dog runs\nthe cat sleeps\n", encoding="utf-8")
+    Path("text.txt").write_text("a dog runs\nthe cat sleeps\n")
     encode = ["encode", "--model", "run", "--input", "text.txt", "--output", "x.npy"]
     forget()
     with pytest.raises(SystemExit):
@@ -92,8 +92,8 @@ def test_a_task_in_results_is_scored_where_its_module_is_imported():
     assert load_task(source).digest == task.digest
     state, items = task.state(), np.arange(float(task.count))
     assert load_scoring(state).score(items) == task.score(items)
-    written = Path("quiz.csv").read_text(encoding="utf-8")
-    Path("quiz.csv").write_text(written.replace(",0\n", ",1\n", 1), encoding="utf-8")
+    written = Path("quiz.csv").read_text()
+    Path("quiz.csv").write_text(written.replace(",0\n", ",1\n", 1))
     assert load_task(source).digest != task.digest
     forget()
     refused(r"needs the module examples\.extend\.task,", load_scoring, state)
@@ -109,7 +109,7 @@ def test_a_measure_is_on_the_page_where_its_module_is_imported(monkeypatch):
     assert list(frames) == ["spectra", name]
     share = frames["spectra"]["share"][:2].sum()
     assert frames[name]["share"][0] == pytest.approx(share)
-    page = report(output).read_text(encoding="utf-8")
+    page = report(output).read_text()
     assert f'id="{name}"' in page
     assert measures.replace(",", ", ") in page
     forget()
@@ -129,7 +129,7 @@ def test_a_format_is_written_verified_and_described(capsys):
     with np.load("to/whitening.npz") as saved:
         vectors = (encoder.encode(texts) + saved["bias"]) @ saved["kernel"]
     np.testing.assert_allclose(vectors, model.encode(texts), atol=1e-4)
-    card = Path("to/README.md").read_text(encoding="utf-8")
+    card = Path("to/README.md").read_text()
     assert "library_name: flowbert" in card
     assert 'numpy.load("to/whitening.npz")' in card
 
@@ -146,9 +146,9 @@ def test_the_command_finds_modules_in_the_current_folder(tmp_path, capsys, monke
 
 
 def test_examples_are_short_and_the_document_shows_them():
-    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "extending.md").read_text()
     assert EXAMPLES
     for path in EXAMPLES.values():
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text()
         assert f"```python\n{text}```\n" in page
         assert len(text.splitlines()) < LINES

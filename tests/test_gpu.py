@@ -107,7 +107,7 @@ def test_commands(tmp_path):
         file = tmp_path / f"{device}.json"
         words = f"compare --methods raw,whitening,flow --bootstrap 0 --device {device}"
         main([*words.split(), "--cache", str(tmp_path / device), "--output", str(file)])
-        rows = json.loads(file.read_text(encoding="utf-8"))["rows"]
+        rows = json.loads(file.read_text())["rows"]
         keys = ("method", "metric", "aggregation")
         scores[device] = {tuple(row[k] for k in keys): row["value"] for row in rows}
     for key, value in scores["cpu"].items():

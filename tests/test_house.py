@@ -16,7 +16,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 def trees():
     """The files of the package, parsed."""
     names = [str(path.relative_to(PACKAGE)) for path in SOURCES]
-    texts = [path.read_text(encoding="utf-8") for path in SOURCES]
+    texts = [path.read_text() for path in SOURCES]
     return dict(zip(names, map(ast.parse, texts), strict=True))
 
 
@@ -137,5 +137,5 @@ def test_no_path_of_a_machine():
     for folder in (PACKAGE, ROOT / "tests"):
         for path in folder.rglob("*.py"):
             if path != Path(__file__):
-                text = path.read_text(encoding="utf-8")
+                text = path.read_text()
                 assert not re.search(r"/(home|root|Users|work|tmp)/\w", text), path

@@ -47,5 +47,5 @@ def test_imports_point_down():
         allowed = {*ORDER[: ORDER.index(own) + 1]} if own in ORDER else {*ORDER}
         if own in EXTRAS:
             allowed |= {own, *NEEDS.get(own, ())}
-        for name in imports(ast.parse(path.read_text(encoding="utf-8"))):
+        for name in imports(ast.parse(path.read_text())):
             assert room(name) in allowed, f"{file}: {name}"

@@ -51,7 +51,7 @@ def test_version():
 
 
 ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 RANGES = [
     Requirement(line)
     for lines in (
@@ -63,7 +63,7 @@ RANGES = [
 
 
 def pins(file):
-    lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
+    lines = (ROOT / file).read_text().splitlines()
     stripped = [line.partition("#")[0].strip() for line in lines]
     return [Requirement(line) for line in stripped if line and line[0] != "-"]
 

@@ -23,7 +23,7 @@ def test_quotas(case, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 16)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(16), raising=False)
     for name, text in files.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
+        (tmp_path / name).write_text(text)
     assert available_processors(tmp_path) == expected
 
 

@@ -24,8 +24,8 @@ FILES, ROWS, BLOCK = 3, 1500, 4096
 
 
 def test_the_document_shows_the_file():
-    page = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
-    example = (ROOT / "examples" / "ray_encode.py").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "scaling.md").read_text()
+    example = (ROOT / "examples" / "ray_encode.py").read_text()
     assert f"```python\n{example}```\n" in page
 
 

@@ -80,7 +80,7 @@ def test_threads_of_the_option_are_those_of_a_command(monkeypatch, tmp_path):
     monkeypatch.setattr("flowbert.cli.commands.import_object", lambda _: compute)
     monkeypatch.setattr("flowbert.cli.available_processors", lambda: 3)
     monkeypatch.chdir(tmp_path)
-    Path("threads.yaml").write_text("threads: 3\n", encoding="utf-8")
+    Path("threads.yaml").write_text("threads: 3\n")
     for given in (["--threads", "3"], ["--config", "threads.yaml"]):
         with pytest.raises(SystemExit):
             main(["compare", "--methods", "raw", *given])

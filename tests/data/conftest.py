@@ -5,7 +5,7 @@ import pytest
 
 def write(path, *lines):
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    path.write_text("".join(f"{line}\n" for line in lines))
     return path
 
 

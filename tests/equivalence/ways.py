@@ -49,7 +49,7 @@ def write_task(folder, sizes):
     for split in SPLITS:
         pairs = sample_pairs(split)[: sizes[split]]
         lines = ["\t".join(map(str, pair)) for pair in pairs]
-        (task / f"STS-B.{split}.tsv").write_text("\n".join(lines), encoding="utf-8")
+        (task / f"STS-B.{split}.tsv").write_text("\n".join(lines))
     return folder
 
 

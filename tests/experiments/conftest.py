@@ -31,7 +31,7 @@ def output(tmp_path):
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory):
     path = tmp_path_factory.mktemp("corpus") / "own.txt"
-    path.write_text("\n".join(SENTENCES), encoding="utf-8")
+    path.write_text("\n".join(SENTENCES))
     return str(path)
 
 

@@ -76,7 +76,7 @@ def write_pairs(path, start=0, count=60):
     pairs = sample_pairs("test")[start : start + count]
     lines = ["sentence1\tsentence2\tscore"]
     lines += [f"{first}\t{second}\t{score}" for first, second, score in pairs]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    path.write_text("\n".join(lines) + "\n")
     return str(path)
 
 
@@ -84,7 +84,7 @@ def write_nli(path, count):
     """Write labelled pairs of the sample as JSON lines."""
     names = ("premise", "hypothesis", "label")
     rows = [dict(zip(names, row, strict=True)) for row in sample_nli()[:count]]
-    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    path.write_text("\n".join(map(json.dumps, rows)))
     return str(path)
 
 
@@ -93,7 +93,7 @@ def write_words(path, texts, dim=8):
     words = sorted({word for text in texts for word in split_words(text.lower())})
     rows = np.random.default_rng(0).normal(size=(len(words), dim))
     lines = [" ".join([w, *map(str, row)]) for w, row in zip(words, rows, strict=True)]
-    path.write_text("\n".join(lines), encoding="utf-8")
+    path.write_text("\n".join(lines))
     return str(path)
 
 
@@ -106,5 +106,5 @@ def write_sentence_transformer(folder, pooling="mean"):
 
 def write_corpus(path, count):
     """Write the first sentences of the sample corpus as a text file."""
-    path.write_text("\n".join(sample_corpus()[:count]) + "\n", encoding="utf-8")
+    path.write_text("\n".join(sample_corpus()[:count]) + "\n")
     return str(path)

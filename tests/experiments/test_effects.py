@@ -42,7 +42,7 @@ def test_mistakes_are_named_before_anything_is_encoded(
     options, message, encoder, pairs, tmp_path
 ):
     answers = tmp_path / "quiz.csv"
-    answers.write_text(ANSWERS, encoding="utf-8")
+    answers.write_text(ANSWERS)
     places = {"answers": f"answers:{answers}", "pairs": pairs[0]}
     given = {
         name: places.get(value, value) if isinstance(value, str) else value

@@ -62,7 +62,7 @@ def everything(pairs, tmp_path_factory):
     folder = tmp_path_factory.mktemp("everything")
     few = write_pairs(folder / "few.tsv", count=3)
     answers, nli = folder / "quiz.csv", write_nli(folder / "entailed.jsonl", 240)
-    answers.write_text(ANSWERS, encoding="utf-8")
+    answers.write_text(ANSWERS)
     output = folder / "results.json"
     results = compare(
         WordSums(),

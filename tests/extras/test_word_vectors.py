@@ -39,14 +39,6 @@ def test_sif_by_hand(tmp_path):
     assert again.identity == encoder.identity
 
 
-@pytest.mark.parametrize("name", ["plain.vec", "packed.txt.gz"])
-def test_header_and_gzip_give_the_same(name, tmp_path):
-    plain = WordVectors(write(tmp_path, *LINES))
-    other = WordVectors(write(tmp_path, "4 3", *LINES, name=name))
-    assert_array_equal(other.vectors, plain.vectors)
-    assert other.identity == plain.identity
-
-
 def test_words_with_spaces_and_repeated_words(tmp_path):
     path = write(tmp_path, "a 1 2", ". . . 3 4", "at name@domain.com 5 6", "a 7 8")
     assert_array_equal(WordVectors(path).vectors, [[1, 2], [3, 4], [5, 6]])
@@ -54,13 +46,15 @@ def test_words_with_spaces_and_repeated_words(tmp_path):
     assert len(WordVectors(path, max_words=9).vectors) == 3
 
 
-def test_a_tab_after_the_word(tmp_path):
+@pytest.mark.parametrize("name", ["a.txt", "plain.vec", "packed.txt.gz"])
+def test_every_layout_gives_the_same(name, tmp_path):
     plain = WordVectors(write(tmp_path, *LINES))
     headers = [[], ["4 3"], ["4\t3"]]
-    for end, between, header in product(["", " ", "\r"], "\t ", headers):
-        lines = [line.replace(" ", "\t", 1) + end for line in LINES]
+    for end, after, between, header in product(["", " ", "\r"], "\t ", "\t ", headers):
+        lines = [line.replace(" ", after, 1) + end for line in LINES]
         lines = [line.replace(" ", between) for line in lines]
-        other = WordVectors(write(tmp_path, *header, *lines, name="tabs.txt"))
+        other = WordVectors(write(tmp_path, *header, *lines, name=name))
+        assert_array_equal(other.vectors, plain.vectors)
         assert other.identity == plain.identity
     several = WordVectors(write(tmp_path, "b\t3\t4", "New York\t1\t2"))
     assert list(several.words) == ["b", "New York"]
@@ -77,14 +71,10 @@ def test_words_with_capitals_are_looked_up_as_written(tmp_path):
     lower = [text.lower() for text in texts]
     assert_array_equal(uncased.encode(texts), uncased.encode(lower))
     assert cased.identity != uncased.identity
-
-
-def test_sif_counts_words_as_they_are_looked_up(tmp_path):
-    path = write(tmp_path, "Apple 1 0", "apple 0 1")
-    corpus = ["Apple Apple apple APPLE"]
-    encoder = WordVectors(path, pooling="sif:a=0.5", count_over=corpus)
-    assert encoder.token_weights is not None
-    assert encoder.token_weights.tolist() == [0.5, 0.5]
+    # Words are counted as they are looked up.
+    sif = WordVectors(cased.path, pooling="sif:a=0.5", count_over=texts[:3])
+    assert sif.token_weights is not None
+    assert sif.token_weights.tolist() == pytest.approx([0.6, 3 / 7, 1.0])
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])

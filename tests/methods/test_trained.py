@@ -277,9 +277,7 @@ def test_saved_encoder_gives_the_embeddings(head, pooling, tmp_path):
     module = SimCSEModule(encoder, head=head) if kind is None else kind(encoder)
     with torch.no_grad():
         for parameter in module.parameters():
-            noise = torch.randn(
-                parameter.shape, generator=torch.Generator().manual_seed(1)
-            )
+            noise = torch.randn(parameter.shape)
             parameter.add_(0.05 * noise)
     embeddings = module.predict_step(SENTENCES, 0)
     raw = torch.from_numpy(encoder.encode(SENTENCES))
@@ -297,7 +295,7 @@ def test_dropout_of_every_kind_of_network_is_set(kind):
     rates = dict.fromkeys(DROPOUT_OPTIONS, 0.3)
     encoder: Any = tiny_encoder(kind, rates)
     network = encoder.backbone.network.train()
-    ids = torch.randint(5, 20, (4, 9), generator=torch.Generator().manual_seed(0))
+    ids = torch.randint(5, 20, (4, 9))
 
     def compute():
         with torch.no_grad():

@@ -10,8 +10,7 @@ from flowbert.extras.analysis.isotropy import nearest_neighbours
 
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 def test_all_distances_agree(metric):
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(400, 5, generator=generator, dtype=torch.float64)
+    x = torch.randn(400, 5, dtype=torch.float64)
     if metric == "euclidean":
         x += 1000  # far from the origin, where products lose digits
         expected = torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist")

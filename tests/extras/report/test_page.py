@@ -27,7 +27,7 @@ class Page(html.parser.HTMLParser):
         self.texts: list[str] = []
         self.sources: list[str] = []
         self.pictures: list[str] = []
-        self.feed(path.read_text(encoding="utf-8"))
+        self.feed(path.read_text())
         assert not self.open
 
     def handle_starttag(self, tag, attrs):
@@ -72,7 +72,7 @@ def test_the_page_of_a_run(written, folder):
     assert {"use whitening", "tied on bert: flow", "40.5 → 50.0", "+9.5"} <= set(
         page.texts
     )
-    assert 'data-interval="[45.0, 55.0]"' in written.read_text(encoding="utf-8")
+    assert 'data-interval="[45.0, 55.0]"' in written.read_text()
     for title in (
         "Results",
         "Training",
