@@ -125,7 +125,7 @@ class Registry(dict[str, Registered]):
         if not isinstance(text, str):
             expected = choices(self, str(text))
             raise UserError(argument=where, received=text, expected=expected)
-        name, *written = _split(text.strip(), ":")
+        name, *written = split_spec(text.strip(), ":")
         match = None if name in self else re.fullmatch(r"(.+)-([0-9]+)", name)
         found = self.find(match[1] if match else name, where)
         allowed = self.options(found)
@@ -290,20 +290,15 @@ def is_import_path(name: str) -> bool:
     return len(parts) > 1 and all(part.isidentifier() for part in parts)
 
 
-def split_chain(text: str) -> list[str]:
-    """Split a chain at its plus signs outside brackets.
+def split_spec(text: str, mark: str) -> list[str]:
+    """Split at a mark outside brackets, where a name follows.
 
     Example:
-        >>> split_chain("whitening:shrinkage=1e+3+flow")
+        >>> split_spec("whitening:shrinkage=1e+3+flow", "+")
         ['whitening:shrinkage=1e+3', 'flow']
     """
-    return _split(text, "+", r"(?=\s*[A-Za-z])")  # not at the plus sign of a number
-
-
-def _split(text: str, mark: str, ahead: str = "") -> list[str]:
-    """Split at a mark outside brackets, where an expression matches what follows."""
     parts: list[str] = []
-    for part in re.split(re.escape(mark) + ahead, text):
+    for part in re.split(rf"{re.escape(mark)}(?=\s*[A-Za-z_])", text):
         if parts and parts[-1].count("[") > parts[-1].count("]"):
             parts[-1] += mark + part
         else:
@@ -326,8 +321,9 @@ def _write_value(value: Any) -> str | None:
     if value and _value(value) == value and not _SEPARATORS.search(value):
         return value
     text = f"[{value}]"
-    matched = text.count("[") == text.count("]")
-    return text if matched and _split(f"{text}:next", ":") == [text, "next"] else None
+    is_matched = text.count("[") == text.count("]")
+    is_read = is_matched and split_spec(f"{text}:next", ":") == [text, "next"]
+    return text if is_read else None
 
 
 def _value(text: str) -> Any:

@@ -4,7 +4,6 @@ To add a task, write a function that reads its rows and add it to ``DATA_SETS``.
 """
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -169,12 +168,7 @@ def find_names(name: str) -> list[str]:
     """
     if name == "all":
         return [*_YEARS, "STSB", "SICKR"]
-    return [_NAMES.get(_plain(name), name)]
-
-
-def _plain(name: str) -> str:
-    """A name in lower case without signs."""
-    return re.sub("[-_ ]", "", name.lower())
+    return [_NAMES.get(name.lower().translate(_SIGNS), name)]
 
 
 def load_sts(
@@ -379,4 +373,6 @@ DATA_SETS: dict[str, Any] = {
 }
 """Function that reads each task from its data folder, or its import path."""
 
-_NAMES = {_plain(name): name for name in DATA_SETS} | {"stsbenchmark": "STSB"}
+_SIGNS = str.maketrans("", "", "-_ ")
+_NAMES = {name.lower().translate(_SIGNS): name for name in DATA_SETS}
+_NAMES["stsbenchmark"] = "STSB"

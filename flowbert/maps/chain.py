@@ -16,7 +16,7 @@ from flowbert.flows import Glow
 from flowbert.maps.base import MAPS, LabelledPairs, Map, check_rows
 from flowbert.maps.flow import Flow
 from flowbert.maps.state import join_states, state_of_part
-from flowbert.registry import imports_refused, split_chain
+from flowbert.registry import imports_refused, split_spec
 from flowbert.vectors import Vectors
 
 
@@ -264,7 +264,7 @@ def make_map(text: str, argument: str = "methods") -> Map:
         >>> make_map("whitening-128:shrinkage=0.1")
         Whitening(n_components=128, shrinkage=0.1)
     """
-    parts = [MAPS.make(part, argument=argument) for part in split_chain(text)]
+    parts = [MAPS.make(part, argument=argument) for part in split_spec(text, "+")]
     return parts[0] if len(parts) == 1 else Chain.of(*parts)
 
 

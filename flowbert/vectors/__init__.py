@@ -4,11 +4,10 @@ from typing import Any
 
 from flowbert.registry import import_object
 from flowbert.vectors.base import VectorArray, Vectors, as_vectors
-from flowbert.vectors.cache import CachedVectors, EmbeddingCache
+from flowbert.vectors.cache import EmbeddingCache
 from flowbert.vectors.output import append_vectors, check_output
 
 __all__ = [
-    "CachedVectors",
     "EmbeddingCache",
     "VectorArray",
     "VectorFile",

@@ -18,7 +18,7 @@ from flowbert.arrays import (
     holds_vector_values,
 )
 from flowbert.errors import UserError
-from flowbert.io import digest_stream
+from flowbert.io import digest_stream, release_pages
 from flowbert.registry import import_object
 from flowbert.seeding import Stream
 
@@ -88,38 +88,22 @@ class Vectors(ABC):
 
 
 class VectorArray(Vectors):
-    """Vectors in memory.
+    """Vectors in memory, or in a memory-mapped array.
 
     Args:
-        values: Array or tensor ``(N, D)`` of finite numbers; it is not copied.
-
-    Raises:
-        UserError: If they are no such matrix.
+        rows: Finite numbers ``(N, D)``; they are not copied.
     """
 
-    def __init__(self, values: Any) -> None:
-        if isinstance(values, Tensor):
-            values = values.detach().cpu()
-            # numpy has no bfloat16.
-            values = values.float() if values.is_floating_point() else values
-        rows = np.asarray(values)
-        if rows.ndim != 2 or 0 in rows.shape or not holds_vector_values(rows.dtype):
-            raise UserError(
-                f"received {rows.dtype} of shape {rows.shape}; expected (N, D) {VECTOR_VALUES}",
-                argument="vectors",
-            )
+    def __init__(self, rows: Floats) -> None:
         self._rows = rows
         self.shape = int(rows.shape[0]), int(rows.shape[1])
-        if not all(np.isfinite(block).all() for block in self.blocks()):
-            raise UserError(
-                "received NaN or infinite values; expected finite ones",
-                argument="vectors",
-            )
 
     def take(self, indices: Indices) -> Floats:
         """A copy of some rows, ``(n, D)``, float32."""
         with np.errstate(over="ignore"):
-            return self._rows[indices].astype(np.float32)
+            rows = self._rows[indices].astype(np.float32, copy=False)
+        release_pages(self._rows)
+        return rows
 
 
 class _Subset(Vectors):
@@ -158,4 +142,21 @@ def as_vectors(vectors: Any, column: str | None = None) -> Vectors:
         raise UserError(
             f"received {column!r}; an array has no columns", argument="column"
         )
-    return vectors if isinstance(vectors, Vectors) else VectorArray(vectors)
+    if isinstance(vectors, Vectors):
+        return vectors
+    if isinstance(vectors, Tensor):
+        vectors = vectors.detach().cpu()
+        # numpy has no bfloat16.
+        vectors = vectors.float() if vectors.is_floating_point() else vectors
+    rows = np.asarray(vectors)
+    if rows.ndim != 2 or 0 in rows.shape or not holds_vector_values(rows.dtype):
+        raise UserError(
+            f"received {rows.dtype} of shape {rows.shape}; expected (N, D) {VECTOR_VALUES}",
+            argument="vectors",
+        )
+    array = VectorArray(rows)
+    if not all(np.isfinite(block).all() for block in array.blocks()):
+        raise UserError(
+            "received NaN or infinite values; expected finite ones", argument="vectors"
+        )
+    return array

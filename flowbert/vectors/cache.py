@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from flowbert.arrays import Floats, Indices
+from flowbert.arrays import Floats
 from flowbert.data.text_files import user_path
 from flowbert.encoders.base import (
     BLOCK_SENTENCES,
@@ -20,9 +20,9 @@ from flowbert.encoders.base import (
 )
 from flowbert.encoders.encoder import encode_counted
 from flowbert.errors import UserError
-from flowbert.io import digest, release_pages
+from flowbert.io import digest
 from flowbert.progress import bar
-from flowbert.vectors.base import Vectors
+from flowbert.vectors.base import VectorArray
 from flowbert.vectors.store import KEY_BYTES, Store
 
 VERSION = 3
@@ -86,16 +86,8 @@ class EmbeddingCache:
             UserError: If the folder cannot be written.
             KeyboardInterrupt: After Ctrl-C; its message tells what is in the files.
         """
-        self._fill(self._find_stores(encoders), sentences, step)
-
-    def _fill(
-        self,
-        found: Sequence[tuple[Encoder, Store]],
-        sentences: Sequence[str],
-        step: str = "encoding",
-    ) -> None:
         passes: dict[str, dict[Store, Encoder]] = {}
-        for part, store in found:
+        for part, store in self._find_stores(encoders):
             passes.setdefault(part.backbone_key, {})[store] = part
         texts = sorted(set(sentences), key=lambda text: (len(text), text))
         keys = _keys(texts)
@@ -116,17 +108,20 @@ class EmbeddingCache:
                     "resumes"
                 ) from error
 
-    def rows(self, encoder: Encoder, sentences: Sequence[str]) -> "CachedVectors":
-        """A copy of the vectors of sentences, ``(N, D)``; missing ones are encoded."""
-        found = self._find_stores([encoder])
+    def rows(self, encoder: Encoder, sentences: Sequence[str]) -> VectorArray:
+        """A copy of the vectors of sentences, ``(N, D)``; missing ones are encoded.
+
+        It is in memory, or above 1 GB in a temporary file.
+        """
+        stores = [store for _, store in self._find_stores([encoder])]
         keys = _keys(sentences)
         for attempt in range(3):  # damage may show only when vectors are added
             if attempt > 0:
-                self._fill(found, sentences)
+                self.fill([encoder], sentences)
             with _writing(self.folder):
-                values = _copy_rows([store for _, store in found], keys)
+                values = _copy_rows(stores, keys)
             if values is not None:
-                return CachedVectors(values)
+                return VectorArray(values)
         raise UserError(
             f"{self.folder} is damaged repeatedly; set FLOWBERT_CACHE to a folder on an "
             "intact disk",
@@ -147,24 +142,6 @@ class EmbeddingCache:
                         self._stores[name] = Store(folder, name, part.dim)
                     found.append((part, self._stores[name]))
         return found
-
-
-class CachedVectors(Vectors):
-    """A copy of cached vectors: in memory, or above 1 GB in a temporary file.
-
-    Args:
-        values: The vectors, ``(N, D)``, float32.
-    """
-
-    def __init__(self, values: Floats) -> None:
-        self._values = values
-        self.shape = values.shape[0], values.shape[1]
-
-    def take(self, indices: Indices) -> Floats:
-        """A copy of some rows, ``(n, D)``, float32."""
-        rows = self._values[indices]
-        release_pages(self._values)
-        return rows
 
 
 def _copy_rows(stores: Sequence[Store], keys: Sequence[bytes]) -> Floats | None:

@@ -40,6 +40,7 @@ class Moments:
 
     Attributes:
         count: Number of rows.
+        enough: Distinct rows up to which they are counted.
 
     Example:
         >>> x = torch.randn(100, 4)
@@ -50,6 +51,7 @@ class Moments:
 
     def __init__(self, dim: int) -> None:
         self.dim = dim
+        self.enough = ROWS_PER_DIRECTION * dim + 2
         self.count = 0
         self._sums: _Sums | None = None  # of the blocks that are full
         self._rest: list[Tensor] = []  # rows of the last block
@@ -73,11 +75,6 @@ class Moments:
             if part.count:
                 whole._add(part._all())
         return whole
-
-    @property
-    def enough(self) -> int:
-        """Distinct rows up to which they are counted."""
-        return ROWS_PER_DIRECTION * self.dim + 2
 
     @property
     def distinct(self) -> int:
