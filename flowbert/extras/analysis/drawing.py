@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
+from matplotlib import style
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from flowbert.options import TRAINED_METHODS
-
-if TYPE_CHECKING:  # matplotlib is imported when something is drawn
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 INK = "#1a1a1a"
 """Colour of lines that are of no method."""
@@ -38,10 +37,9 @@ _FAMILIES = {
 """Colours of the methods in all plots; at least 3:1 on white, and apart under deuteranopia."""
 
 _OTHER = "1c0008"
-_LINE = "#d8dee4"
 DARK = {
     INK: "#e6edf3",
-    _LINE: "#3c424b",
+    "#d8dee4": "#3c424b",
     "#6b6b6b": "#8b9098",
     "#0072b2": "#2f8fe0",
     "#2b97ec": "#a9d2ff",
@@ -58,30 +56,7 @@ DARK = {
 _DASHES: list[Any] = ["-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2))]
 _WIDTH = 5.2  # inches of half a page
 _DPI = 150
-_STYLE: Any = {
-    "axes.grid": True,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlesize": 8.5,
-    "font.size": 8.5,
-    "grid.color": _LINE,
-    **dict.fromkeys(
-        (
-            "text.color",
-            "axes.edgecolor",
-            "axes.labelcolor",
-            "xtick.color",
-            "ytick.color",
-        ),
-        INK,
-    ),
-    "legend.frameon": False,
-    "lines.linewidth": 1.4,
-    "lines.markersize": 4,
-    "svg.fonttype": "none",  # text stays text
-    "svg.hashsalt": "flowbert",  # equal frames, equal files
-    "text.parse_math": False,  # a name may hold dollar signs
-}
+_STYLE = Path(__file__).with_name("page.mplstyle")
 
 
 @dataclass(frozen=True)
@@ -98,7 +73,7 @@ class Plot:
         across: Facets in half the width of the page.
     """
 
-    draw: "Callable[[Axes, pd.DataFrame], None]"
+    draw: Callable[[Axes, pd.DataFrame], None]
     title: str
     caption: str | Callable[[pd.DataFrame], str]
     facets: str = ""
@@ -145,20 +120,18 @@ def short(text: str, longest: int = 64) -> str:
     return f"{text[: longest - end - 1]}…{text[-end:]}"
 
 
-def scatter(ax: "Axes", points: pd.DataFrame, **look: Any) -> None:
+def scatter(ax: Axes, points: pd.DataFrame, **look: Any) -> None:
     """Many small points, columns x and y; in an SVG they are one image."""
     ax.scatter(points["x"], points["y"], s=5, rasterized=True, **look)
 
 
-def draw(plot: Plot, frame: pd.DataFrame) -> "Figure":
+def draw(plot: Plot, frame: pd.DataFrame) -> Figure:
     """Draw a frame, a facet for each value of the plot's facet columns.
 
     Args:
         plot: How it is drawn.
         frame: The frame.
     """
-    from matplotlib.figure import Figure
-
     parts: list[Any] = [("", frame)]
     if plot.facets:
         parts = list(frame.groupby(plot.facets, sort=False))
@@ -185,7 +158,7 @@ def draw(plot: Plot, frame: pd.DataFrame) -> "Figure":
     return figure
 
 
-def _add_legend(figure: "Figure") -> None:
+def _add_legend(figure: Figure) -> None:
     """One legend of all axes below them, in as many columns as there is space for."""
     handles: dict[str, Any] = {}
     for ax in figure.axes:
@@ -234,10 +207,8 @@ def save_picture(plot: Plot, frame: pd.DataFrame, path: Path) -> dict[str, Any]:
     Returns:
         Its title, its caption, its width in inches, and its source for a page.
     """
-    from matplotlib import rc_context
-
     svg = BytesIO()
-    with rc_context(_STYLE), warnings.catch_warnings():
+    with style.context(_STYLE), warnings.catch_warnings():
         # The font lacks some scripts; browsers have others.
         warnings.filterwarnings("ignore", "Glyph .* missing")
         figure = draw(plot, frame)

@@ -43,24 +43,23 @@ class PageContent:
         frame: Rows of results; those of several runs have a column ``run``. Empty for a
             reproduction, whose scores are in the record.
         record: What the results say of the run.
-        options: Its options and further settings of the results.
-        settings: Those of ``options``, as texts settings of the results, by dotted name: a column
-            of texts. Of several runs those that differ, a column per run.
+        options: Its options and further settings of the results; empty for several runs.
         metrics: What was logged, by step.
         analysis: The analysis of the embeddings.
         command: How to run it again, or to resume it.
         next: Commands that use its model, each after the word for the program.
+        settings: Of several runs, those that differ, as texts: a column per run.
     """
 
     name: str
     frame: pd.DataFrame
     record: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
-    settings: pd.DataFrame = field(default_factory=pd.DataFrame)
     metrics: pd.DataFrame = field(default_factory=lambda: read_metrics([]))
     analysis: Analysis = field(default_factory=lambda: Analysis({}, {}))
     command: str = ""
     next: Sequence[str] = ()
+    settings: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @cached_property
     def summary(self) -> Summary:
@@ -83,13 +82,13 @@ def read_content(path: Path, analysis: Analysis | None = None) -> PageContent:
         UserError: If it is neither, or damaged.
     """
     file = path / "results.json" if path.is_dir() else path
-    own = path / "analysis.json"
+    config, measured = path / "config.yaml", path / "analysis.json"
     results = Results([], {})
     if path.name.endswith(ANALYSIS_SUFFIX):
-        own = path
+        measured = path
     elif file.is_file():
         results = Results.load(file)
-    elif (path / "config.yaml").is_file():
+    elif config.is_file():
         results.about["verdicts"] = [_UNFINISHED]
     else:
         raise UserError(
@@ -97,19 +96,18 @@ def read_content(path: Path, analysis: Analysis | None = None) -> PageContent:
             received=path,
             expected="a run folder, or a file of results or of an analysis",
         )
-    if analysis is None and own.is_file():
-        analysis = Analysis.from_json(own)
-    if analysis is None and results.vectors:
+    if analysis is None and measured.is_file():
+        analysis = Analysis.from_json(measured)
+    elif analysis is None and results.vectors:
         analysis = analyze_results(results)
-    config = path / "config.yaml"
     options: dict[str, Any] = {}
     command = ""
     if config.is_file():
         options = dict(read_yaml(config))
-        command = shlex.join(["flowbert", "fit", "--config", str(config)])
-        checkpoint = path / "checkpoints" / "last.ckpt"
-        if not (path / "results.json").is_file() and checkpoint.is_file():
-            command = shlex.join(["flowbert", "fit", "--resume", str(path)])
+        words = ["--config", str(config)]
+        if not file.is_file() and (path / "checkpoints" / "last.ckpt").is_file():
+            words = ["--resume", str(path)]
+        command = shlex.join(["flowbert", "fit", *words])
     # metrics-1.csv, metrics-2.csv, ... were written before the run was resumed.
     logs = sorted(
         path.glob("metrics[-.]*csv"),
@@ -124,7 +122,6 @@ def read_content(path: Path, analysis: Analysis | None = None) -> PageContent:
         results.frame[:0] if is_reproduction else results.frame,
         results.about,
         options,
-        pd.json_normalize(options).iloc[0].fillna("").astype(str).to_frame("value"),
         read_metrics(logs),
         analysis or Analysis({}, {}),
         command,
@@ -135,8 +132,8 @@ def read_content(path: Path, analysis: Analysis | None = None) -> PageContent:
 def join_contents(runs: Mapping[str, PageContent]) -> PageContent:
     """The results of several runs by name, and the settings that differ."""
     frames = [run.frame.assign(run=name) for name, run in runs.items()]
-    columns = {name: run.settings["value"] for name, run in runs.items()}
-    settings = pd.DataFrame(columns).fillna("")
+    options = {x: pd.json_normalize(run.options).iloc[0] for x, run in runs.items()}
+    settings = pd.DataFrame(options, dtype=object).fillna("").astype(str)
     verdicts = [
         "Intervals are those of each run. For differences, compare the methods in one run."
     ]
@@ -159,8 +156,7 @@ def join_contents(runs: Mapping[str, PageContent]) -> PageContent:
         f"{len(runs)} runs",
         frame,
         {"verdicts": verdicts, "warnings": warned},
-        {},
-        settings[settings.nunique(axis=1) > 1],
+        settings=settings[settings.nunique(axis=1) > 1],
     )
 
 

@@ -1,17 +1,18 @@
 """The page of a run: verdicts, tables and pictures in one HTML file."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import yaml
+from jinja2 import Environment, PackageLoader
 
 from flowbert import __version__
 from flowbert.data.text_files import user_path
 from flowbert.errors import UserError
-from flowbert.extras.analysis import Analysis, Plot, Table
+from flowbert.extras.analysis import Analysis, Table
 from flowbert.extras.analysis.bands import prepare_cosines
 from flowbert.extras.analysis.drawing import DARK, method_colours, save_picture
 from flowbert.extras.analysis.measure import measure_of
@@ -36,11 +37,12 @@ _GENERATOR = b'<meta name="generator" content="flowbert '
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """Lines, tables and notes of a section of the page, in this order."""
+    """A section of the page: lines, tables, notes and pictures, in this order."""
 
-    lines: Sequence[str] = ()
-    tables: Sequence[Table] = ()
-    notes: Sequence[str] = ()
+    lines: list[str] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    pictures: dict[str, Any] = field(default_factory=dict)
 
 
 @takes_options
@@ -103,24 +105,21 @@ def report(
             argument="output",
         )
     pictures_folder.mkdir(parents=True, exist_ok=True)
-    pictures = dict(_pictures(content, pictures_folder))
-    from jinja2 import Environment, PackageLoader
-
+    # What reproduce returned; a file has null for NaN.
+    comparison = pd.DataFrame(content.record.get("published", [])).where(pd.notna)
     environment = Environment(
         loader=PackageLoader("flowbert.extras.report", ""),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    comparison = _comparison(content)
     html = environment.get_template("page.html.jinja").render(
         run=content,
+        frames=content.analysis.frames,
+        prepare_cosines=prepare_cosines,
         summary=content.summary,
-        cosines=_cosines(content),
-        neighbours=_neighbours(content),
         published=() if comparison.empty else reproduced_rows(comparison),
-        sections=_sections(content, pictures),
-        pictures=pictures,
+        sections=_sections(content, comparison, pictures_folder),
         colour_of=lambda method: method_colours([method])[method][1:],
         dark=DARK,
         yaml=yaml.safe_dump(
@@ -136,120 +135,49 @@ def report(
     return page
 
 
-def plots_of(content: PageContent) -> Iterator[tuple[str, str, Plot, pd.DataFrame]]:
-    """Name, section and plot of each picture with the frame that it shows, in order."""
-    for name, (section, make, plot) in CONTENT_PLOTS.items():
-        yield name, section, plot, make(content)
-    for measure, frame in content.analysis.frames.items():
-        kind = measure_of(measure)
-        for name, plot in kind.plots.items():
-            yield name, kind.section, plot, frame
-
-
-def _pictures(
-    content: PageContent, folder: Path
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Write the pictures that there are data for; yield them by name."""
-    for name, section, plot, frame in plots_of(content):
-        if len(frame):
-            picture = save_picture(plot, frame, folder / name)
-            yield name, picture | {"section": section}
-
-
 def _sections(
-    content: PageContent, pictures: Mapping[str, Mapping[str, Any]]
+    content: PageContent, comparison: pd.DataFrame, folder: Path
 ) -> dict[str, Section]:
-    """Sections by title, in order; empty ones are left out."""
-    kinds = map(measure_of, content.analysis.frames)
-    sections = {
-        "Published scores": _published(content),
-        "Results": _results(content),
-        "Differences": _differences(content),
-        "Training": Section(),
-        **{kind.section: _measures(kind.section, content) for kind in kinds},
-        "Settings": _settings(content),
-    }
-    shown = {picture["section"] for picture in pictures.values()}
-    shown |= {"Results"} if len(content.frame) else set()
-    shown |= {"Settings"} if content.options else set()
-    return {
-        title: section
-        for title, section in sections.items()
-        if title in shown or section.tables or section.lines
-    }
-
-
-def _results(content: PageContent) -> Section:
-    """Tables of results."""
-    if content.frame.empty:
-        return Section()
-    return Section((), content.summary.tables, content.summary.notes)
-
-
-def _cosines(content: PageContent) -> dict[str, Any]:
-    """By task and method, bands of the gold score: name, median, shares of the bins."""
-    frames = content.analysis.frames
-    if "band_cosines" not in frames:
-        return {}
-    frame = prepare_cosines(frames["band_cosines"])
-    frame["share"] /= frame["share"].max()
-    panels: dict[str, Any] = {}
-    bands = ["task", "method", "gold_from", "gold_to", "median"]
-    for (task, method, low, high, median), rows in frame.groupby(
-        bands, sort=False, dropna=False
-    ):
-        band = {"name": f"{low:.3g} to {high:.3g}", "median": median}
-        band |= {"shares": list(rows["share"]), "first": rows["cosine_from"].min()}
-        panels.setdefault(task, {}).setdefault(method, []).insert(0, band)
-    return panels
-
-
-def _neighbours(content: PageContent) -> dict[str, Any]:
-    """By sentence and method, records of the neighbours."""
-    shown: dict[str, Any] = {}
-    frames = content.analysis.frames
-    if "neighbours" in frames:
-        keys = ["sentence", "method"]
-        for (sentence, method), rows in frames["neighbours"].groupby(keys, sort=False):
-            shown.setdefault(sentence, {})[method] = rows.to_dict("records")
-    return shown
-
-
-def _published(content: PageContent) -> Section:
-    """Published scores and ours."""
-    comparison = _comparison(content)
-    if comparison.empty:
-        return Section()
-    notes = notes_on(comparison)
-    return Section([coverage(comparison)], task_tables(comparison), notes)
-
-
-def _comparison(content: PageContent) -> pd.DataFrame:
-    """What ``reproduce`` returned; a file has null for NaN."""
-    return pd.DataFrame(content.record.get("published", [])).where(pd.notna)
-
-
-def _differences(content: PageContent) -> Section:
-    """The differences of any two methods, a folded table for each comparison."""
-    tables = []
-    for title, difference in content.record.get("differences", {}).items():
-        methods = difference["methods"]
-        cells = pd.DataFrame(difference["cells"], methods, methods)
-        tables.append(Table(title, cells, folded=True))
-    lines = ["Row minus column x 100, with 95% intervals."] if tables else []
-    return Section(lines, tables)
-
-
-def _measures(title: str, content: PageContent) -> Section:
-    """Tables of the measures of a section, and what they are of in the first one."""
-    frames = content.analysis.frames
-    kinds = {name: measure_of(name) for name in frames}
-    own = [name for name, kind in kinds.items() if kind.section == title]
-    tables = [table for name in own for table in kinds[name].tables(frames[name])]
-    lines = [line for name in own for line in kinds[name].lines(frames[name])]
-    if own[0] == next(iter(frames)):
-        lines.append(_setting(content.analysis.setting))
-    return Section(lines, tables)
+    """Sections by title, in order; their pictures are written into the folder."""
+    frame, frames = content.frame, content.analysis.frames
+    sections: dict[str, Section] = {}
+    if len(comparison):
+        sections["Published scores"] = Section(
+            [coverage(comparison)], task_tables(comparison), notes_on(comparison)
+        )
+    if len(frame):
+        sections["Results"] = Section(
+            [], content.summary.tables, content.summary.notes
+        )
+    if differences := content.record.get("differences"):
+        tables = []
+        for title, difference in differences.items():
+            methods = difference["methods"]
+            cells = pd.DataFrame(difference["cells"], methods, methods)
+            tables.append(Table(title, cells, folded=True))
+        line = "Row minus column x 100, with 95% intervals."
+        sections["Differences"] = Section([line], tables)
+    for name, (title, make, plot) in CONTENT_PLOTS.items():
+        shown = make(content)
+        if len(shown):
+            picture = save_picture(plot, shown, folder / name)
+            sections.setdefault(title, Section()).pictures[name] = picture
+    measured = [(measure_of(name), frame) for name, frame in frames.items()]
+    for measure, frame in measured:
+        section = sections.setdefault(measure.section, Section())
+        section.lines.extend(measure.lines(frame))
+        section.tables.extend(measure.tables(frame))
+        for name, plot in measure.plots.items():
+            section.pictures[name] = save_picture(plot, frame, folder / name)
+    if measured:
+        first = sections[measured[0][0].section]
+        first.lines.append(_setting(content.analysis.setting))
+    if content.options:
+        sections["Settings"] = Section()
+    elif len(content.settings):
+        table = Table("Settings that differ", content.settings, words=True)
+        sections["Settings"] = Section(tables=[table])
+    return sections
 
 
 def _setting(setting: Mapping[str, Any]) -> str:
@@ -264,10 +192,3 @@ def _setting(setting: Mapping[str, Any]) -> str:
         for name, value in setting.items()
     }
     return ", ".join(texts.get(name, f"{name} {text}") for name, text in lists.items())
-
-
-def _settings(content: PageContent) -> Section:
-    """All settings; of several runs those that differ."""
-    if content.options or content.settings.empty:
-        return Section()
-    return Section((), [Table("Settings that differ", content.settings, words=True)])

@@ -41,10 +41,9 @@ def test_logs_of_resumed_runs_are_joined(tmp_path):
 
 
 def test_a_run_is_read(content):
-    assert content.settings.loc["encoder.path", "value"] == "bert"
-    assert content.settings.loc["versions.torch", "value"] == "2.13"
-    assert content.settings.loc["seed", "value"] == ""
-    assert "verdicts" not in content.settings.index
+    assert content.options["encoder"] == {"path": "bert"}
+    assert content.options["versions"] == {"torch": "2.13"}
+    assert "verdicts" not in content.options
     assert content.command.startswith("flowbert fit --config ")
     assert "spectra" in content.analysis.frames
 
@@ -117,13 +116,14 @@ def test_what_is_best_is_used_as_it_was_read(method, layers, template, command):
 
 
 def test_joined_runs_show_the_settings_that_differ(content):
-    other = content.settings.copy()
-    other.loc["model.noise", "value"] = "0.2"
-    empty = PageContent("c", content.frame[:0], settings=content.settings)
+    other = content.options | {"model": {"noise": 1}, "limit": 300}
+    empty = PageContent("c", content.frame[:0], options=content.options)
     joined = join_contents(
-        {"a": content, "b": replace(content, settings=other), "c": empty}
+        {"a": content, "b": replace(content, options=other), "c": empty}
     )
-    assert list(joined.settings.index) == ["model.noise"]
+    differing = joined.settings.loc[["limit", "model.noise"]]
+    assert differing.values.tolist() == [["", "300", ""], ["0.05", "1", "0.05"]]
+    assert len(joined.settings) == 2
     assert list(joined.frame["run"].unique()) == ["a", "b"]
     assert joined.record["verdicts"][-1].endswith(": c")
     assert {"raw (a)", "raw (b)"} < set(Summary(joined.frame, {}).rows["label"])
@@ -133,7 +133,7 @@ def test_averages_of_several_runs_are_over_equal_tasks():
     def run(*names):
         average = row("raw", "average", "spearman", "wmean", 0.6, pairs=200)
         frame = results(*(sts_rows("raw", name, 0.6) for name in names), [average])
-        return PageContent("", frame, settings=pd.DataFrame({"value": []}))
+        return PageContent("", frame)
 
     first = run("STS13", "STS16")
     joined = join_contents({"a": first, "b": run("STS13", "STS12")})

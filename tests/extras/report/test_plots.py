@@ -7,7 +7,8 @@ import pytest
 
 from extras.report.rows import PLOTS
 from flowbert.extras.analysis.drawing import TITLE, draw, save_picture
-from flowbert.extras.report.page import plots_of
+from flowbert.extras.analysis.measure import measure_of
+from flowbert.extras.report.plots import CONTENT_PLOTS
 
 NASTY = [
     "<script>alert(1)</script>",
@@ -20,10 +21,14 @@ NASTY = [
 
 def drawn(name, content):
     """A plot by its name, and the frame that it draws."""
-    for each, _, plot, frame in plots_of(content):
-        if each == name:
-            return plot, frame
-    raise KeyError(name)
+    if name in CONTENT_PLOTS:
+        _, make, plot = CONTENT_PLOTS[name]
+        return plot, make(content)
+    return next(
+        (measure_of(measure).plots[name], frame)
+        for measure, frame in content.analysis.frames.items()
+        if name in measure_of(measure).plots
+    )
 
 
 def axes_of(name, content):
