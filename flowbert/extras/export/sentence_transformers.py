@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from flowbert.encoders import SentenceEncoder, SentenceTransformerEncoder
 from flowbert.encoders.folders import MODULES_FILE, quiet
-from flowbert.encoders.pooling import WeightedPooling, vocabulary_size
+from flowbert.encoders.pooling import vocabulary_size
 from flowbert.encoders.sentence_transformer import POOLING_NAMES
 from flowbert.errors import UserError
 from flowbert.extras.export.card import base_name
@@ -52,8 +52,7 @@ _SMALLEST = 1e-8  # for weight 0: a sentence of such tokens alone gets its plain
 def stock_modules(encoder: SentenceEncoder, fitted: Map | None) -> list[Any]:
     """Modules after the transformer: average of layers, token weights, pooling, map.
 
-    Raises:
-        UserError: If the pooling or the map is not supported.
+    A pooling that modules cannot compute is a mean; the verification finds other vectors.
     """
     from sentence_transformers.sentence_transformer.modules import (
         Pooling,
@@ -61,37 +60,25 @@ def stock_modules(encoder: SentenceEncoder, fitted: Map | None) -> list[Any]:
         WordWeights,
     )
 
-    pooling = encoder.pooling
-    is_weighted = isinstance(pooling, WeightedPooling)
-    if pooling.options.get("unit") or not (is_weighted or pooling.name in MODES):
-        raise _refused(f"the pooling {pooling}", f"{', '.join(MODES)}, token weights")
     modules: list[Any] = []
     if encoder.layers != (encoder.num_layers,):
         start = min(encoder.layers)
-        weights = torch.zeros(encoder.num_layers + 1 - start)
-        weights[[layer - start for layer in encoder.layers]] = 1
+        chosen = torch.zeros(encoder.num_layers + 1 - start)
+        chosen[[layer - start for layer in encoder.layers]] = 1
         mixing = WeightedLayerPooling(encoder.dim, encoder.num_layers, start)
-        mixing.layer_weights = nn.Parameter(weights)
+        mixing.layer_weights = nn.Parameter(chosen)
         modules.append(mixing)
-    mode = MODES.get(pooling.name, "mean")
-    token_weights = pooling.weights
+    pooling, tokenizer = encoder.pooling, encoder.backbone.tokenizer
+    weights = pooling.weights
     if encoder.sink_token and pooling.over_tokens:
-        if mode != "mean":
-            raise _refused(
-                f"the pooling {pooling}, which leaves out {encoder.sink_token!r}",
-                "mean, last_token, or onnx",
-            )
-        if token_weights is None:
-            token_weights = torch.ones(vocabulary_size(encoder.backbone.tokenizer))
-        token_weights = token_weights.clone()
-        vocabulary = encoder.backbone.tokenizer.get_vocab()
-        token_weights[vocabulary[encoder.sink_token]] = 0
-    if token_weights is not None:
-        values = token_weights.clamp_min(_SMALLEST).tolist()
-        tokenizer = encoder.backbone.tokenizer
+        ones = torch.ones(vocabulary_size(tokenizer))
+        weights = ones if weights is None else weights.clone()
+        weights[tokenizer.get_vocab()[encoder.sink_token]] = 0
+    if weights is not None:
+        values = weights.clamp_min(_SMALLEST).tolist()
         tokens = tokenizer.convert_ids_to_tokens(list(range(len(values))))
         modules.append(WordWeights(tokens, dict(zip(tokens, values, strict=True))))
-    modules.append(Pooling(encoder.dim, mode))
+    modules.append(Pooling(encoder.dim, MODES.get(pooling.name, "mean")))
     return modules + map_modules(fitted)
 
 
@@ -115,10 +102,6 @@ def _dense(weight: Tensor, bias: Tensor) -> Any:
     layer.linear.weight = nn.Parameter(weight.float().contiguous())
     layer.linear.bias = nn.Parameter(bias.float())
     return layer
-
-
-def _refused(received: str, expected: str) -> UserError:
-    return SentenceTransformers().refused(received, expected)
 
 
 def _write_modules(folder: Path, modules: Sequence[Any]) -> None:
@@ -190,18 +173,12 @@ class SentenceTransformers(Format):
         """Write modules, settings and the map.
 
         Raises:
-            UserError: If modules cannot compute the model; the message names the part.
+            UserError: If the encoder is neither a transformer nor such a folder.
         """
         from sentence_transformers import SentenceTransformer
 
         encoder = model.encoder
         if isinstance(encoder, SentenceEncoder):
-            is_template = encoder.template and not encoder.prompt
-            if is_template and encoder.pooling.over_tokens:
-                raise _refused(
-                    f"the pooling {encoder.pooling}, which leaves out the template",
-                    "pooling last_token or cls, or onnx",
-                )
             encoder = without_upper_blocks(with_template_in_tokenizer(encoder))
             modules = stock_modules(encoder, model.map)
             encoder.save(folder)
