@@ -6,12 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 
-from flowbert.arrays import Floats
 from flowbert.data.corpus import load_corpus
 from flowbert.encoders import (
     Encoder,
@@ -23,13 +21,12 @@ from flowbert.encoders import (
 )
 from flowbert.errors import UserError
 from flowbert.experiments.labels import label_parts, settings_of
-from flowbert.experiments.plan import parse_methods, plan_experiments
+from flowbert.experiments.plan import parse_methods
 from flowbert.experiments.results import Results
-from flowbert.experiments.run import fit_map, run_experiments
+from flowbert.experiments.run import fit_map
 from flowbert.extras.analysis import Analysis, Sample, analyze_sample
 from flowbert.extras.analysis.measure import ALL, make_measures
-from flowbert.flows import Glow
-from flowbert.maps import Flow
+from flowbert.maps import Flow, Map
 from flowbert.numbers import Count, Seed
 from flowbert.options import takes_options
 from flowbert.seeding import Stream
@@ -39,10 +36,6 @@ from flowbert.vectors import EmbeddingCache
 _FEWEST_SENTENCES = 200  # of a corpus
 _FEWEST_WITH_NEIGHBOURS = 11  # with fewer, no ten neighbours exist
 _SUFFIX = ".analysis.json"
-CosinesByTask = dict[str, tuple[Floats, dict[str, Floats]]]
-"""Gold scores ``(P,)`` and cosines ``(P,)`` by method, for each task."""
-
-_SETTING_COLUMNS = ("encoder", "layers", "pooling", "corpus")
 
 
 @takes_options
@@ -132,27 +125,23 @@ def analyze(
     cache.fill([opened], list(itertools.chain(sentences, *texts)))
     rows = cache.rows(opened, fitting)
     y = torch.from_numpy(cache.rows(opened, measured)[:])
-    vectors: dict[str, Tensor] = {}
-    flows: dict[str, Glow] = {}
-    methods = []
+    maps: dict[str, Map] = {}
     for method in parsed:
-        fitted, reason = fit_map(method.map, rows, seed=seed, device=device)
+        maps[method.name], reason = fit_map(method.map, rows, seed=seed, device=device)
         if reason is not None:
             raise UserError(f"{method.name}: {reason}", argument="methods")
-        vectors[method.name] = fitted.transform(y)
-        if isinstance(fitted, Flow):
-            flows[method.name] = fitted.flow_
-        methods.append(replace(method, map=fitted, encoder=opened))
-    corpora = dict.fromkeys(scored, ())
-    experiments = plan_experiments([opened], methods, corpora, {})
-    results = run_experiments(experiments, cache, sample=False)
+    pairs = {}
+    for task in filter(lambda task: isinstance(task, STS), scored):
+        x = torch.from_numpy(cache.rows(opened, task.sentences)[:])
+        items = {name: task.items(map.transform(x)) for name, map in maps.items()}
+        pairs[f"{task.name} {task.split}"] = task.gold, items
     sample = Sample(
         measured,
-        _measurable(vectors),
-        _cosines_by_task(results),
+        _measurable({name: map.transform(y) for name, map in maps.items()}),
+        pairs,
         encoder=opened if isinstance(opened, SentenceEncoder) else None,
         corpus=loaded.sentences,
-        flows=flows,
+        flows={name: x.flow_ for name, x in maps.items() if isinstance(x, Flow)},
         fitting=torch.from_numpy(rows[:]),
         held_out=y,
         seed=seed,
@@ -164,29 +153,6 @@ def analyze(
     return analysis
 
 
-def _first_rows(results: Results) -> pd.DataFrame:
-    """Of each method and task, the first encoder, corpus and seed; ``name`` is that in tables."""
-    frame = results.frame
-    rows = frame.assign(name=label_parts(frame, settings_of(frame))["method"])
-    return rows.drop_duplicates(["task", "split", "method"])
-
-
-def _cosines_by_task(results: Results) -> CosinesByTask:
-    """Gold scores, and finite cosines of each method, by the name of the task."""
-    rows = _first_rows(results)
-    pairs: CosinesByTask = {}
-    for task, items in results.items.items():
-        if isinstance(task, STS):
-            known = rows[rows["experiment"].isin(list(items))]
-            cosines = {
-                name: items[key]
-                for name, key in zip(known["name"], known["experiment"], strict=True)
-                if np.isfinite(items[key]).all()
-            }
-            pairs[f"{task.name} {task.split}"] = task.gold, cosines
-    return pairs
-
-
 def analyze_results(results: Results, **parts: Any) -> Analysis:
     """Measure the vectors that results keep, and the cosines of their tasks by gold score.
 
@@ -196,14 +162,22 @@ def analyze_results(results: Results, **parts: Any) -> Analysis:
         results: Results of a run or of a file.
         **parts: Further arguments of :class:`flowbert.extras.analysis.Sample`.
     """
-    measured = _first_rows(results)
+    frame = results.frame
+    rows = frame.assign(name=label_parts(frame, settings_of(frame))["method"])
+    rows = rows.drop_duplicates(["task", "split", "method"])
     setting = {}
-    for name in _SETTING_COLUMNS:
-        values = [value for value in measured[name].unique() if value != "none"]
-        setting[name] = ", ".join(values) or "none"
-    sample = Sample(pairs=_cosines_by_task(results), **parts)
+    for column in ("encoder", "layers", "pooling", "corpus"):
+        values = [value for value in rows[column].unique() if value != "none"]
+        setting[column] = ", ".join(values) or "none"
+    names = rows.set_index("experiment")["name"].to_dict()
+    pairs = {}
+    for task, items in results.items.items():
+        if isinstance(task, STS):
+            cosines = {names[key]: items[key] for key in items if key in names}
+            pairs[f"{task.name} {task.split}"] = task.gold, cosines
+    sample = Sample(pairs=pairs, **parts)
     if len(results.sentences) >= _FEWEST_WITH_NEIGHBOURS:
-        names = dict(zip(measured["method"], measured["name"], strict=True))
+        names = rows.set_index("method")["name"].to_dict()
         vectors = {names[x]: y for x, y in _measurable(results.vectors).items()}
         sample = replace(sample, sentences=results.sentences, vectors=vectors)
     return analyze_sample(sample, setting)

@@ -83,10 +83,11 @@ class BandCosines(Measure):
     """
 
     def frame(self, sample: Sample) -> pd.DataFrame:
-        """The histograms of every task under every method."""
+        """The histograms of every task under every method with a cosine of each pair."""
         parts = {
             (task, method): gold_bands(gold, values)
             for task, (gold, cosines) in sample.pairs.items()
             for method, values in cosines.items()
+            if np.isfinite(values).all()
         }
         return stack(parts, ["task", "method"])
