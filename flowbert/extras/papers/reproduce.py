@@ -1,7 +1,7 @@
 """Reproduction of published scores with the same settings."""
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache as cached
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,7 @@ from flowbert.errors import UserError, check_choice
 from flowbert.experiments.compare import check_options
 from flowbert.experiments.estimates import find_intervals
 from flowbert.experiments.intervals import with_averages
-from flowbert.experiments.plan import (
-    Drawn,
-    Experiment,
-    Method,
-    plan_experiments,
-)
+from flowbert.experiments.plan import Experiment, Method, plan_experiments
 from flowbert.experiments.run import run_experiments
 from flowbert.extras.papers.published import (
     PUBLISHED_TASKS,
@@ -112,25 +107,34 @@ def reproduce(
     loaded = load_tasks(texts, senteval, uniformity_limit=_UNIFORMITY_LIMIT)
     measured = dict(zip(kinds, loaded, strict=True))
 
-    def tasks_of(row: Any) -> dict[str, Task]:
-        """Tasks that a row has scores of, by their name in the papers."""
-        return {
-            name: measured[row.task, name]
-            for name in names
-            if np.isfinite(getattr(row, name))
-        }
+    @cached
+    def load_nli() -> Corpus:
+        return load_corpus("nli", nli=nli)
 
-    load_nli = _once(lambda: load_corpus("nli", nli=nli))
-    load_network = _once(
-        lambda path, pooling: SentenceEncoder(
-            path, layers="last", pooling=pooling, template=""
-        ).to(device)
-    )
+    @cached
+    def load_network(path: str, pooling: str) -> SentenceEncoder:
+        encoder = SentenceEncoder(path, layers="last", pooling=pooling, template="")
+        return encoder.to(device)
+
+    tasks_of: dict[str, dict[str, Task]] = {}  # by their names in the papers
     plans: dict[str, list[Experiment]] = {}
     for row in chosen.itertuples():
+        scored = [name for name in names if np.isfinite(getattr(row, name))]
+        tasks_of[row.id] = {name: measured[row.task, name] for name in scored}
         try:
             opened = _open_encoder(row, load_network)
-            corpora = _choose_corpora(row, tasks_of(row).values(), load_nli)
+            fits_nli = row.map != "raw" and row.corpus == "nli"
+            corpora = {
+                task: [(load_nli() if fits_nli else task.corpus("target"), None)]
+                for task in tasks_of[row.id].values()
+                if ("spearman", row.aggregation) in task.metrics
+            }
+            if not corpora:
+                raise UserError(
+                    f"received tasks without the aggregation {row.aggregation}; expected "
+                    "tasks with their subsets",
+                    argument="senteval",
+                )
             methods = [Method(row.map, make_map(row.map), encoder=opened)]
             plans[row.id] = plan_experiments([opened], methods, corpora, {}, seeds)
         except UserError as error:
@@ -149,7 +153,7 @@ def reproduce(
     for row in chosen.itertuples():
         keys = [experiment.key for experiment in plans.get(row.id, [])]
         own = results.frame["experiment"].isin(keys).to_numpy()
-        frame, given = results.frame[own].reset_index(drop=True), tasks_of(row)
+        frame, given = results.frame[own].reset_index(drop=True), tasks_of[row.id]
         ours, _ = with_averages(frame, draws[own], list(given.values()), bootstrap_seed)
         lines.append(_merge(row, given, ours))
     comparison = pd.concat(lines, ignore_index=True)
@@ -159,25 +163,6 @@ def reproduce(
         with write_atomically(Path(output).with_suffix(".csv")) as temporary:
             comparison.to_csv(temporary, index=False)
     return comparison
-
-
-def _once(load: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that is called once with the same arguments; its errors are raised again."""
-
-    @cached
-    def attempt(*arguments: Any) -> Any:
-        try:
-            return load(*arguments)
-        except UserError as error:
-            return error
-
-    def call(*arguments: Any) -> Any:
-        outcome = attempt(*arguments)
-        if isinstance(outcome, UserError):
-            raise outcome
-        return outcome
-
-    return call
 
 
 def _place_encoder(rows: pd.DataFrame, encoder: str | None) -> pd.DataFrame:
@@ -201,25 +186,6 @@ def _place_encoder(rows: pd.DataFrame, encoder: str | None) -> pd.DataFrame:
     note = is_copy.map({True: IS_COPY, False: OTHER_NAME})
     placed = rows.assign(opened=encoder, context=~is_copy, note=f"{encoder} " + note)
     return placed[is_copy | placed["by_id"]] if is_copy.any() else placed
-
-
-def _choose_corpora(
-    row: Any, tasks: Iterable[Task], load_nli: Callable[[], Corpus]
-) -> dict[Task, list[Drawn]]:
-    """What a row is fitted on, for the tasks with a score comparable to the published one."""
-    fits_nli = row.map != "raw" and row.corpus == "nli"
-    corpora: dict[Task, list[Drawn]] = {
-        task: [(load_nli() if fits_nli else task.corpus("target"), None)]
-        for task in tasks
-        if ("spearman", row.aggregation) in task.metrics
-    }
-    if not corpora:
-        raise UserError(
-            f"received tasks without the aggregation {row.aggregation}; expected "
-            "tasks with their subsets",
-            argument="senteval",
-        )
-    return corpora
 
 
 def _open_encoder(
@@ -253,27 +219,29 @@ def _merge(row: Any, tasks: Mapping[str, Task], ours: pd.DataFrame) -> pd.DataFr
         ours: Rows of results of its setting, with averages and means over seeds.
     """
     published = pd.Series({name: getattr(row, name) for name in tasks}, dtype=float)
-    others = {
-        name: _other_pairs(name, task, row.aggregation) for name, task in tasks.items()
-    }
+    others = pd.Series(
+        {
+            name: _other_pairs(name, task, row.aggregation)
+            for name, task in tasks.items()
+        }
+    )
     differences = [
-        f"{', '.join(name for name in others if others[name] == other)}: {other}"
-        for other in dict.fromkeys(filter(None, others.values()))
+        f"{', '.join(same.index)}: {text}"
+        for text, same in others.groupby(others, sort=False)
+        if text
     ]
     note = "; ".join(filter(None, [row.note, *differences]))
     of_row = ours["metric"].eq("spearman") & ours["aggregation"].eq(row.aggregation)
     # Of several seeds the last row is their mean.
     ours = ours[of_row].drop_duplicates("task", keep="last").set_index("task")
-    names = {task.name: name for name, task in tasks.items()} | {AVERAGE: AVERAGE}
-    is_complete = set(names) - {AVERAGE} <= set(ours.index)
-    differs = pd.Series(others, dtype=object).astype(bool)
-    if len(tasks) > 1:
-        published[AVERAGE], differs[AVERAGE] = published.mean(), differs.any()
-    if not is_complete:
+    ours = ours.rename(index={task.name: name for name, task in tasks.items()})
+    if not set(tasks) <= set(ours.index):
         ours = ours.drop(index=AVERAGE, errors="ignore")
-    ours = ours.rename(index=names).reindex(published.index)
+    if len(tasks) > 1:
+        published[AVERAGE], others[AVERAGE] = published.mean(), others.max()
+    ours = ours.reindex(published.index)
     scores = 100 * ours[["value", "low", "high", "std"]].astype(float)
-    is_target = ~differs & (not row.context)
+    is_target = others.eq("") & (not row.context)
     reasons = ours["reason"].fillna("")
     return pd.DataFrame(
         {
