@@ -1,13 +1,12 @@
 """Several readings of one network as one encoder, and a map for each of them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from flowbert.arrays import Floats
@@ -18,12 +17,11 @@ from flowbert.encoders.reading import Reading
 from flowbert.errors import UserError, check_choice
 from flowbert.maps.base import MAPS, LabelledPairs, Map
 from flowbert.maps.chain import first_reason, make_map
-from flowbert.maps.state import join_states, pack, state_of_part, unpack
+from flowbert.maps.state import join_states, state_of_part
 from flowbert.numbers import parse_number
 
 __all__ = ["ViewsEncoder", "ViewsMap"]
 
-_COLUMNS = ("n_features_in_", "feature_names_in_")
 _VIEW_OPTIONS = [field.name for field in fields(Reading)]
 
 
@@ -173,15 +171,12 @@ class ViewsMap(Map):
 
     @property
     def factors(self) -> list[float]:
-        """The weights of the fitted views."""
-        return self._factors(len(self.fitted_))
-
-    def _factors(self, count: int) -> list[float]:
-        """Weights of the views.
+        """The weights of the views.
 
         Raises:
-            UserError: If there are not so many positive numbers.
+            UserError: If there are not as many positive numbers as maps.
         """
+        count = len(self.maps.split("|"))
         if self.weights is None:
             return [1.0] * count
         try:
@@ -200,64 +195,52 @@ class ViewsMap(Map):
     def output_dim(self, dim: int) -> int:
         """Check the parameters for rows of size ``dim``; the size of the mapped rows."""
         made = self._make()
-        self._factors(len(made))
-        sizes = [len(part) for part in torch.arange(dim).tensor_split(len(made))]
-        self.require("maps", min(sizes) > 0, f"at most {dim} maps")
-        return sum(
-            each.output_dim(size) for each, size in zip(made, sizes, strict=True)
-        )
+        self.require("maps", len(made) <= dim, f"at most {dim} maps")
+        views = torch.arange(dim).tensor_split(len(self.factors))
+        return sum(x.output_dim(len(view)) for x, view in zip(made, views, strict=True))
 
     def fit(self, X: Any, y: Any = None, pairs: LabelledPairs | None = None) -> Self:
         """Fit on rows ``(N, D)``; y is ignored. Returns self."""
         rows = torch.cat(list(self._row_blocks(X)))
         self.output_dim(rows.shape[1])
-        blocks = zip(self._make(), self._split(rows), strict=True)
-        self.fitted_ = [each.fit(block) for each, block in blocks]
+        made = self._make()
+        views = rows.tensor_split(len(made), dim=1)
+        self.fitted_ = [each.fit(view) for each, view in zip(made, views, strict=True)]
         return self
 
-    def _split(self, rows: Tensor) -> tuple[Tensor, ...]:
-        return rows.tensor_split(len(self.maps.split("|")), dim=1)
-
     def _apply(self, rows: Tensor) -> Tensor:
+        views = rows.tensor_split(len(self.fitted_), dim=1)
         mapped = [
-            factor * torch.nn.functional.normalize(each._apply(block))
-            for each, factor, block in self._views(self._split(rows))
+            factor * torch.nn.functional.normalize(each._apply(view))
+            for each, factor, view in zip(
+                self.fitted_, self.factors, views, strict=True
+            )
         ]
         return torch.cat(mapped, dim=1)
 
     def _invert(self, rows: Tensor) -> Tensor:
         # The lengths before normalization are lost.
-        sizes = [each._n_features_out for each in self.fitted_]
-        blocks = [
-            each.inverse_transform(block / factor)
-            for each, factor, block in self._views(torch.split(rows, sizes, dim=1))
+        views = torch.split(rows, [each._n_features_out for each in self.fitted_], 1)
+        inverses = [
+            each.inverse_transform(view / factor)
+            for each, factor, view in zip(
+                self.fitted_, self.factors, views, strict=True
+            )
         ]
-        return torch.cat(blocks, dim=1)
+        return torch.cat(inverses, dim=1)
 
-    def _views(self, blocks: Sequence[Tensor]) -> Iterator[tuple[Map, float, Tensor]]:
-        """Map, weight and rows of each view."""
-        return zip(self.fitted_, self.factors, blocks, strict=True)
-
-    @property
-    def _n_features_out(self) -> int:
-        return sum(each._n_features_out for each in self.fitted_)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "fitted_")
+    def _fitted_attributes(self) -> list[str]:
+        return [name for name in super()._fitted_attributes() if name != "fitted_"]
 
     def get_state(self) -> dict[str, Any]:
         """The fitted maps as tensors and plain values, by ``NUMBER.NAME``."""
-        check_is_fitted(self)
-        own = {name: getattr(self, name) for name in _COLUMNS if hasattr(self, name)}
-        return pack(own) | join_states(self.fitted_)
+        return super().get_state() | join_states(self.fitted_)
 
     def set_state(self, state: Mapping[str, Any]) -> Self:
         """Restore what :meth:`get_state` gave. Returns self."""
+        super().set_state({name: state[name] for name in state if "." not in name})
         self.fitted_ = [
             each.set_state(state_of_part(state, number))
             for number, each in enumerate(self._make())
         ]
-        known = {name: state[name] for name in _COLUMNS if name in state}
-        for name, value in unpack(known).items():
-            setattr(self, name, value)
         return self
