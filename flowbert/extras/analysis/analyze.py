@@ -130,10 +130,11 @@ def analyze(
         if reason is not None:
             raise UserError(f"{method.name}: {reason}", argument="methods")
     pairs = {}
-    for task in filter(lambda task: isinstance(task, STS), scored):
-        x = torch.from_numpy(cache.rows(opened, task.sentences)[:])
-        items = {name: task.items(map.transform(x)) for name, map in maps.items()}
-        pairs[f"{task.name} {task.split}"] = task.gold, items
+    for task in scored:
+        if isinstance(task, STS):
+            x = torch.from_numpy(cache.rows(opened, task.sentences)[:])
+            items = {name: task.items(map.transform(x)) for name, map in maps.items()}
+            pairs[f"{task.name} {task.split}"] = task.gold, items
     sample = Sample(
         measured,
         _measurable({name: map.transform(y) for name, map in maps.items()}),

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from huggingface_hub import HfApi
+from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 from sklearn.metrics.pairwise import cosine_similarity
 
 from flowbert import __version__
@@ -224,9 +226,6 @@ def check_access(name: str) -> None:
     Raises:
         UserError: If the hub cannot be reached, or rejects the name or the token.
     """
-    from huggingface_hub import HfApi
-    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
-
     with _one_line(name):
         validate_repo_id(name)
         HfApi().whoami()
@@ -243,8 +242,6 @@ def upload(folder: Path, name: str, private: bool) -> None:
     Raises:
         UserError: If the hub cannot be reached or denies access.
     """
-    from huggingface_hub import HfApi
-
     with _one_line(name, f"; {folder} is written"):
         HfApi().create_repo(name, private=private, exist_ok=True)
         HfApi().upload_folder(

@@ -2,8 +2,7 @@
 
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ _INPUTS = ("input_ids", "attention_mask")
 
 
 class _Graph(nn.Module):
-    """Readings of one pass side by side, and the map."""
+    """Readings of one pass side by side, and the map with numbers in float32."""
 
     def __init__(
         self,
@@ -37,7 +36,13 @@ class _Graph(nn.Module):
         super().__init__()
         self.encoder = nn.ModuleList([view.read() for view in views])
         self.template = template
-        self.parts = [] if fitted is None else _in_float32(fitted).parts
+        self.parts: list[Map] = []
+        if fitted is not None:
+            numbers = {
+                name: value.float() if isinstance(value, Tensor) else value
+                for name, value in fitted.get_state().items()
+            }
+            self.parts = clone(fitted).set_state(numbers).parts
         flows = [part.flow_ for part in self.parts if isinstance(part, Flow)]
         self.flows = nn.ModuleList(flows).float()
 
@@ -52,28 +57,6 @@ class _Graph(nn.Module):
         for part in self.parts:
             x = part.flow_(x)[0] if isinstance(part, Flow) else part._apply(x)
         return x
-
-
-def _in_float32(fitted: Map) -> Map:
-    """A copy of a fitted map, whose numbers are float32."""
-    state = {
-        name: value.float() if isinstance(value, Tensor) else value
-        for name, value in fitted.get_state().items()
-    }
-    copy: Map = clone(fitted)
-    return copy.set_state(state)
-
-
-@contextmanager
-def quiet_exporter() -> Iterator[None]:
-    """Hide messages of the exporter."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            yield
-    finally:
-        logging.disable(before)
 
 
 @EXPORT_FORMATS.register("onnx")
@@ -107,8 +90,10 @@ class ONNX(Format):
         saved.save(str(folder / TOKENIZER))
         example = encoder.tokenize(["a b c", "a"])
         sizes = dict.fromkeys((0, 1), torch.export.Dim.DYNAMIC)
+        shown = logging.root.manager.disable
+        logging.disable(logging.WARNING)  # of the exporter
         try:
-            with torch.no_grad(), quiet_exporter():
+            with torch.no_grad(), warnings.catch_warnings(action="ignore"):
                 program: Any = torch.onnx.export(
                     _Graph(views, template, model.map).to(encoder.device).eval(),
                     tuple(example[name].to(encoder.device) for name in _INPUTS),
@@ -122,6 +107,8 @@ class ONNX(Format):
             network = type(encoder.backbone.network).__name__
             received = f"{network} with {model.encoder.columns()['pooling']}"
             raise self.refused(received, "another network") from error
+        finally:
+            logging.disable(shown)
         program.save(folder / GRAPH, external_data=False)
 
     def encode(
@@ -135,10 +122,8 @@ class ONNX(Format):
         vectors = []
         for start in range(0, len(sentences), batch_size):
             rows = tokenizer.encode_batch(list(sentences[start : start + batch_size]))
-            ids = [row.ids for row in rows]
-            masks = [row.attention_mask for row in rows]
-            (batch,) = session.run(None, {"input_ids": ids, "attention_mask": masks})
-            vectors.append(batch)
+            inputs = [row.ids for row in rows], [row.attention_mask for row in rows]
+            vectors += session.run(None, dict(zip(_INPUTS, inputs, strict=True)))
         return np.concatenate(vectors)
 
     def usage(self, name: str, model: Model) -> str:

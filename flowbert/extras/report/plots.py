@@ -35,10 +35,9 @@ def training(content: PageContent) -> pd.DataFrame:
     ``val``), step and value.
     """
     scores = _matching(content.metrics, _VALIDATION)
-    if (
-        scores["split"] != "test"
-    ).any():  # the test split is measured after the training
-        scores = scores[scores["split"] != "test"]
+    is_test = scores["split"] == "test"  # which is measured after the training
+    if not is_test.all():
+        scores = scores[~is_test]
     measure = "Spearman x 100, " + scores["task"] + " " + scores["split"]
     scores = scores.assign(measure=measure, value=100 * scores["value"])
     rows = _matching(content.metrics, _LOGGED)

@@ -84,13 +84,13 @@ def _split_by_premise(data: NLIData, source: str) -> dict[str, NLIData]:
     held_out = round(0.1 * len(premises))
     order = Stream(0, "split", of="premises").rng().permutation(len(premises))
     splits = ["test"] * held_out + ["dev"] * held_out + ["train"] * len(premises)
-    split_of = {
-        premises[index]: split for index, split in zip(order, splits, strict=False)
+    split_of = pd.Series(splits[: len(premises)], [premises[index] for index in order])
+    pairs = pd.DataFrame(vars(data))
+    groups = pairs.groupby(pairs["premises"].map(split_of))
+    return {
+        split: NLIData(*map(tuple, groups.get_group(split).to_numpy().T))
+        for split in ("train", "dev", "test")
     }
-    pairs: dict[str, list[Any]] = {"train": [], "dev": [], "test": []}
-    for pair in zip(data.premises, data.hypotheses, data.labels, strict=True):
-        pairs[split_of[pair[0]]].append(pair)
-    return {split: NLIData(*zip(*rows, strict=True)) for split, rows in pairs.items()}
 
 
 PENALTIES = tuple(10 ** (exponent / 2) for exponent in range(1, -6, -1))
@@ -173,12 +173,20 @@ class Probe(Task):
         from sklearn.preprocessing import StandardScaler
 
         rows = vectors.detach().cpu().double()
-        varies = _varying(rows[self._rows("train")])
-        features = [
-            self._features(rows[:, varies], split) for split in ("train", "dev", "test")
-        ]
-        scaler = StandardScaler().fit(features[0])
-        train, dev, test = map(scaler.transform, features)
+        places = {
+            split: self._index.get_indexer(texts)
+            for split, texts in self.texts().items()
+        }
+        rows = rows[:, _varying(rows[places["train"]])]
+        features = {}
+        for split, place in places.items():
+            first, second = rows[place].chunk(2)
+            parts = (first - second).abs(), first * second
+            features[split] = torch.cat(parts, dim=1).numpy()
+        scaler = StandardScaler().fit(features["train"])
+        train, dev, test = (
+            scaler.transform(features[split]) for split in ("train", "dev", "test")
+        )
         model = LogisticRegression(max_iter=1000, tol=1e-5, warm_start=True)
         best, predicted = -1.0, np.empty(0)
         for penalty in PENALTIES:
@@ -191,16 +199,6 @@ class Probe(Task):
                 best, predicted = accuracy, model.predict(test)
         correct: Floats = (predicted == self._labels("test")).astype(np.float64)
         return correct
-
-    def _features(self, rows: Tensor, split: str) -> Floats:
-        first, second = rows[self._rows(split)].chunk(2)
-        distance, product = (first - second).abs(), first * second
-        return torch.cat([distance, product], dim=1).numpy()
-
-    def _rows(self, split: str) -> NDArray[np.int64]:
-        """Rows of the first sentences, then of the second ones."""
-        rows: NDArray[np.int64] = self._index.get_indexer(self.texts()[split])
-        return rows
 
     def _labels(self, split: str) -> NDArray[np.int64]:
         """Index of each label among the classes of the train split; -1 for another one."""

@@ -2,12 +2,11 @@
 
 from unittest.mock import MagicMock
 
-import huggingface_hub
 import pytest
 
 from extras.export.models import model_of
 from flowbert.encoders import SentenceEncoder
-from flowbert.extras.export import export
+from flowbert.extras.export import export, formats
 from flowbert.model import Model
 from helpers import refused
 
@@ -18,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:sentences. some are longer")
 @pytest.fixture
 def hub(monkeypatch):
     client = MagicMock()
-    monkeypatch.setattr(huggingface_hub, "HfApi", lambda: client)
+    monkeypatch.setattr(formats, "HfApi", lambda: client)
     return client
 
 
