@@ -146,9 +146,7 @@ def _sections(
             [coverage(comparison)], task_tables(comparison), notes_on(comparison)
         )
     if len(frame):
-        sections["Results"] = Section(
-            [], content.summary.tables, content.summary.notes
-        )
+        sections["Results"] = Section([], content.summary.tables, content.summary.notes)
     if differences := content.record.get("differences"):
         tables = []
         for title, difference in differences.items():
