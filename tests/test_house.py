@@ -101,19 +101,13 @@ def names_used():
 def definitions():
     """File and name of functions, classes, methods and constants."""
     for file, tree in trees().items():
-        bodies = [
-            tree.body,
-            *(x.body for x in tree.body if isinstance(x, ast.ClassDef)),
-        ]
-        for number, body in enumerate(bodies):
-            for node in body:
-                if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                    yield file, node.name
-                elif not number:
-                    target = getattr(node, "target", None)
-                    for each in getattr(node, "targets", [target]):
-                        if isinstance(each, ast.Name):
-                            yield file, each.id
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                yield file, node.name
+        for node in tree.body:
+            if isinstance(node, ast.Assign | ast.AnnAssign):
+                names = [x for x in ast.walk(node) if isinstance(x, ast.Name)]
+                yield from ((file, x.id) for x in names if isinstance(x.ctx, ast.Store))
 
 
 # Called by Lightning, torch, scikit-learn, argparse, the console script and users (merge).

@@ -1,7 +1,6 @@
 """Mistakes of users: one line that names the file or argument and the value received."""
 
 import gzip
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -110,18 +109,6 @@ def test_invalid_rows_are_reported_together_or_left_out(tmp_path):
         task: Any = load_tasks(**options, skip_invalid=True)[0]
     assert task.pairs() == (["e", "j"], ["f", "k"])
     assert task.data.score_range == (1, 10)
-
-
-def test_no_home_folder(monkeypatch):
-    """As of a user id without an entry, in a container."""
-
-    def missing(*_):
-        raise KeyError("uid not found")
-
-    monkeypatch.delenv("HOME")
-    monkeypatch.setattr("pwd.getpwuid", missing)
-    for read in READERS.values():
-        refused("no such file", read, Path("~/a.csv"))
 
 
 INPUT, GOLD = (f"STS/STS13-en-test/STS.{kind}.OnWN.txt" for kind in ("input", "gs"))

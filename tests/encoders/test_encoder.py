@@ -173,28 +173,19 @@ def test_the_identity_names_what_decides_the_vectors(folder, tmp_path):
 # ------------------------------------------------------------------- tokens and lengths
 
 
-def test_tokens_after_truncation(tiny):
-    encoder = SentenceEncoder(tiny("bert"), max_length=6)
-    texts = ["", "cat", "the cat sleeps on the mat"]
-    assert encoder.lengths(texts) == [2, 3, 6]
-    features = encoder.tokenize(texts)
-    assert features["attention_mask"].sum(dim=1).tolist() == [2, 3, 6]
-    assert features["input_ids"][2, -1] == encoder.backbone.tokenizer.sep_token_id
-
-
 def test_cut_sentences_are_told_wherever_they_are_encoded(bert):
     short = bert.read(max_length=6)
     texts = ["", "the cat sleeps", "the cat sleeps on the mat"]
     assert bert.lengths(texts) == [2, 5, 8]
+    assert short.lengths(texts) == [2, 5, 6]
+    features = short.tokenize(texts)
+    assert features["attention_mask"].sum(dim=1).tolist() == [2, 5, 6]
+    assert features["input_ids"][2, -1] == short.backbone.tokenizer.sep_token_id
     short.encode(texts[:2])
-    for encode in (short.encode, Model(short).encode, partial(fill, short)):
+    fill = partial(EmbeddingCache(folder=False).fill, [short])
+    for encode in (short.encode, Model(short).encode, fill):
         with warned("truncated to 6 tokens"):
             encode(texts)
-
-
-def fill(encoder, sentences):
-    """What fit and compare do."""
-    EmbeddingCache(folder=False).fill([encoder], sentences)
 
 
 @pytest.mark.filterwarnings("ignore:sentences. some are longer")
@@ -249,7 +240,6 @@ def test_a_vector_that_is_not_finite_is_an_error(tiny):
         ({"layers": "first_last", "pooling": "cls_pooler"}, r"^layers: .*\[1, 3\]"),
         ({"max_length": 2}, "^max_length: .*received 2"),
         ({"dtype": "float23"}, "^dtype: .*did you mean 'float32'"),
-        ({"pooling": "idf"}, "^pooling: .*without sentences"),
         ({"pooling": "sif", "count_over": []}, "^pooling: .*without sentences"),
     ],
 )

@@ -82,9 +82,7 @@ class Lab:
         self.options = encoder
         self.place = task, senteval
         self.data: dict[str, Any] = {"tasks": task, "senteval": str(senteval)}
-        self._runs = {}
-        self._exported = {}
-        self._references = {}
+        self._kept = {}
 
     @cached_property
     def encoder(self):
@@ -95,6 +93,12 @@ class Lab:
         loaded = load_task(self.data["tasks"], self.data["senteval"])
         assert isinstance(loaded, STS)
         return loaded
+
+    def once(self, make, *key):
+        """What a function makes, made once for a key."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
 
     def embed(self, sentences):
         """Vectors of a pass that others have filled: another pass moves the last digits."""
@@ -110,10 +114,8 @@ class Lab:
 
     def reference(self, method, split="test"):
         """Rows of a comparison of the method alone: what every way is to give."""
-        if (method, split) not in self._references:
-            results = self.compare([method], split)
-            self._references[method, split] = rows_of(results, method)
-        return self._references[method, split]
+        results = self.once(lambda: self.compare([method], split), method, split)
+        return rows_of(results, method)
 
     def run(self, method, **options):
         """A run of a method."""
@@ -132,9 +134,7 @@ class Lab:
 
     def fitted(self, method):
         """The finished fit, at the defaults; fitted once."""
-        if method not in self._runs:
-            self._runs[method] = self.run(method)
-        return self._runs[method]
+        return self.once(lambda: self.run(method), method)
 
     def checkpoint(self, method):
         """The checkpoint of that run; a flow's for a method without one."""
@@ -143,11 +143,9 @@ class Lab:
 
     def exported(self, method):
         """That run as a folder of sentence-transformers; exported once."""
-        if method not in self._exported:
-            folder = self.fitted(method).folder
-            to = self.new_folder()
-            self._exported[method] = export(folder, to, method=file_name(method))
-        return self._exported[method]
+        folder, to = self.fitted(method).folder, self.new_folder()
+        name = file_name(method)
+        return self.once(lambda: export(folder, to, method=name), "exported", method)
 
     def measure(self, vectors):
         """Figures of vectors of the task's sentences, ``(M, k)``; they say nothing else."""

@@ -30,7 +30,7 @@ TEXTS = [
     *(name for name in MAPS if name != "flow"),
     "whitening:shrinkage=0.1",
     FLOW,
-    "flow:steps=2:depth=1:coupling=affine:mixing=random:noise=0.0",
+    "flow:steps=2:depth=1:coupling=affine:init=whitening:noise=0.0",
     "whitening-4+standardization",
     "whitening-5+learned-removal-2",
     f"whitening-4+{FLOW}",
@@ -102,16 +102,6 @@ def test_a_loaded_map_is_the_fitted_one(text, size, tmp_path):
     assert (tmp_path / "again.safetensors").read_bytes() == path.read_bytes()
 
 
-def test_a_flow_in_double_precision_is_saved_in_it(tmp_path):
-    fitted = make_fitted(FLOW, rows(50, 6))
-    with torch.no_grad():
-        for parameter in fitted.flow_.parameters():
-            parameter.add_(1e-12)
-    save_map(fitted, tmp_path / "map.safetensors")
-    loaded = load_map(tmp_path / "map.safetensors")
-    assert np.array_equal(loaded.transform(rows(9, 6)), fitted.transform(rows(9, 6)))
-
-
 class Doubled(AffineMap):
     """A user's own map."""
 
@@ -122,19 +112,6 @@ class Doubled(AffineMap):
         self.largest_: object = 3.0
         identity = torch.eye(moments.dim, dtype=torch.float64)
         return moments.mean, identity * self.factor
-
-
-def test_a_file_imports_no_code(tmp_path, monkeypatch):
-    path = tmp_path / "map.safetensors"
-    monkeypatch.setattr(Doubled, "__module__", "not_imported_here")
-    monkeypatch.setitem(
-        __import__("sys").modules,
-        "not_imported_here",
-        __import__("sys").modules[__name__],
-    )
-    save_map(Doubled().fit(rows(50, 4)), path)
-    monkeypatch.delitem(__import__("sys").modules, "not_imported_here")
-    refused(r"map\.safetensors: .*needs the module not_imported_here,", load_map, path)
 
 
 def test_what_a_fit_sets_is_saved_or_refused(tmp_path):

@@ -100,6 +100,11 @@ def test_positives_of_the_data():
     assert every.columns == (data.premises, data.hypotheses)
     assert every.targets is None
     assert make_examples("sentences", CORPUS).columns == (SENTENCES,)
+    softmax = make_examples("softmax", **NLI)
+    assert softmax.targets is not None
+    assert softmax.columns == (data.premises, data.hypotheses)
+    assert [LABELS[target] for target in softmax.targets] == list(data.labels)
+    assert len(make_examples("triplet", **NLI).columns) == 3
 
 
 def test_next_sentences_are_of_a_text(tmp_path):
@@ -124,15 +129,6 @@ def test_next_sentences_are_of_a_text(tmp_path):
     ]
     for source, options in unordered:
         refused(r"corpus: received .*follow", pairs, source, **options)
-
-
-def test_objectives():
-    data = load_nli("builtin-sample")
-    softmax = make_examples("softmax", **NLI)
-    assert softmax.targets is not None
-    assert softmax.columns == (data.premises, data.hypotheses)
-    assert [LABELS[target] for target in softmax.targets] == list(data.labels)
-    assert len(make_examples("triplet", **NLI).columns) == 3
 
 
 @pytest.mark.parametrize("low", [0.0, 1.0, -3.0])

@@ -48,9 +48,6 @@ def test_is_the_map_in_float32(head):
     torch.testing.assert_close(
         mapped.flatten(0, 1), expected.float(), rtol=1e-3, atol=1e-3
     )
-    loaded = AffineHead(head, 16)
-    loaded.load_state_dict(made.state_dict())
-    assert torch.equal(loaded(torch.from_numpy(x)), made(torch.from_numpy(x)))
 
 
 class Record(Callback):
@@ -109,18 +106,16 @@ def test_a_resumed_fit_ends_like_the_whole(head, every, accumulate, tmp_path):
         assert differences(whole, run(ckpt_path=file)) == [], batch
 
 
-NONE = "expected mlp_train_only, mlp, none, "
-REFUSED = [
-    ({"head": "whitning"}, "head: received 'whitning'; .*did you mean 'whitening'"),
-    ({"head": "flow"}, f"head: received 'flow'; {NONE}"),
-    ({"head": "flowbert.maps.Flow"}, f"head: received 'flowbert.maps.Flow'; {NONE}"),
-    ({"head": "whitening-999"}, "head: whitening-999: n_components: received 999"),
-]
-
-
-@pytest.mark.parametrize(("options", "message"), REFUSED)
-def test_other_heads_are_refused(options, message):
-    refused(f"^{message}", make, **options)
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [
+        ("whitning", "received 'whitning'; .*did you mean 'whitening'"),
+        ("flow", "received 'flow'; expected mlp_train_only, mlp, none, "),
+        ("whitening-999", "whitening-999: n_components: received 999"),
+    ],
+)
+def test_other_heads_are_refused(head, message):
+    refused(f"^head: {message}", make, head=head)
 
 
 @pytest.mark.filterwarnings(

@@ -51,13 +51,7 @@ def test_a_file_imports_no_measure(tmp_path):
     refused("needs the module no_such_module", Analysis.from_json, path)
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"{}",
-        b'{"setting": 1}',
-    ],
-)
+@pytest.mark.parametrize("content", [b"{}", b'{"setting": 1}'])
 def test_damaged_and_foreign_files(content, tmp_path):
     path = tmp_path / "analysis.json"
     path.write_bytes(content)
