@@ -40,8 +40,10 @@ def scored(splits, split="dev", limits=None, **options):
     """A task T of a split, with the scores of each split."""
     subsets = {}
     for part, scores in splits.items():
-        sides = [tuple(f"{part} {x}{n}" for n in range(len(scores))) for x in "ab"]
-        subsets[part] = [Subset("T", *sides, np.array(scores, dtype=np.float64))]
+        first, second = (
+            tuple(f"{part} {x}{n}" for n in range(len(scores))) for x in "ab"
+        )
+        subsets[part] = [Subset("T", first, second, np.array(scores, dtype=np.float64))]
     return STS(STSData("T", subsets, limits), split, **options)
 
 

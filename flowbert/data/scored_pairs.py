@@ -22,7 +22,6 @@ from flowbert.data.tables import (
     as_sentence,
     frame_of_lines,
     is_table,
-    make_frame,
     read_columns,
     read_frame,
     read_texts,
@@ -323,16 +322,14 @@ def _read_year(root: Path, name: str) -> Iterator[Part]:
             )
         lines = [f"{score}\t{pair}" for score, pair in zip(scores, pairs, strict=True)]
         # A wrong score is reported with the name of its file.
-        rows = _scored(path, lines, (gold.name, *_SENTENCES), gold.name)
-        yield "test", subset, rows
+        yield "test", subset, _scored(path, lines, (gold.name, *_SENTENCES), gold.name)
 
 
 def _scored(
     path: Path, lines: list[str], names: Sequence[str], score: str = "score"
 ) -> pd.DataFrame:
     """Rows of lines with a score."""
-    frame = frame_of_lines(path, lines, names)
-    rows = make_frame(path, frame, [(*_SENTENCES, score)])
+    rows = frame_of_lines(path, lines, names, (*_SENTENCES, score))
     return rows[[text != "" for text in read_texts(rows, score)]]
 
 
@@ -349,10 +346,9 @@ def read_sick(
     """Read the sentences of SICK's pairs and another column."""
     for split, file in _SICK_FILES.items():
         path = root / "SICK" / f"SICK_{file}.txt"
-        layout = ("sentence_A", "sentence_B", column)
         header, *lines = read_lines(path) or [""]
-        frame = frame_of_lines(path, lines, header.split("\t"))
-        yield split, name, make_frame(path, frame, [layout])
+        columns = "sentence_A", "sentence_B", column
+        yield split, name, frame_of_lines(path, lines, header.split("\t"), columns)
 
 
 def _read_hub(folder: str, name: str) -> Iterator[Part]:

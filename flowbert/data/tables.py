@@ -153,20 +153,26 @@ def make_frame(
 
 
 def frame_of_lines(
-    path: Path, lines: Sequence[str], names: Sequence[str]
+    path: Path, lines: Sequence[str], names: Sequence[str], columns: Sequence[str]
 ) -> pd.DataFrame:
-    """Fields between tabs as columns; fields beyond the names are ignored.
+    """Columns of lines whose fields are between tabs, as of :func:`read_frame`.
+
+    Args:
+        path: File of the lines.
+        lines: The lines; blank ones are dropped.
+        names: Names of the fields; further fields are ignored.
+        columns: The columns that are read.
 
     Raises:
-        UserError: If a line has too few fields.
+        UserError: If a line has too few fields; as of :func:`make_frame`.
     """
-    rows = [line.split("\t") for line in lines if line.strip()]
+    rows = [line.split("\t")[: len(names)] for line in lines if line.strip()]
     for number, row in enumerate(rows, start=1):
         if len(row) < len(names):
             raise UserError(
                 f"{path}: row {number}: {len(row)} fields; expected {', '.join(names)}"
             )
-    return pd.DataFrame([row[: len(names)] for row in rows], columns=list(names))
+    return make_frame(path, pd.DataFrame(rows, columns=list(names)), [columns])
 
 
 def read_columns(
