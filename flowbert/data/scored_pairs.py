@@ -80,6 +80,17 @@ class Subset:
     def __len__(self) -> int:
         return len(self.sentences1)
 
+    @classmethod
+    def join(cls, name: str, subsets: Iterable["Subset"]) -> "Subset":
+        """All pairs of subsets."""
+        parts = list(subsets)
+        return cls(
+            name,
+            tuple(text for part in parts for text in part.sentences1),
+            tuple(text for part in parts for text in part.sentences2),
+            np.concatenate([np.empty(0), *(part.scores for part in parts)]),
+        )
+
     def where(self, mask: NDArray[np.bool_]) -> "Subset":
         """The pairs for which ``mask``, of shape ``(N,)``, is true."""
         first = tuple(compress(self.sentences1, mask))

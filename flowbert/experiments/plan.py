@@ -183,15 +183,15 @@ class Experiment:
     task: Task
     corpus: Corpus | None = None
     seed: int | None = None
-    labels: tuple[Subset, ...] = ()
+    labels: Subset | None = None
 
     def sentences(self) -> Iterator[str]:
         """All sentences that are embedded for it."""
         yield from self.task.sentences
         if self.corpus is not None:
             yield from self.corpus.sentences
-        for subset in self.labels:
-            yield from (*subset.sentences1, *subset.sentences2)
+        if self.labels is not None:
+            yield from (*self.labels.sentences1, *self.labels.sentences2)
 
     @cached_property
     def columns(self) -> dict[str, Any]:
@@ -212,10 +212,10 @@ class Experiment:
     def settings(self) -> dict[str, Any]:
         """All settings and versions as JSON values; those of the task come last."""
         corpus, task = self.corpus, self.task.settings()
-        pairs = [
-            (subset.sentences1, subset.sentences2, subset.scores.tolist())
-            for subset in self.labels
-        ]
+        pairs: dict[str, Any] = {"pairs": 0, "digest": None}
+        if (labels := self.labels) is not None:
+            values = labels.sentences1, labels.sentences2, labels.scores.tolist()
+            pairs = {"pairs": len(labels), "digest": digest([values])}
         if is_custom(self.task):
             task["object"] = secrets.token_hex(16)
         settings: dict[str, Any] = as_json(
@@ -224,10 +224,7 @@ class Experiment:
                 | {"identity": self.encoder.identity},
                 "method": self.method.steps,
                 "corpus": None if corpus is None else corpus.describe(),
-                "labels": {
-                    "pairs": sum(map(len, self.labels)),
-                    "digest": digest(pairs) if pairs else None,
-                },
+                "labels": pairs,
                 "seed": self.seed,
                 "versions": VERSIONS,
                 "task": task,
@@ -251,7 +248,7 @@ def plan_experiments(
     encoders: Sequence[Encoder],
     methods: Sequence[Method],
     corpora: Mapping[Task, Sequence[Drawn]],
-    labels: Mapping[Task, tuple[Subset, ...]],
+    labels: Mapping[Task, Subset],
     seeds: Sequence[int] = (0,),
 ) -> list[Experiment]:
     """All experiments, in the order of the tables; none twice.
@@ -277,7 +274,7 @@ def plan_experiments(
     for encoder, task, method in itertools.product(encoders, corpora, methods):
         encoder = method.encoder or encoder
         if method.needs_fit:
-            pairs = labels[task] if method.map.supervised else ()
+            pairs = labels[task] if method.map.supervised else None
             random = seeds if method.map.seeded else [None]
             experiments += [
                 Experiment(encoder, method, task, corpus, seed, pairs)

@@ -28,7 +28,6 @@ from flowbert.maps import AffineMap, LabelledPairs, Map, Moments
 from flowbert.progress import tell, track
 from flowbert.seeding import Stream
 from flowbert.tasks import STS, Record
-from flowbert.tasks.sts import embed_labels
 from flowbert.vectors import EmbeddingCache
 
 SAMPLE_SIZE = 1000
@@ -180,15 +179,18 @@ def fit_experiment(
     map, corpus, labels = experiment.method.map, experiment.corpus, experiment.labels
     if corpus is None:  # fitted, or raw
         return fit_map(map, torch.zeros(1, experiment.encoder.dim))
+    pairs = None
+    if labels is not None:
+        sides = labels.sentences1, labels.sentences2
+        first, second = (encoded.embed(side)[:] for side in sides)
+        pairs = first, second, labels.scores
     return fit_map(
         map,
         encoded.rows(corpus),
         seed=experiment.seed,
         device=device,
         moments=encoded.moments(corpus) if isinstance(map, AffineMap) else None,
-        pairs=embed_labels(lambda texts: encoded.embed(texts)[:], labels)
-        if labels
-        else None,
+        pairs=pairs,
     )
 
 

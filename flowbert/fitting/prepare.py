@@ -27,7 +27,7 @@ from flowbert.numbers import check_limits
 from flowbert.options import TRAINED_METHODS, TRAINER_DEFAULTS, renamed
 from flowbert.registry import import_object
 from flowbert.tasks import STS, Task, load_tasks
-from flowbert.tasks.sts import embed_labels, training_labels
+from flowbert.tasks.sts import training_labels
 from flowbert.training import (
     AtomicCheckpointIO,
     RowsDataModule,
@@ -114,7 +114,9 @@ def prepare_run(command: str, options: FitOptions, folder: Path) -> Iterator[Run
         return cache.rows(encoder, sentences)[:]
 
     def pairs() -> LabelledPairs | None:
-        return embed_labels(embed, labels) if labels else None
+        if labels is None:
+            return None
+        return embed(labels.sentences1), embed(labels.sentences2), labels.scores
 
     if baseline is not None:
         baseline.pairs = pairs
@@ -156,8 +158,8 @@ def prepare_run(command: str, options: FitOptions, folder: Path) -> Iterator[Run
                     baseline.map.check(dim, "baseline")
                 if encoder is not None:
                     texts = [text for task in tasks for text in task.sentences]
-                    for subset in labels:
-                        texts += [*subset.sentences1, *subset.sentences2]
+                    if labels is not None:
+                        texts += [*labels.sentences1, *labels.sentences2]
                     cache.fill([encoder], [*fitted_on.sentences, *texts])
                     rows = cache.rows(encoder, fitted_on.sentences)
                 chosen = options.data if map is None else {}
@@ -266,10 +268,10 @@ def _closed_form_baseline(text: str) -> Map:
     return made
 
 
-def _load_labels(learner: Map | None, tasks: Sequence[Task]) -> tuple[Subset, ...]:
+def _load_labels(learner: Map | None, tasks: Sequence[Task]) -> Subset | None:
     """Labelled pairs of the first task, where a map learns from them."""
     if learner is None or not learner.supervised:
-        return ()
+        return None
     if not tasks:
         raise UserError(
             f"received none, or vectors; expected sentences with a task, of whose labelled pairs "

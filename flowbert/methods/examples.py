@@ -375,8 +375,6 @@ def _scored_pairs(tasks: Sequence[Any], drop_overlap: bool = False) -> Examples:
     labels = training_labels(
         task, tasks, None, drop_overlap, "another task, or data.drop_overlap", "tasks"
     )
-    first = tuple(text for subset in labels for text in subset.sentences1)
-    second = tuple(text for subset in labels for text in subset.sentences2)
-    scores = np.concatenate([subset.scores for subset in labels])
-    targets = task.data.relative(scores)
-    return Examples(f"{task.name} train", (first, second), targets.astype(np.float32))
+    targets = task.data.relative(labels.scores).astype(np.float32)
+    sides = labels.sentences1, labels.sentences2
+    return Examples(f"{task.name} train", sides, targets)

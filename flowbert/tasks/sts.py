@@ -1,6 +1,6 @@
 """Sentence pairs with gold scores: similarity of meaning, and pairs to learn from."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -115,17 +115,18 @@ class SimilarityTask(PairTask):
 
     def __init__(self, data: STSData, split: str = "test") -> None:
         subsets = data.split(split)
+        pairs = Subset.join(data.name, subsets)
         super().__init__(
             data.name,
-            [text for subset in subsets for text in subset.sentences1],
-            [text for subset in subsets for text in subset.sentences2],
+            pairs.sentences1,
+            pairs.sentences2,
             split,
             [len(subset) for subset in subsets],
             data.sentences([split]),
         )
         self.data = data
         self.subset_names = tuple(subset.name for subset in subsets)
-        self.gold = np.concatenate([subset.scores for subset in subsets])
+        self.gold = pairs.scores
         if data.merged:
             self.metrics = tuple(name for name in self.metrics if name[1] == "all")
 
@@ -332,7 +333,7 @@ def training_labels(
     drop_overlap: bool = False,
     expected: str = "other labels, or drop_overlap",
     argument: str = "labels",
-) -> tuple[Subset, ...]:
+) -> Subset:
     """Labelled pairs for a supervised method, without pairs that are measured.
 
     A pair is measured in either order, regardless of case and white space.
@@ -348,50 +349,29 @@ def training_labels(
     Raises:
         UserError: If no pair is left, or a pair is measured.
     """
-    kept = list(task.labels() if labels is None else labels)
+    pairs = Subset.join(task.name, task.labels() if labels is None else labels)
     for other in measured:
         known = set(map(_unordered, *other.pairs()))
-        total = sum(map(len, kept))
-        kept = [_drop_known(subset, known) for subset in kept]
-        overlap = total - sum(map(len, kept))
+        both = map(_unordered, pairs.sentences1, pairs.sentences2)
+        is_new = np.array([pair not in known for pair in both], dtype=bool)
+        overlap = len(pairs) - int(is_new.sum())
         where = f"{other.name} {other.split}"
-        message = f"{overlap} of {total} pairs are measured in {where}"
+        message = f"{overlap} of {len(pairs)} pairs are measured in {where}"
         if overlap and not drop_overlap:
             raise UserError(f"{message}; expected {expected}", argument=argument)
         if overlap:
             message = f"labels: {message} and left out"
             warn(message)
-    kept = [subset for subset in kept if len(subset)]
-    if not kept:
+        pairs = pairs.where(is_new)
+    if not len(pairs):
         raise UserError(
             f"received none to learn from for {task.name} {task.split}; expected labelled "
             "pairs that are not measured",
             argument=argument,
         )
-    return tuple(kept)
-
-
-def _drop_known(subset: Subset, known: Collection[frozenset[str]]) -> Subset:
-    """The pairs of a subset that are not known."""
-    pairs = map(_unordered, subset.sentences1, subset.sentences2)
-    return subset.where(np.array([pair not in known for pair in pairs], dtype=bool))
+    return pairs
 
 
 def _unordered(*sentences: str) -> frozenset[str]:
     """A pair without its order, its case and its white space."""
     return frozenset(" ".join(sentence.split()).casefold() for sentence in sentences)
-
-
-def embed_labels(
-    embed: Callable[[Sequence[str]], NDArray[np.float32]], labels: Sequence[Subset]
-) -> tuple[NDArray[np.float32], NDArray[np.float32], Floats]:
-    """Vectors of labelled pairs, ``(P, D)`` each, and scores ``(P,)``.
-
-    Args:
-        embed: Function from sentences to vectors ``(N, D)``.
-        labels: The pairs, at least one.
-    """
-    first = [text for subset in labels for text in subset.sentences1]
-    second = [text for subset in labels for text in subset.sentences2]
-    scores = np.concatenate([subset.scores for subset in labels])
-    return embed(first), embed(second), scores

@@ -177,8 +177,8 @@ def test_sentences_as_the_evaluation_of_prompteol_prepares_them(tmp_path):
     file.write_text("\n".join(["sentence1\tsentence2\tscore", *rows]))
     (task,) = load_tasks(f"prompteol:{file}")
     assert task.pairs() == (
-        ["He said 'no'", "e.g", "a 'b'"],
-        ["Who runs", "A dog.", "Dogs!"],
+        ("He said 'no'", "e.g", "a 'b'"),
+        ("Who runs", "A dog.", "Dogs!"),
     )
     assert task.name == "prompteol:pairs"
 
