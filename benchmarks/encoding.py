@@ -143,7 +143,7 @@ def beside_transformers(
             inputs = {name: features[name] for name in ("input_ids", "attention_mask")}
             with torch.no_grad():
                 output = network(**inputs, output_hidden_states=True)
-            vectors.append(encoder.pool(output.hidden_states[layer], features))
+            vectors.append(encoder.pool_output(output, features))
         return torch.cat(vectors).float().cpu()
 
     theirs = whole_pass().numpy()

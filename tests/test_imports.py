@@ -18,7 +18,12 @@ ORDER = (
 
 
 EXTRAS = {path.stem for path in (PACKAGE / "extras").glob("[!_]*")}
-NEEDS = {"report": {"analysis"}}  # a page shows what was measured
+NEEDS = {
+    "report": {"analysis"},  # a page shows what was measured
+    # The encoders of the library are neither exported nor advised on as others are.
+    "export": {"sentence_transformer"},
+    "advice": {"sentence_transformer"},
+}
 
 
 def room(name):

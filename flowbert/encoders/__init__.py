@@ -1,5 +1,7 @@
 """Sentence encoders."""
 
+from typing import Any
+
 from flowbert.encoders.base import (
     Embedder,
     Encoder,
@@ -9,6 +11,7 @@ from flowbert.encoders.base import (
     digests_reused,
 )
 from flowbert.encoders.encoder import SentenceEncoder, encode_counted
+from flowbert.encoders.folders import SENTENCE_TRANSFORMER, is_sentence_transformer
 from flowbert.encoders.loading import (
     EncoderOptions,
     choose_device,
@@ -18,10 +21,7 @@ from flowbert.encoders.loading import (
 )
 from flowbert.encoders.pooling import POOLINGS, Pooling
 from flowbert.encoders.reading import Reading
-from flowbert.encoders.sentence_transformer import (
-    SentenceTransformerEncoder,
-    is_sentence_transformer,
-)
+from flowbert.registry import import_object
 
 __all__ = [
     "POOLINGS",
@@ -43,3 +43,10 @@ __all__ = [
     "open_encoder",
     "open_encoders",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The encoder of ``flowbert.extras.sentence_transformer``, imported when it is used."""
+    if name != "SentenceTransformerEncoder":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_object(f"{SENTENCE_TRANSFORMER}.{name}")

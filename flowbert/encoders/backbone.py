@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property, lru_cache
+from functools import cached_property
 from threading import Lock
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.encoders.base import reuse_digest
-from flowbert.encoders.depth import Stack, stack_of
+from flowbert.encoders.depth import stack_of
 from flowbert.encoders.folders import Folder
 from flowbert.encoders.sanity import Findings, sanity_check
 from flowbert.errors import UserError
@@ -41,7 +41,35 @@ _UNRELATED = (
 )
 
 
-class Backbone(nn.Module):
+class PicklableNetwork(nn.Module):
+    """A module that pickles with the weights of a transformers network inside of it."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything, the weights too: the folder may be on another machine.
+
+        The hooks of transformers, local functions that do not pickle, are removed; the next pass
+        installs them again.
+        """
+        for part in self.modules():
+            for name in ("_output_capturing_hooks_installed", "_flowbert_stack"):
+                vars(part).pop(name, None)
+            for number, hook in list(part._forward_hooks.items()):
+                if str(getattr(hook, "__module__", "")).startswith("transformers."):
+                    del part._forward_hooks[number]
+        return vars(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        from transformers import PreTrainedModel
+
+        # What its hooks capture, transformers notes where a network is made.
+        for part in self.modules():
+            if isinstance(part, PreTrainedModel):
+                empty = type(part).__new__(type(part))
+                PreTrainedModel.__init__(empty, copy.deepcopy(part.config))
+
+
+class Backbone(PicklableNetwork):
     """Network and tokenizer, shared by all variants of an encoder.
 
     Args:
@@ -58,6 +86,8 @@ class Backbone(nn.Module):
         longest: Number of positions; None without a table of them.
         moving: Its rotary positions that follow the longest text of a batch.
     """
+
+    network: Any
 
     def __init__(
         self,
@@ -84,10 +114,9 @@ class Backbone(nn.Module):
         self.longest = _count_positions(network)
         self._users = 0  # of evaluation mode
         self.inputs = frozenset(inspect.signature(network.forward).parameters)
-        choose_attention: Any = getattr(network, "set_attention_type", None)
-        if choose_attention is not None:
+        if hasattr(network, "set_attention_type"):
             # BigBird does so itself, for good, when it first sees a short sentence.
-            choose_attention("original_full")
+            self.network.set_attention_type("original_full")
         # Position 0 is the first token of every sentence.
         tokenizer.padding_side = "right"
 
@@ -96,42 +125,15 @@ class Backbone(nn.Module):
         network, tokenizer = network or self.network, tokenizer or self.tokenizer
         return Backbone(network, tokenizer, self.path, self.revision)
 
-    def first_blocks(self, count: int) -> "Backbone":
-        """A network of the first blocks with the same hidden states below the last of them.
-
-        It is this one where the blocks are no plain stack. Weights are shared.
-
-        Args:
-            count: Number of blocks.
-        """
-        stack = self._stack()
-        if count >= self.num_layers or stack is None:
-            return self
-        return self.like(stack.first(self._base, count))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Everything, the weights too: the folder may be on another machine."""
-        remove_captures(self.network)
-        return vars(self)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)  # type: ignore[no-untyped-call]
-        note_captures(self.network)
-
     @property
     def device(self) -> torch.device:
         """Device of the weights."""
-        return next(self.network.parameters()).device
+        return next(self.parameters()).device
 
     @property
     def dtype(self) -> torch.dtype:
         """Precision of the weights."""
-        return next(self.network.parameters()).dtype
-
-    @property
-    def precision(self) -> str:
-        """Name of :attr:`dtype`, such as ``float32``."""
-        return str(self.dtype).removeprefix("torch.")
+        return next(self.parameters()).dtype
 
     @property
     def has_pooler(self) -> bool:
@@ -141,11 +143,10 @@ class Backbone(nn.Module):
 
     def remove_pooler(self) -> None:
         """Compute no pooler: an unused one would enter digests and gradients."""
-        network: Any = self.network
-        if "add_pooling_layer" in inspect.signature(type(network)).parameters:
-            network.pooler = None
-        elif hasattr(network, "pooler"):  # called even where it is None
-            network.pooler = nn.Identity()
+        if "add_pooling_layer" in inspect.signature(type(self.network)).parameters:
+            self.network.pooler = None
+        elif hasattr(self.network, "pooler"):  # called even where it is None
+            self.network.pooler = nn.Identity()
 
     def choose_length(self, given: int | None, usual: int | None = None) -> int:
         """Tokens after which a sentence is cut.
@@ -158,7 +159,7 @@ class Backbone(nn.Module):
             UserError: If a sentence of so many tokens does not fit, or holds no text.
         """
         if given is None:
-            config: Any = self.network.config
+            config = self.network.config
             positions = getattr(config, "max_position_embeddings", NO_LIMIT)
             usual = usual or min(self.tokenizer.model_max_length, positions)
             given = min(usual, self.longest or usual)
@@ -195,24 +196,21 @@ class Backbone(nn.Module):
             features: Token features by name, each ``(B, T)``, and options of the network.
             top: Highest layer that is read: those above it may be left out; None for all.
         """
-        stack = None
-        if top is not None and top < self.num_layers:
-            stack = None if torch.compiler.is_compiling() else self._stack()
-        if stack is not None and top is not None:
-            output = self._compute(stack.up_to(self._base, top), features)
+        # Without prediction layers of a masked language model.
+        network = self.network.base_model
+        if top is None or torch.compiler.is_compiling():
+            top = self.num_layers
+        stack = stack_of(self) if top < self.num_layers else None
+        if stack is not None:
+            output = self.compute(stack.up_to(network, top), features)
             return SimpleNamespace(hidden_states=output.hidden_states[: top + 1])
-        output = self._compute(self._base, features)
+        output = self.compute(network, features)
         # Of some networks it is the last block before its layer norm (tie_last_hidden_states).
         output.hidden_states = (*output.hidden_states[:-1], output.last_hidden_state)
         return output
 
-    @property
-    def _base(self) -> Any:
-        """The network without prediction layers of a masked language model."""
-        network: Any = self.network
-        return network.base_model
-
-    def _compute(self, network: Any, features: Mapping[str, Any]) -> Any:
+    def compute(self, network: Any, features: Mapping[str, Any]) -> Any:
+        """Output of the network, or of a part of it, with hidden states."""
         features = {name: x for name, x in features.items() if name in self.inputs}
         # Decoders keep keys and values for generation.
         if "use_cache" in self.inputs:
@@ -223,17 +221,6 @@ class Backbone(nn.Module):
                 if name.endswith("max_seq_len_cached"):
                     setattr(module, name, 0)
         return network(**features, output_hidden_states=True, return_dict=True)
-
-    def _stack(self) -> Stack | None:
-        """Its blocks, where layers can be left out."""
-
-        def compute(network: Any) -> Any:
-            ids = torch.arange(4, device=self.device).unsqueeze(0)
-            features = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-            with self.evaluating():
-                return self._compute(network, features).hidden_states
-
-        return stack_of(self._base, compute)
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
@@ -263,59 +250,22 @@ class Backbone(nn.Module):
             return sanity_check(self)
 
     @property
-    def is_causal(self) -> bool:
-        """Whether hidden states of tokens depend on none behind them, as in a decoder."""
-        return self.findings.causal
-
-    @property
     def digests(self) -> dict[str, str]:
         """Digests of weights, configuration and tokenizer, in their current state."""
-        return reuse_digest(
-            self,
-            lambda: {
-                "weights": digest_tensors(self.network.state_dict()),
-                "config": self.config_digest,
-                "tokenizer": self.tokenizer_digest,
-            },
-        )
+        return reuse_digest(self, self._compute_digests)
 
-    @property
-    def config_digest(self) -> str:
-        """Digest of the configuration, without entries that cannot change a vector."""
-        config: Any = self.network.config
-        values = config.to_dict()
-        return digest({name: x for name, x in values.items() if name not in _UNRELATED})
-
-    @property
-    def tokenizer_digest(self) -> str:
-        """Digest of vocabulary, rules and special tokens."""
-        return tokenizer_digest(self.tokenizer)
+    def _compute_digests(self) -> dict[str, str]:
+        config = self.network.config.to_dict()
+        for name in _UNRELATED:
+            config.pop(name, None)
+        return {
+            "weights": digest_tensors(self.network.state_dict()),
+            "config": digest(config),
+            "tokenizer": _tokenizer_digest(self.tokenizer),
+        }
 
 
-def remove_captures(module: nn.Module) -> None:
-    """Remove the hooks of transformers, local functions that do not pickle.
-
-    The next pass installs them again.
-    """
-    for part in module.modules():
-        for name in ("_output_capturing_hooks_installed", "_flowbert_stack"):
-            vars(part).pop(name, None)
-        for number, hook in list(part._forward_hooks.items()):
-            if str(getattr(hook, "__module__", "")).startswith("transformers."):
-                del part._forward_hooks[number]
-
-
-def note_captures(module: nn.Module) -> None:
-    """Let transformers note what its hooks capture, as it does where a network is made."""
-    from transformers import PreTrainedModel
-
-    for part in module.modules():
-        if isinstance(part, PreTrainedModel):
-            empty = type(part).__new__(type(part))
-            PreTrainedModel.__init__(empty, copy.deepcopy(part.config))
-
-
-def tokenizer_digest(tokenizer: Any) -> str:
+def _tokenizer_digest(tokenizer: Any) -> str:
     """Digest of vocabulary, rules and special tokens of a tokenizer, as it is now."""
     content = {
         "class": type(tokenizer).__name__,
@@ -328,15 +278,10 @@ def tokenizer_digest(tokenizer: Any) -> str:
         content["vocabulary"] = tokenizer.get_vocab()
         content["options"] = tokenizer.init_kwargs
         return digest(content)
-    return digest(content, _rules_digest(tokenizer.backend_tokenizer.to_str()))
-
-
-@lru_cache(maxsize=8)
-def _rules_digest(text: str) -> str:
-    """Digest of vocabulary and rules, without the state that calls and training mode change."""
-    rules = json.loads(text)
+    rules = json.loads(tokenizer.backend_tokenizer.to_str())
+    # Calls and training mode change them.
     del rules["truncation"], rules["padding"]
-    return digest(rules)
+    return digest(content, digest(rules))
 
 
 def _count_positions(network: nn.Module) -> int | None:

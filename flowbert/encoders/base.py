@@ -185,10 +185,8 @@ class Embedder(ABC):
 @contextmanager
 def digests_reused() -> Iterator[None]:
     """Compute the digests of an encoder once inside the block, in which it must not change."""
-    if _reused.get() is not None:
-        yield
-        return
-    token = _reused.set({})
+    digests = _reused.get()
+    token = _reused.set({} if digests is None else digests)
     try:
         yield
     finally:

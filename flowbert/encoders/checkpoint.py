@@ -9,14 +9,15 @@ from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.depth import find_blocks
 from flowbert.encoders.folders import (
     MODULES_FILE,
+    SENTENCE_TRANSFORMER,
     SETTINGS_FILE,
     in_dtype,
     loading,
     locate,
     read_folder,
 )
-from flowbert.encoders.sentence_transformer import open_transformer
-from flowbert.errors import UserError, choices, warn
+from flowbert.errors import UserError, check_choice, warn
+from flowbert.registry import import_object
 
 DTYPES = ("float32", "float16", "bfloat16")
 
@@ -28,7 +29,7 @@ _HEADS = re.compile(
 
 
 def load_backbone(
-    path: str, revision: str | None, dtype: str, is_changed: bool
+    path: str, revision: str | None, dtype: str, is_changed: bool, frozen: bool
 ) -> Backbone:
     """Load a network and its tokenizer; code that comes with a checkpoint is never run.
 
@@ -37,16 +38,14 @@ def load_backbone(
         revision: Commit, branch or tag on the hub.
         dtype: ``float32``, ``float16`` or ``bfloat16``, whatever the checkpoint is stored in.
         is_changed: Whether modules of sentence-transformers may be left out.
+        frozen: Whether the encoder stays as it is.
 
     Raises:
         UserError: If it cannot be loaded, is not a text encoder, or weights, blocks or the
             vocabulary do not fit each other.
         LibraryNeededError: If only sentence-transformers computes the vectors of the folder.
     """
-    if dtype not in DTYPES:
-        raise UserError(
-            argument="dtype", received=dtype, expected=choices(DTYPES, dtype)
-        )
+    check_choice("dtype", dtype, DTYPES)
     from transformers import AutoConfig, AutoModel, AutoTokenizer
 
     files = locate(path, revision)
@@ -55,7 +54,8 @@ def load_backbone(
     tokenizer: Any = None
     has_settings = (files.folder / SETTINGS_FILE).is_file()
     if not has_settings and (files.folder / MODULES_FILE).is_file():
-        opened = open_transformer(path, files, is_changed)
+        open_folder = import_object(f"{SENTENCE_TRANSFORMER}.open_transformer")
+        opened = open_folder(path, files, is_changed, frozen)
         config, tokenizer, folder, subfolder = opened
         files = files._replace(subfolder=subfolder)
     with loading(path):
@@ -75,16 +75,19 @@ def load_backbone(
             output_loading_info=True,
             **in_dtype(getattr(torch, dtype)),
         )
-    missing = set(report["missing_keys"])
-    others = sorted(name for name in missing if not name.startswith("pooler"))
-    _check_missing(path, network, others)
+    missing = sorted(report["missing_keys"])
+    others = [name for name in missing if not name.startswith("pooler")]
+    if others:
+        of = ", ".join(network.config.architectures or ["an unnamed class"])
+        raise UserError(
+            f"received {path!r}, saved from {of}, which lacks {len(others)} weights of "
+            f"{type(network).__name__}, first {others[0]!r}",
+            argument="encoder",
+        )
     _check_unused(path, network, sorted(report["unexpected_keys"]))
-    if tokenizer.pad_token_id is None:
-        # Decoders have none. Padding is masked, so that any token will do.
-        tokenizer.pad_token = tokenizer.eos_token
-    _check_vocabulary(path, tokenizer, network.config.vocab_size)
+    _check_tokenizer(path, tokenizer, network.config.vocab_size)
     backbone = Backbone(network.eval(), tokenizer, path, files.revision, folder)
-    if len(others) < len(missing):
+    if missing:
         backbone.remove_pooler()  # its weights are random numbers
     return backbone
 
@@ -103,17 +106,6 @@ def _check_config(path: str, config: Any) -> None:
     config.output_hidden_states = (
         False  # exported folders set it; each call asks for hidden states
     )
-
-
-def _check_missing(path: str, network: Any, missing: list[str]) -> None:
-    """Raise a UserError if the network has weights that the files lack."""
-    if missing:
-        of = ", ".join(network.config.architectures or ["an unnamed class"])
-        raise UserError(
-            f"received {path!r}, saved from {of}, which lacks {len(missing)} weights of "
-            f"{type(network).__name__}, first {missing[0]!r}",
-            argument="encoder",
-        )
 
 
 def _check_unused(path: str, network: Any, unused: list[str]) -> None:
@@ -140,7 +132,11 @@ def _check_unused(path: str, network: Any, unused: list[str]) -> None:
         )
 
 
-def _check_vocabulary(path: str, tokenizer: Any, size: int) -> None:
+def _check_tokenizer(path: str, tokenizer: Any, size: int) -> None:
+    """Raise a UserError if the tokenizer does not fit the vocabulary; it gets a padding token."""
+    if tokenizer.pad_token_id is None:
+        # Decoders have none. Padding is masked, so that any token will do.
+        tokenizer.pad_token = tokenizer.eos_token
     if len(tokenizer) <= len(tokenizer.all_special_ids):
         # Without tokenizer files transformers makes up a tokenizer of special tokens.
         raise UserError(

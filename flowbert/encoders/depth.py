@@ -1,7 +1,6 @@
 """Networks without the blocks above the highest layer that is read."""
 
 import copy
-from collections.abc import Callable
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -22,25 +21,20 @@ class Stack(NamedTuple):
     path: str
     outputs: int
 
-    def first(self, network: Any, count: int) -> Any:
-        """A network of the first ``count`` blocks, whose configuration says so."""
-        config = copy.deepcopy(network.config)
-        config.num_hidden_layers = count
-        if getattr(config, "layer_types", None) is not None:
-            config.layer_types = config.layer_types[:count]
-        copies = self._copies(network, count)
-        for module in copies:
-            if hasattr(module, "config"):
-                module.config = config
-        return copies[0]
-
     def up_to(self, network: Any, layer: int) -> Any:
         """A network that computes hidden states 0 to ``layer``; those above are meaningless."""
-        copies = self._copies(network, layer + 1)
-        copies[-1][layer] = self._skip(copies[-1][layer])
+        copies = self.copies(network, layer + 1)
+        skipped = copy.copy(copies[-1][layer])  # with all that the network may read
+        others = (None,) * (self.outputs - 1)
+
+        def forward(states: Any, *_: Any, **__: Any) -> Any:
+            return (states, *others) if self.outputs else states
+
+        skipped.forward = forward
+        copies[-1][layer] = skipped
         return copies[0]
 
-    def _copies(self, network: Any, count: int) -> list[Any]:
+    def copies(self, network: Any, count: int) -> list[Any]:
         """Copies of the network and its parts down to a list of ``count`` blocks."""
         copies = [_shallow(network)]
         for name in self.path.split("."):
@@ -51,17 +45,6 @@ class Stack(NamedTuple):
         blocks._modules = dict(islice(blocks._modules.items(), count))
         return copies
 
-    def _skip(self, block: nn.Module) -> nn.Module:
-        """A block that returns its input, with all attributes that the network may read."""
-        skipped = copy.copy(block)
-        others = (None,) * (self.outputs - 1)
-
-        def forward(states: Any, *_: Any, **__: Any) -> Any:
-            return (states, *others) if self.outputs else states
-
-        skipped.forward = forward
-        return skipped
-
 
 def _shallow(module: Any) -> Any:
     """A copy whose submodules can be replaced; it shares everything else."""
@@ -70,37 +53,41 @@ def _shallow(module: Any) -> Any:
     return copied
 
 
-def stack_of(network: Any, compute: Callable[[Any], Any]) -> Stack | None:
+def stack_of(backbone: Any) -> Stack | None:
     """The blocks of a network, found once.
 
     None where they are no plain stack, such as in ALBERT, which repeats one block.
 
     Args:
-        network: The network.
-        compute: Hidden states of a few tokens by a network.
+        backbone: A :class:`~flowbert.encoders.backbone.Backbone`.
     """
+    network = backbone.network.base_model
     # Removed together with the hooks of transformers, which the whole network, computed here, has
     # to install before parts of it are computed.
     if not hasattr(network, "_flowbert_stack"):
-        network._flowbert_stack = _find(network, compute)
+        with backbone.evaluating():
+            network._flowbert_stack = _find(backbone, network)
     stack: Stack | None = network._flowbert_stack
     return stack
 
 
-def _find(network: Any, compute: Callable[[Any], Any]) -> Stack | None:
+def _find(backbone: Any, network: Any) -> Stack | None:
     lists = find_blocks(network)
     if len(lists) != 1:
         return None
     ((path, blocks),) = lists.items()
+    ids = torch.arange(4, device=backbone.device).unsqueeze(0)
+    features = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     outputs: list[Any] = []
     handle = blocks[0].register_forward_hook(
         lambda _, __, output: outputs.append(output)
     )
     try:
-        expected = compute(network)
+        expected = backbone.compute(network, features).hidden_states
         stack = Stack(path, len(outputs[0]) if isinstance(outputs[0], tuple) else 0)
         for layer in (0, len(blocks) - 1):
-            states = compute(stack.up_to(network, layer))[: layer + 1]
+            part = stack.up_to(network, layer)
+            states = backbone.compute(part, features).hidden_states[: layer + 1]
             if not all(map(torch.equal, states, expected)) or len(states) <= layer:
                 return None
     except Exception:  # the sanity check reports a network that cannot be computed

@@ -119,17 +119,17 @@ class SentenceEncoder(Embedder, nn.Module):
             self.backbone = path
         else:
             is_changed = not frozen or layers is not None or pooling is not None
-            self.backbone = load_backbone(str(path), revision, dtype, is_changed)
+            options = revision, dtype, is_changed, frozen
+            self.backbone = load_backbone(str(path), *options)
         self.path = self.backbone.path
         self.num_layers = self.backbone.num_layers
         folder = self.backbone.folder
         usual = folder.reading if reading is None else vars(reading)
         self.reading = resolve(self.backbone, usual, given)
         self.pooling = make_pooling(self.reading.pooling)
-        if self.backbone is not path:
-            folder.warn_of_parts(self.path, frozen)
-            if not isinstance(self.pooling, NetworkPooling):
-                self.backbone.remove_pooler()
+        is_loaded = self.backbone is not path
+        if is_loaded and not isinstance(self.pooling, NetworkPooling):
+            self.backbone.remove_pooler()
         self.frozen = frozen
         self.by_layer = False
         self.tokenization = Tokenization(self.backbone, self.reading)
@@ -150,7 +150,7 @@ class SentenceEncoder(Embedder, nn.Module):
                 warn(f"encoder: {self.path} {NOT_LEARNED}")
         if frozen:
             self.requires_grad_(False)
-        if frozen or self.backbone is not path:
+        if frozen or is_loaded:
             self.train(not frozen)
         else:  # a backbone that others may share stays in its mode
             self.training = self.backbone.training
@@ -186,7 +186,7 @@ class SentenceEncoder(Embedder, nn.Module):
             reading,
             frozen=self.frozen if frozen is None else frozen,
             count_over=count_over,
-            token_weights=self.token_weights if is_kept else None,
+            token_weights=self.pooling.weights if is_kept else None,
         )
         if is_kept:
             encoder.counted = self.counted
@@ -217,16 +217,11 @@ class SentenceEncoder(Embedder, nn.Module):
         return self.reading.sink_token
 
     @property
-    def prompt(self) -> str:
-        """Text before every sentence whose tokens are pooled."""
-        return self.tokenization.prompt
-
-    @property
     def parts(self) -> list["SentenceEncoder"]:
         """The encoders whose cached vectors are averaged: itself, or one for each layer."""
         if not self.by_layer or not self.pooling.linear:
             return [self]
-        return [self.read(layers=layer) for layer in self.layers]
+        return [self.read(layers=layer) for layer in self.reading.layers]
 
     @property
     def token_weights(self) -> Tensor | None:
@@ -263,7 +258,7 @@ class SentenceEncoder(Embedder, nn.Module):
             return torch.cat([compute([self], chunk) for chunk in chunks])
 
     def pool_output(self, output: Any, features: TokenFeatures) -> Tensor:
-        """Vectors of a batch, ``(B, D)``, float32.
+        """Vectors of a batch, ``(B, k)``, float32.
 
         Args:
             output: Output of the network, with hidden states.
@@ -272,11 +267,7 @@ class SentenceEncoder(Embedder, nn.Module):
         if isinstance(self.pooling, NetworkPooling):
             pooled: Tensor = output.pooler_output.float()
             return pooled
-        tokens = average_layers(output.hidden_states, self.layers)
-        return self.pool(tokens, features)
-
-    def pool(self, tokens: Tensor, features: TokenFeatures) -> Tensor:
-        """Vectors of token vectors ``(B, T, D)``: ``(B, k)``."""
+        tokens = average_layers(output.hidden_states, self.reading.layers)
         mask = features["attention_mask"].bool()
         # Tokens of a template, and a sink.
         if self.pooling.over_tokens and "special_tokens_mask" in features:
@@ -297,15 +288,17 @@ class SentenceEncoder(Embedder, nn.Module):
             batch_tokens: Tokens of a batch, padding included; None for 512 on a CPU, in half
                 precision 1024, and 16384 elsewhere.
         """
-        options: dict[str, Any] = {"on_batch": on_batch, "batch_tokens": batch_tokens}
-        return encode_together([self], sentences, **options)[0]
+        (vectors,) = encode_together(
+            [self], sentences, batch_tokens=batch_tokens, on_batch=on_batch
+        )
+        return vectors
 
     def describe(self) -> dict[str, Any]:
         """Arguments that load this encoder again, but for its token weights."""
         return {
             "path": self.path,
             "revision": self.backbone.revision,
-            "dtype": self.backbone.precision,
+            "dtype": str(self.backbone.dtype).removeprefix("torch."),
             **self.reading.as_json(),
         }
 
@@ -314,18 +307,16 @@ class SentenceEncoder(Embedder, nn.Module):
 
         With the encoder stand its template, and a sink other than the one that its reading implies.
         """
-        encoder = self.path
-        if self.template:
-            encoder += f"; template {name_template(self.template)!r}"
-        implied = resolve(
-            self.backbone, self.reading.as_json(), {"pooling": self.reading.pooling}
-        )
-        if self.reading.sink_token != implied.sink_token:
-            encoder += f"; sink_token {self.reading.sink_token!r}"
+        encoder, reading = self.path, self.reading
+        if reading.template:
+            encoder += f"; template {name_template(reading.template)!r}"
+        implied = resolve(self.backbone, vars(reading), {"pooling": reading.pooling})
+        if reading.sink_token != implied.sink_token:
+            encoder += f"; sink_token {reading.sink_token!r}"
         return {
             "encoder": encoder,
-            "layers": name_layers(self.layers, self.num_layers),
-            "pooling": self.reading.pooling,
+            "layers": name_layers(reading.layers, self.num_layers),
+            "pooling": reading.pooling,
         }
 
     @property
@@ -334,15 +325,12 @@ class SentenceEncoder(Embedder, nn.Module):
 
         Equal identities give equal vectors, up to rounding.
         """
-        weights = self.token_weights
-        return {
-            **self.backbone.digests,
-            "token_weights": None
-            if weights is None
-            else digest_tensors({"weights": weights}),
-            "dtype": self.backbone.precision,
-            **self.reading.as_json(),
-        }
+        identity = {**self.backbone.digests, "token_weights": None, **self.describe()}
+        del identity["path"], identity["revision"]
+        if self.pooling.weights is not None:
+            weights = {"weights": self.pooling.weights}
+            identity["token_weights"] = digest_tensors(weights)
+        return identity
 
     @property
     def backbone_key(self) -> str:
@@ -358,14 +346,13 @@ class SentenceEncoder(Embedder, nn.Module):
         """
         tokenizer = self.backbone.tokenizer
         with quiet(), write_new_folder(folder) as temporary:
-            network: Any = self.backbone.network
-            network.save_pretrained(temporary)
+            self.backbone.network.save_pretrained(temporary)
             if tokenizer.is_fast:
                 # The last batch left them; other programs would cut and pad like it.
                 tokenizer.backend_tokenizer.no_truncation()
                 tokenizer.backend_tokenizer.no_padding()
             tokenizer.save_pretrained(temporary)
-            save_token_weights(temporary, self.token_weights)
+            save_token_weights(temporary, self.pooling.weights)
             write_json(temporary / SETTINGS_FILE, self.reading.as_json())
 
 

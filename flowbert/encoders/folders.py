@@ -1,6 +1,7 @@
 """Files of an encoder in a folder or on the hub, and what they say about its use."""
 
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from flowbert.data.sample import sample_encoder_path
 from flowbert.data.text_files import user_path
 from flowbert.encoders.pooling import make_pooling
 from flowbert.encoders.reading import DEFAULTS
-from flowbert.errors import UserError, first_line, warn
+from flowbert.errors import UserError, first_line
 from flowbert.io import (
     load_tensors,
     read_json,
@@ -23,6 +24,9 @@ from flowbert.registry import imports_refused
 
 SAMPLE = "builtin-sample"
 SETTINGS_FILE = "flowbert.json"
+SENTENCE_TRANSFORMER = "flowbert.extras.sentence_transformer"
+"""Import path of the room for what sentence-transformers computes."""
+
 MODULES_FILE = "modules.json"
 """File of a sentence-transformers folder that lists its modules."""
 
@@ -75,34 +79,38 @@ class Folder(NamedTuple):
         reading: How it is read: all entries of :data:`~flowbert.encoders.reading.DEFAULTS`. A
             ``max_length`` of None is the limit of tokenizer and network.
         token_weights: Saved weights of the pooling.
-        modules: Classes of the modules of a sentence-transformers folder.
-        left_out: Modules and settings of such a folder that only sentence-transformers computes.
+        by_sentence_transformers: Whether it is a folder of sentence-transformers.
         has_map: Whether the folder is an exported model, with a map.
     """
 
     reading: Mapping[str, Any] = DEFAULTS
     token_weights: Tensor | None = None
-    modules: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
+    by_sentence_transformers: bool = False
     has_map: bool = False
 
-    def warn_of_parts(self, path: str, frozen: bool) -> None:
-        """Warn if an encoder is used without a part of its folder.
 
-        Args:
-            path: The encoder.
-            frozen: Whether it stays as it is.
-        """
-        if self.left_out:
-            reason = f"is used without its {', '.join(self.left_out)}"
-        elif frozen and self.modules[-1:] == ("Normalize",):
-            reason = (
-                "ends in Normalize, which is dropped: cosines are unchanged, but a map is fitted "
-                "on vectors of other norms and differs"
-            )
-        else:
-            return
-        warn(f"encoder: {path} {reason}", 3)
+class LibraryNeededError(UserError):
+    """The error for a folder whose vectors only sentence-transformers computes.
+
+    Args:
+        path: The encoder as the user names it.
+        model: The loaded SentenceTransformer.
+        parts: What is not computed here.
+    """
+
+    def __init__(self, path: str, model: Any, parts: Sequence[str]) -> None:
+        super().__init__(
+            f"received {path} with {', '.join(parts)}, which only sentence-transformers "
+            "computes; expected load_encoder without layers and pooling, and no training",
+            argument="encoder",
+        )
+        self.model = model
+
+
+def is_sentence_transformer(value: Any) -> bool:
+    """Whether a value is a SentenceTransformer; the library is not imported for that."""
+    library = sys.modules.get("sentence_transformers")
+    return library is not None and isinstance(value, library.SentenceTransformer)
 
 
 def locate(
@@ -147,8 +155,13 @@ def read_folder(folder: Path) -> Folder:
     Raises:
         UserError: If the file is damaged, or the network alone is not what its folder is for.
     """
-    if (folder / SETTINGS_FILE).is_file():
-        return _read_settings(folder)
+    settings = folder / SETTINGS_FILE
+    if settings.is_file():
+        reading = read_json(settings, _SETTINGS_SCHEMA)
+        with imports_refused():  # a custom pooling
+            reading["pooling"] = str(make_pooling(reading["pooling"]))
+        has_map = bool(map_files(folder / "model"))
+        return Folder(reading, load_token_weights(folder), has_map=has_map)
     if (folder / "adapter_config.json").is_file():
         raise UserError(
             f"received {folder} with adapter_config.json, an adapter of another encoder; "
@@ -156,28 +169,16 @@ def read_folder(folder: Path) -> Folder:
             argument="encoder",
         )
     config = folder / "config.json"
-    if (folder / MODULES_FILE).is_file() or not config.is_file():
-        return Folder()
-    architectures = read_json(config, {"architectures": (list, None)})["architectures"]
-    for name in architectures or ():
-        if str(name).endswith("ForSequenceClassification"):
-            raise UserError(
-                f"received {folder}, a classifier or cross-encoder ({name}); expected an "
-                "encoder, such as its base that AutoModel loads and saves",
-                argument="encoder",
-            )
+    if config.is_file() and not (folder / MODULES_FILE).is_file():
+        schema = {"architectures": (list, None)}
+        for name in read_json(config, schema)["architectures"] or ():
+            if str(name).endswith("ForSequenceClassification"):
+                raise UserError(
+                    f"received {folder}, a classifier or cross-encoder ({name}); expected an "
+                    "encoder, such as its base that AutoModel loads and saves",
+                    argument="encoder",
+                )
     return Folder()
-
-
-def _read_settings(folder: Path) -> Folder:
-    path = folder / SETTINGS_FILE
-    settings = read_json(path, _SETTINGS_SCHEMA)
-    reading = {name: settings[name] for name in DEFAULTS}
-    with imports_refused():  # a custom pooling
-        reading["pooling"] = str(make_pooling(reading["pooling"]))
-    return Folder(
-        reading, load_token_weights(folder), has_map=bool(map_files(folder / "model"))
-    )
 
 
 def map_files(folder: Path) -> list[Path]:

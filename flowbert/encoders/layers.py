@@ -48,46 +48,36 @@ def resolve_layers(spec: LayerSpec, num_layers: int) -> Layers:
         >>> resolve_layers("first_last", 12), resolve_layers("0,-1", 12)
         ((1, 12), (0, 12))
     """
-    if isinstance(spec, str) and spec in LAYER_NAMES:
-        # In a network of one block, the first and the last layer are the same.
-        return tuple(
-            dict.fromkeys(_index(number, num_layers) for number in LAYER_NAMES[spec])
-        )
-    layers = tuple(_index(number, num_layers) for number in _numbers(spec))
-    if not layers or len(set(layers)) < len(layers):
+    is_name = isinstance(spec, str) and spec in LAYER_NAMES
+    try:
+        if is_name:
+            numbers = list(LAYER_NAMES[str(spec)])
+        elif isinstance(spec, str):
+            numbers = [parse_integer(part) for part in spec.split(",")]
+        else:
+            parts = [spec] if isinstance(spec, int) else spec
+            numbers = [index(part) for part in parts]
+    except (TypeError, ValueError):
+        allowed = choices(LAYER_NAMES, str(spec))
+        expected = f"{allowed}, or numbers such as 1,12"
+        raise UserError(argument="layers", received=spec, expected=expected) from None
+    for number in numbers:
+        if not -num_layers - 1 <= number <= num_layers:
+            raise UserError(
+                argument="layers",
+                received=number,
+                expected=(
+                    f"0 (embedding layer) to {num_layers} (last block),"
+                    f" or -1 (last block) to {-num_layers - 1}"
+                ),
+            )
+    layers = tuple(dict.fromkeys(number % (num_layers + 1) for number in numbers))
+    # In a network of one block, the first and the last layer are the same.
+    if not layers or (len(layers) < len(numbers) and not is_name):
         raise UserError(
             argument="layers", received=spec, expected="at least one layer, each once"
         )
     return layers
-
-
-def _numbers(spec: LayerSpec) -> list[int]:
-    if isinstance(spec, int):
-        return [spec]
-    try:
-        if isinstance(spec, str):
-            return [parse_integer(part) for part in spec.split(",")]
-        return [index(part) for part in spec]
-    except (TypeError, ValueError):
-        allowed = choices(LAYER_NAMES, str(spec))
-        raise UserError(
-            argument="layers",
-            received=spec,
-            expected=f"{allowed}, or numbers such as 1,12",
-        ) from None
-
-
-def _index(number: int, num_layers: int) -> int:
-    if not -num_layers - 1 <= number <= num_layers:
-        raise UserError(
-            argument="layers",
-            received=number,
-            expected=(
-                f"0 (embedding layer) to {num_layers} (last block),"
-                f" or -1 (last block) to {-num_layers - 1}"
-            ),
-        )
-    return number % (num_layers + 1)
 
 
 def name_layers(layers: Sequence[int], num_layers: int) -> str:

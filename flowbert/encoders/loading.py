@@ -1,9 +1,9 @@
 """Opening encoders: by path, template, layers and pooling, which may be lists."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from inspect import signature
-from itertools import chain, groupby, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +13,20 @@ from torch import nn
 from flowbert.data.text_files import COMPRESSIONS, as_list, user_path
 from flowbert.encoders.base import Encoder
 from flowbert.encoders.encoder import SentenceEncoder
-from flowbert.encoders.layers import SIZES, LayerSpec, expand_layers
-from flowbert.encoders.pooling import NetworkPooling, make_pooling
-from flowbert.encoders.sentence_transformer import (
+from flowbert.encoders.folders import (
+    SENTENCE_TRANSFORMER,
     LibraryNeededError,
-    SentenceTransformerEncoder,
     is_sentence_transformer,
 )
+from flowbert.encoders.layers import SIZES, LayerSpec, expand_layers
+from flowbert.encoders.pooling import NetworkPooling, make_pooling
 from flowbert.encoders.template import TEMPLATES
 from flowbert.errors import UserError, first_line, warn
 from flowbert.numbers import Count
 from flowbert.progress import tell
 from flowbert.registry import import_object
 
+_SENTENCE_TRANSFORMER_ENCODER = f"{SENTENCE_TRANSFORMER}.SentenceTransformerEncoder"
 _TEXT = (".txt", ".vec", *COMPRESSIONS)
 
 
@@ -85,22 +86,26 @@ def open_encoders(
     """
     device = choose_device(device)
     if isinstance(options, list | tuple):
-        opened = [open_encoders(each, count_over, device) for each in options]
-        return list(chain.from_iterable(opened))
+        return [x for each in options for x in open_encoders(each, count_over, device)]
     if isinstance(options, str):
         options = EncoderOptions(options)
     if is_sentence_transformer(options):
-        return [SentenceTransformerEncoder(options)]
+        return [import_object(_SENTENCE_TRANSFORMER_ENCODER)(options)]
     if not isinstance(options, EncoderOptions):
         return [options]
+    groups: dict[bool, list[str | None]] = {False: [], True: []}
     given: Sequence[str | None] = as_list(options.pooling, "pooling") or [None]
-    poolings = sorted(given, key=_has_pooler)
-    encoders: list[Encoder] = []
-    for path in as_list(options.path, "path"):
+    for pooling in given:
+        made = None if pooling is None else make_pooling(pooling)
+        groups[isinstance(made, NetworkPooling)].append(pooling)
+    return [
+        encoder
+        for path in as_list(options.path, "path")
         # The pooler is a layer: with it, the network is another one.
-        for _, group in groupby(poolings, _has_pooler):
-            encoders += _open(path, options, list(group), count_over, device)
-    return encoders
+        for poolings in groups.values()
+        if poolings
+        for encoder in _open(path, options, poolings, count_over, device)
+    ]
 
 
 def choose_device(device: torch.device | str) -> torch.device:
@@ -145,10 +150,6 @@ def open_encoder(
     return encoders[0]
 
 
-def _has_pooler(pooling: str | None) -> bool:
-    return pooling is not None and isinstance(make_pooling(pooling), NetworkPooling)
-
-
 def _open(
     path: str,
     options: EncoderOptions,
@@ -172,7 +173,12 @@ def _open(
     if not isinstance(first, SentenceEncoder):
         others = poolings[1:]
         return [first, *(load_encoder(**settings | {"pooling": x}) for x in others)]
-    _warn_of_map(first)
+    if first.backbone.folder.has_map:
+        warn(
+            f"encoder: {path} is a model, of which the encoder is used without the map; "
+            "encode --model and compare --methods take the whole model",
+            3,
+        )
     sets = expand_layers(specs, first.num_layers) or [first.layers]
     few_layers = len({number for layers in sets for number in layers}) < len(sets)
     encoders: list[Encoder] = []
@@ -189,16 +195,6 @@ def _open(
             encoder.by_layer = few_layers
             encoders.append(encoder)
     return encoders
-
-
-def _warn_of_map(encoder: SentenceEncoder) -> None:
-    """Warn if the folder is an exported model, whose map an encoder does not have."""
-    if encoder.backbone.folder.has_map:
-        warn(
-            f"encoder: {encoder.path} is a model, of which the encoder is used without the map; "
-            "encode --model and compare --methods take the whole model",
-            3,
-        )
 
 
 def _templates(value: str | list[Any] | None) -> list[Any]:
@@ -230,7 +226,8 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encode
 
     A text file is opened as :class:`~flowbert.extras.word_vectors.WordVectors`; a folder of
     sentence-transformers with modules such as Dense or settings such as ``truncate_dim``, unless
-    layers or pooling are given, as :class:`SentenceTransformerEncoder`; everything else as
+    layers or pooling are given, as
+    :class:`~flowbert.extras.sentence_transformer.SentenceTransformerEncoder`; everything else as
     :class:`SentenceEncoder`.
 
     Args:
@@ -244,24 +241,21 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encode
     path = str(path)
     given = {name: value for name, value in settings.items() if value is not None}
     file = user_path(path)
+    extra = "views.ViewsEncoder" if "views" in given else None
     if file.is_file() or (file.suffix in _TEXT and not file.is_dir()):
-        return _make("flowbert.extras.word_vectors.WordVectors", path, given)
+        extra = "word_vectors.WordVectors"
+    encoder: Encoder
+    if extra is not None:
+        make = import_object(f"flowbert.extras.{extra}")
+        taken = signature(make).parameters
+        encoder = make(path, **{x: given[x] for x in given if x in taken})
+        return encoder
     given.pop("max_words", None)
-    if "views" in given:
-        return _make("flowbert.extras.views.ViewsEncoder", path, given)
     try:
         return SentenceEncoder(path, **given)
     except LibraryNeededError as error:
         if {"layers", "pooling"} & given.keys() or not given.get("frozen", True):
             raise
-        return SentenceTransformerEncoder(
-            path, revision=given.get("revision"), opened=error.model
-        )
-
-
-def _make(name: str, path: str, given: Mapping[str, Any]) -> Encoder:
-    """An encoder by the import path of its class, with the settings that it has."""
-    make = import_object(name)
-    taken = signature(make).parameters
-    encoder: Encoder = make(path, **{key: given[key] for key in given if key in taken})
-    return encoder
+        make = import_object(_SENTENCE_TRANSFORMER_ENCODER)
+        encoder = make(path, revision=given.get("revision"), opened=error.model)
+        return encoder

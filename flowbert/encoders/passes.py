@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.arrays import Floats, is_pinned_for
-from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.pooling import (
     FirstTokenPooling,
     LastTokenPooling,
@@ -120,7 +119,13 @@ def encode_together(
         return indices, begin_copy(compute(encoders, features, prefix))
 
     with backbone.evaluating():
-        equal_lengths = _needs_equal_lengths(backbone)
+        equal_lengths = backbone.findings.equal_lengths
+        if equal_lengths:
+            warn(
+                f"encoder: padding changes the vectors of {backbone.path}; only sentences of equal "
+                "length share a batch, which takes longer"
+            )
+        equal_lengths = equal_lengths or bool(backbone.moving)
         prefix = None if equal_lengths else _prefix(encoders, len(sentences))
         batches = plan(prefix, equal_lengths)
         # Rotary positions that follow the longest text are written in a pass.
@@ -150,7 +155,7 @@ def compute(
     prefix: Prefix | None = None,
 ) -> Tensor:
     """Vectors of all encoders from one pass, next to each other: ``(B, D_1 + D_2 + ...)``."""
-    top = max(max(encoder.layers) for encoder in encoders)
+    top = max(max(encoder.reading.layers) for encoder in encoders)
     inputs = features
     if prefix is not None:
         inputs, features = prefix.add_to(features), prefix.cut(features)
@@ -160,29 +165,13 @@ def compute(
 
 def _prefix(encoders: Sequence["SentenceEncoder"], count: int) -> Prefix | None:
     """The computed tokens before ``count`` sentences, if no encoder reads them."""
-    backbone, template_tokens = (
-        encoders[0].backbone,
-        encoders[0].tokenization.template_tokens,
-    )
-    poolings = {type(encoder.pooling) for encoder in encoders}
-    if (
-        count < PREFIX_SENTENCES
-        or template_tokens is None
-        or template_tokens.text == SLOT
-        or not all(x.over_tokens or x is LastTokenPooling for x in poolings)
-    ):
+    template = encoders[0].tokenization.template_tokens
+    if count < PREFIX_SENTENCES or template is None or template.text == SLOT:
         return None
-    return Prefix.compute(backbone, template_tokens.before)
-
-
-def _needs_equal_lengths(backbone: Backbone) -> bool:
-    """Whether only sentences of equal length may share a batch; a warning tells that."""
-    if backbone.findings.equal_lengths:
-        warn(
-            f"encoder: padding changes the vectors of {backbone.path}; only sentences of equal "
-            "length share a batch, which takes longer"
-        )
-    return backbone.findings.equal_lengths or bool(backbone.moving)
+    poolings = {type(encoder.pooling) for encoder in encoders}
+    if not all(x.over_tokens or x is LastTokenPooling for x in poolings):
+        return None
+    return Prefix.compute(encoders[0].backbone, template.before)
 
 
 def _warn_of_equal_vectors(
@@ -193,7 +182,7 @@ def _warn_of_equal_vectors(
     """Warn if a decoder's vectors are those of one token in front of all sentences."""
     is_read = any(isinstance(x.pooling, FirstTokenPooling) for x in encoders)
     is_same = len({row["input_ids"][0] for row in rows}) == 1 < len(set(sentences))
-    if is_read and is_same and encoders[0].backbone.is_causal:
+    if is_read and is_same and encoders[0].backbone.findings.causal:
         warn(
             f"encoder: all vectors of {encoders[0].path} with pooling cls are equal: the first "
             "token of all sentences is the same, and reads none behind it; expected last_token"

@@ -162,6 +162,15 @@ class Pooling(ABC):
 
 POOLINGS: Registry[type[Pooling]] = Registry("pooling", base=Pooling)
 
+POOLING_NAMES = {
+    "cls": "cls",
+    "max": "max",
+    "mean": "mean",
+    "weightedmean": "position_mean",
+    "lasttoken": "last_token",
+}
+"""Poolings of sentence-transformers without token weights, and their names here."""
+
 
 def make_pooling(text: str) -> Pooling:
     """A pooling from ``name[:option=value]...``, not bound to a vocabulary yet.

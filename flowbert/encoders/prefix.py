@@ -46,7 +46,7 @@ class Prefix(NamedTuple):
         from transformers import DynamicCache
 
         kind = backbone.network.config.model_type
-        if not ids or kind not in DECODERS or not backbone.is_causal:
+        if not ids or kind not in DECODERS or not backbone.findings.causal:
             return None
         features = {"input_ids": torch.tensor([ids], device=backbone.device)}
         cache = getattr(

@@ -99,7 +99,7 @@ def _choose_sink(backbone: Any, pooling: Pooling, template: str) -> str:
     is_template = template and not prompt_of(template)
     if not is_read or is_template or not tokenizer.is_fast:
         return ""
-    if tokenizer.cls_token_id is not None or not backbone.is_causal:
+    if tokenizer.cls_token_id is not None or not backbone.findings.causal:
         return ""
     return usual_sink(tokenizer)
 

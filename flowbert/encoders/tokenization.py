@@ -1,6 +1,5 @@
 """Sentences to token features: in a template, behind an attention sink, cut."""
 
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ from flowbert.encoders.template import (
     check_special_tokens,
     prompt_of,
 )
-from flowbert.errors import FlowbertWarning, UserError
+from flowbert.errors import UserError, warn
 
 
 class Tokenization:
@@ -60,6 +59,7 @@ class Tokenization:
         Raises:
             UserError: If a sentence has no token.
         """
+        template = self.template_tokens
         for start in range(0, len(sentences), BLOCK_SENTENCES):
             block = sentences[start : start + BLOCK_SENTENCES]
             columns = self._tokenize(block)
@@ -71,12 +71,7 @@ class Tokenization:
                         f"received {sentence!r}, which has no tokens",
                         argument="sentences",
                     )
-                template_tokens = self.template_tokens
-                yield (
-                    row
-                    if template_tokens is None
-                    else template_tokens.wrap(row["input_ids"])
-                )
+                yield row if template is None else template.wrap(row["input_ids"])
 
     def count(self, sentences: Sequence[str]) -> TokenCounts:
         """Count the tokens of sentences, every occurrence of a sentence."""
@@ -102,11 +97,9 @@ class Tokenization:
         limit, template = self.reading.max_length, self.template_tokens
         is_repeated = template is not None and template.between is not None
         if max(lengths) >= limit - is_repeated:  # which may leave one token
-            warnings.warn(
+            warn(
                 "sentences: some are longer than max_length or as long; longer ones are "
-                f"truncated to {limit} tokens",
-                FlowbertWarning,
-                stacklevel=2,
+                f"truncated to {limit} tokens"
             )
 
     def _tokenize(self, sentences: Sequence[str]) -> Any:

@@ -17,7 +17,6 @@ from flowbert.encoders import (
     Encoder,
     EncoderOptions,
     SentenceEncoder,
-    SentenceTransformerEncoder,
     digests_reused,
     is_sentence_transformer,
     open_encoder,
@@ -162,7 +161,7 @@ def _parse(value: Any) -> Method:
         fitted = value.map or Raw()
         return Method(value.map_name, fitted, "given", encoder=value.encoder)
     if is_sentence_transformer(value):
-        encoder = SentenceTransformerEncoder(value)
+        encoder = open_encoder(value)
         name = encoder.columns()["encoder"]
         return Method(name, Raw(), "given", encoder=encoder)
     map = make_map(value) if isinstance(value, str) else as_map(value)

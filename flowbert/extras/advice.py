@@ -11,10 +11,10 @@ import torch
 from flowbert.encoders import Encoder, EncoderOptions, SentenceEncoder, open_encoder
 from flowbert.encoders.layers import name_layers, resolve_layers
 from flowbert.encoders.pooling import POOLINGS, LearnedWeightsPooling
-from flowbert.encoders.sentence_transformer import SentenceTransformerEncoder
 from flowbert.encoders.template import TEMPLATES, name_template
 from flowbert.errors import UserError
 from flowbert.experiments.plan import RECIPE_METHOD, UNMAPPED, Method, as_saved
+from flowbert.extras.sentence_transformer import SentenceTransformerEncoder
 from flowbert.maps import Raw, make_map
 from flowbert.options import takes_options
 
@@ -159,11 +159,11 @@ def advise_encoder(encoder: Encoder) -> Advice:
     pooling = folder.reading["pooling"]
     depth = encoder.num_layers
     layers = name_layers(resolve_layers(folder.reading["layers"], depth), depth)
-    if folder.modules:
+    if folder.by_sentence_transformers:
         return _use(_BY_SENTENCE_TRANSFORMERS, layers, pooling, "raw")
     if POOLINGS.parse(pooling)[0] is LearnedWeightsPooling:
         return _use(_OF_LEARNED_WEIGHTS, layers, pooling, RECIPE_METHOD)
-    if encoder.backbone.is_causal:
+    if encoder.backbone.findings.causal:
         template = name_template(encoder.template or TEMPLATES[DECODER_TEMPLATE])
         return _use(_OF_DECODERS, "last", "last_token", DECODER_METHOD, template)
     return _use(_BY_OTHERS, RECIPE_LAYERS, RECIPE_POOLING, RECIPE_METHOD)

@@ -70,7 +70,7 @@ def test_the_last_token_is_that_of_the_template_and_means_are_of_the_sentence(ki
     few = [encoder.encode(SENTENCES) for encoder in (last, span)]
     read = [encoder.encode(SENTENCES * 4) for encoder in (last, span)]
     assert_near(np.array(read)[:, : len(SENTENCES)], few)
-    assert last.backbone.is_causal == (kind != "bert")
+    assert last.backbone.findings.causal == (kind != "bert")
     # Their first tokens are computed once, where the network can go on from them. Some of
     # transformers 4.51 give no cache that it can.
     old = version("transformers") < "4.52" and kind in (

@@ -6,6 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.depth import stack_of
 from flowbert.encoders.template import SLOT, Template
 
 
@@ -37,7 +38,20 @@ def without_upper_blocks(encoder: SentenceEncoder) -> SentenceEncoder:
 
     One more than the highest layer stays: the last hidden state of many networks has passed a norm.
     """
-    return encoder.read(backbone=encoder.backbone.first_blocks(max(encoder.layers) + 1))
+    backbone, count = encoder.backbone, max(encoder.layers) + 1
+    stack = stack_of(backbone)
+    if count >= backbone.num_layers or stack is None:
+        return encoder
+    base = backbone.network.base_model
+    config = deepcopy(base.config)
+    config.num_hidden_layers = count
+    if getattr(config, "layer_types", None) is not None:
+        config.layer_types = config.layer_types[:count]
+    copies = stack.copies(base, count)
+    for module in copies:
+        if hasattr(module, "config"):
+            module.config = config
+    return encoder.read(backbone=backbone.like(copies[0]))
 
 
 def outside(template: Template, attention_mask: Tensor) -> Tensor:

@@ -12,10 +12,9 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from flowbert.encoders import SentenceEncoder, SentenceTransformerEncoder
+from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.folders import MODULES_FILE, quiet
-from flowbert.encoders.pooling import vocabulary_size
-from flowbert.encoders.sentence_transformer import POOLING_NAMES
+from flowbert.encoders.pooling import POOLING_NAMES, vocabulary_size
 from flowbert.errors import UserError
 from flowbert.extras.export.card import base_name
 from flowbert.extras.export.formats import EXPORT_FORMATS, Format
@@ -23,6 +22,7 @@ from flowbert.extras.export.plain_encoder import (
     with_template_in_tokenizer,
     without_upper_blocks,
 )
+from flowbert.extras.sentence_transformer import SentenceTransformerEncoder
 from flowbert.io import read_json, write_json
 from flowbert.maps import Map, load_map, save_map
 from flowbert.model import Model
@@ -153,8 +153,8 @@ def _write_settings(folder: Path, encoder: SentenceEncoder) -> None:
         transformer["model_kwargs"] = {"add_pooling_layer": False}
     write_json(folder / TRANSFORMER_SETTINGS, transformer)
     prompts = {
-        "prompts": {"default": encoder.prompt},
-        "default_prompt_name": "default" if encoder.prompt else None,
+        "prompts": {"default": encoder.tokenization.prompt},
+        "default_prompt_name": "default" if encoder.tokenization.prompt else None,
     }
     write_json(folder / "config_sentence_transformers.json", prompts)
 

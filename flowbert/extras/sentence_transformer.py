@@ -1,41 +1,32 @@
 """Models that sentence-transformers computes, as encoders."""
 
 import secrets
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from flowbert.arrays import Floats
 from flowbert.encoders.backbone import (
     MOST_TOKENS,
-    note_captures,
-    remove_captures,
+    PicklableNetwork,
 )
 from flowbert.encoders.base import Embedder
 from flowbert.encoders.folders import (
     MODULES_FILE,
     EncoderFiles,
     Folder,
+    LibraryNeededError,
+    is_sentence_transformer,
     loading,
     locate,
 )
+from flowbert.encoders.pooling import POOLING_NAMES
 from flowbert.encoders.template import SLOT
-from flowbert.errors import UserError
+from flowbert.errors import UserError, warn
 from flowbert.io import digest, digest_tensors, read_json
-
-POOLING_NAMES = {
-    "cls": "cls",
-    "max": "max",
-    "mean": "mean",
-    "weightedmean": "position_mean",
-    "lasttoken": "last_token",
-}
-"""Poolings of sentence-transformers without token weights, and their names here."""
 
 _HIDDEN_STATES = {
     "text": {"method": "forward", "method_output_name": "last_hidden_state"}
@@ -43,25 +34,7 @@ _HIDDEN_STATES = {
 _MODEL_FILES = (".json", ".txt", ".model")
 
 
-class LibraryNeededError(UserError):
-    """The error for a folder whose vectors only sentence-transformers computes.
-
-    Args:
-        path: The encoder as the user names it.
-        model: The loaded SentenceTransformer.
-        parts: What is not computed here.
-    """
-
-    def __init__(self, path: str, model: Any, parts: Sequence[str]) -> None:
-        super().__init__(
-            f"received {path} with {', '.join(parts)}, which only sentence-transformers "
-            "computes; expected load_encoder without layers and pooling, and no training",
-            argument="encoder",
-        )
-        self.model = model
-
-
-class SentenceTransformerEncoder(Embedder, nn.Module):
+class SentenceTransformerEncoder(Embedder, PicklableNetwork):
     """A SentenceTransformer, which encodes with its own code.
 
     The vectors of an object in memory are cached in memory only, for one comparison: a change of
@@ -99,15 +72,6 @@ class SentenceTransformerEncoder(Embedder, nn.Module):
         self.model = model
         self.dim = int(model.get_embedding_dimension() or self.embed(["a"]).shape[1])
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Everything, the weights too: the folder may be on another machine."""
-        remove_captures(self.model)
-        return vars(self)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)  # type: ignore[no-untyped-call]
-        note_captures(self.model)
-
     @property
     def device(self) -> torch.device:
         """Device of the weights."""
@@ -132,12 +96,6 @@ class SentenceTransformerEncoder(Embedder, nn.Module):
         """Digests of the files, and of the weights as they are now."""
         weights = digest_tensors(self.model.state_dict())
         return {"files": self._source, "weights": weights}
-
-
-def is_sentence_transformer(value: Any) -> bool:
-    """Whether a value is a SentenceTransformer; the library is not imported for that."""
-    library = sys.modules.get("sentence_transformers")
-    return library is not None and isinstance(value, library.SentenceTransformer)
 
 
 def load_library(path: str, files: EncoderFiles) -> Any:
@@ -183,14 +141,17 @@ def _digest_files(folder: Path) -> str:
 
 
 def open_transformer(
-    path: str, files: EncoderFiles, is_changed: bool
+    path: str, files: EncoderFiles, is_changed: bool, frozen: bool
 ) -> tuple[Any, Any, Folder, str]:
     """A folder whose vectors are computed here; its network is loaded anew, and checked.
+
+    A warning names what is left out.
 
     Args:
         path: The encoder as the user names it.
         files: Its files.
         is_changed: Whether modules and settings that are not computed here may be left out.
+        frozen: Whether the encoder stays as it is.
 
     Returns:
         Configuration and tokenizer as sentence-transformers has them, what the folder says, and
@@ -202,16 +163,25 @@ def open_transformer(
     """
     model = load_library(path, files)
     with loading(path):
-        folder = read_modules(model)
+        reading, left_out = read_modules(model)
         subfolder = read_json(files.folder / MODULES_FILE, list)[0]["path"]
-    if folder.left_out and not (is_changed and folder.modules[0] == "Transformer"):
-        raise LibraryNeededError(path, model, folder.left_out)
-    config, tokenizer = model[0].auto_model.config, model[0].tokenizer
-    return config, tokenizer, folder, subfolder
+    if left_out and not (is_changed and reading):
+        raise LibraryNeededError(path, model, left_out)
+    if left_out:
+        warn(f"encoder: {path} is used without its {', '.join(left_out)}")
+    elif frozen and type(model[-1]).__name__ == "Normalize":
+        warn(
+            f"encoder: {path} ends in Normalize, which is dropped: cosines are unchanged, but a "
+            "map is fitted on vectors of other norms and differs"
+        )
+    folder = Folder(reading, by_sentence_transformers=True)
+    return model[0].auto_model.config, model[0].tokenizer, folder, subfolder
 
 
-def read_modules(model: Any) -> Folder:
+def read_modules(model: Any) -> tuple[dict[str, Any], list[str]]:
     """How a SentenceTransformer reads its network, and what of it is not computed here.
+
+    The reading is empty where the first module is not a plain Transformer.
 
     References:
         https://sbert.net/docs/package_reference/base/modules.html
@@ -223,9 +193,8 @@ def read_modules(model: Any) -> Folder:
     )
 
     first, *others = model
-    modules = tuple(type(module).__name__ for module in model)
     if type(first) is not Transformer:
-        return Folder(modules=modules, left_out=modules)
+        return {}, [type(module).__name__ for module in model]
     prompt = model.prompts.get(model.default_prompt_name) or ""
     left_out = {
         "truncate_dim": model.truncate_dim is not None,
@@ -255,11 +224,5 @@ def read_modules(model: Any) -> Folder:
         "template": f"{prompt}{SLOT}" if has_template else "",
         "sink_token": "",
     }
-    return Folder(
-        reading,
-        modules=modules,
-        left_out=(
-            *(type(module).__name__ for module in others),
-            *(name for name, is_left_out in left_out.items() if is_left_out),
-        ),
-    )
+    modules = [type(module).__name__ for module in others]
+    return reading, modules + [name for name, is_out in left_out.items() if is_out]
