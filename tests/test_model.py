@@ -18,29 +18,20 @@ from helpers import refused
 
 pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
 
-MAPS = {
-    "whitening": "whitening-6:shrinkage=0.1",
-    "flow": FLOW,
-    "standardization+flow": f"standardization+{FLOW}",
-}
+MAPS = ["whitening-6:shrinkage=0.1", FLOW, f"standardization+{FLOW}"]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A run folder with three models, beside its encoder."""
+    """A run folder with models of one encoder, beside it."""
     path = tmp_path_factory.mktemp("models")
-    for model in make_models(write_tiny(path / "bert")).values():
-        model.save(path / "run" / "model")
-    return path
-
-
-def make_models(path):
-    encoder = SentenceEncoder(path, pooling="idf", count_over=TEXTS)
+    encoder = SentenceEncoder(
+        write_tiny(path / "bert"), pooling="idf", count_over=TEXTS
+    )
     rows = encoder.encode(TEXTS)
-    models = {"raw": Model(encoder)}
-    for name, text in MAPS.items():
-        models[name] = Model(encoder, fit_map(text, rows))
-    return models
+    for fitted in (None, *(fit_map(text, rows) for text in MAPS)):
+        Model(encoder, fitted).save(path / "run" / "model")
+    return path
 
 
 NO_SENTENCES = [

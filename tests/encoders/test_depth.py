@@ -9,8 +9,6 @@ from encoders.tiny import CONFIGS, SENTENCES, tiny_network
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.passes import SHAREABLE, workers
 
-KINDS = [kind for kind in CONFIGS if kind != "qwen2"]  # its tokenizer is one of its own
-
 
 def count_blocks(encoder):
     """Indices of the blocks that are computed from now on."""
@@ -28,7 +26,7 @@ def count_blocks(encoder):
     return computed
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "albert"])
+@pytest.mark.parametrize("kind", [kind for kind in CONFIGS if kind != "albert"])
 def test_blocks_above_the_layers_read_are_not_computed(kind, tiny):
     opened = SentenceEncoder(tiny(kind))
     features = opened.tokenize(SENTENCES)

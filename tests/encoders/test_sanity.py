@@ -18,8 +18,8 @@ from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.passes import encode_together
 from helpers import refused, warned
 
-# Of the two, bfloat16 has the larger units; qwen2 needs its bytes.
-HALF = [(kind, "bfloat16") for kind in CONFIGS if kind != "qwen2"]
+# Of the two, bfloat16 has the larger units.
+HALF = [(kind, "bfloat16") for kind in CONFIGS]
 HALF += [(kind, "float16") for kind in ("bert", "llama", "xlnet")]
 
 

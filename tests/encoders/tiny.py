@@ -81,7 +81,6 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "mistral": _ONE_KEY,
     "modernbert": _SIZES | {"bos_token_id": 2, "eos_token_id": 3},
     "mpnet": _SIZES,
-    "qwen2": _ONE_KEY,
     "qwen3": _ONE_KEY,
     "roberta": _NO_TYPES,
     "roformer": _SIZES,
@@ -109,7 +108,9 @@ def word_tokenizer(decoder=False):
 
 def tiny_network(kind, seed=0, **options):
     """A random network of 3 blocks and 16 dimensions."""
-    sizes = {"vocab_size": 25, "pad_token_id": 0} | CONFIGS.get(kind, _SIZES) | options
+    sizes = (
+        {"vocab_size": 25, "pad_token_id": 0} | CONFIGS.get(kind, _ONE_KEY) | options
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = AutoModel.from_config(AutoConfig.for_model(kind, **sizes)).eval()

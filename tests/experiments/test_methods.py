@@ -4,9 +4,6 @@ from sklearn.pipeline import make_pipeline
 
 from flowbert.experiments.plan import parse_methods
 from flowbert.maps import MAPS, Flow, Whitening
-from helpers import rows
-
-X = rows(100, 6)
 
 
 def test_names_and_estimators():

@@ -71,13 +71,7 @@ EVERY: list[Map] = [
 ]
 
 
-DEFAULT = [
-    *(
-        type(each)()
-        for each in AFFINE
-        if each.text == each.name and not each.supervised
-    ),
-]
+DEFAULT = [each for each in AFFINE if each.text == each.name and not each.supervised]
 
 
 @pytest.fixture(params=EVERY, ids=str)
