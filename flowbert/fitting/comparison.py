@@ -46,7 +46,7 @@ def list_methods(run: Run) -> list[Method]:
         name = run.options.method
         run.trainer.loggers += make_named_loggers(run.options.log_to, run.folder)
         fitted, reason = fit_map(
-            module, run.data.all_rows, pairs=run.pairs(), seed=seed, device=run.device
+            module, run.data.all_rows, pairs=run.pairs, seed=seed, device=run.device
         )
         if reason is not None:
             raise UserError(f"{name}: {reason}", argument="method")

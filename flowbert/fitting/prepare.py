@@ -21,7 +21,7 @@ from flowbert.fitting.run_options import FitOptions
 from flowbert.loggers import LOG_TO, wandb_run_ended
 from flowbert.maps import MAPS, LabelledPairs, Map, make_map
 from flowbert.methods import METHODS, FlowModule, TextDataModule, make_examples
-from flowbert.methods.examples import EXAMPLES, Examples
+from flowbert.methods.examples import EXAMPLES
 from flowbert.methods.heads import HEADS
 from flowbert.numbers import check_limits
 from flowbert.options import TRAINED_METHODS, TRAINER_DEFAULTS, renamed
@@ -39,7 +39,7 @@ from flowbert.training import (
 )
 from flowbert.training.checkpoints import check_fitted_on, claim_folder, find_checkpoint
 from flowbert.training.trainer import make_trainer, seeded
-from flowbert.vectors import EmbeddingCache, Vectors, as_vectors
+from flowbert.vectors import EmbeddingCache, as_vectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +53,12 @@ class Run:
         tasks: The tasks.
         cache: The embedding cache.
         trainer: The Trainer.
-        encoder: The encoder before the training; None for vectors.
+        baseline: The closed-form map that a flow is compared with.
         fitted_on: The corpus, examples or vectors.
+        encoder: The encoder before the training; None for vectors.
         fitted: The LightningModule, or the map that is fitted in closed form.
         data: The data module.
-        baseline: The closed-form map that a flow is compared with.
-        pairs: Makes the labelled pairs that a supervised map learns from; None without any.
+        pairs: The labelled pairs that a supervised map learns from, as vectors.
     """
 
     options: FitOptions
@@ -66,22 +66,29 @@ class Run:
     tasks: Sequence[Task]
     cache: EmbeddingCache
     trainer: Any
-    encoder: Any
+    baseline: WhiteningBaseline | None
     fitted_on: Any
+    encoder: Any
     fitted: Any
     data: Any
-    baseline: WhiteningBaseline | None
-    pairs: Callable[[], LabelledPairs | None]
+    pairs: LabelledPairs | None = None
 
     @property
     def device(self) -> Any:
         """Device of the encoder."""
         return self.trainer.strategy.root_device
 
+    def embed(self, sentences: Sequence[str]) -> NDArray[np.float32]:
+        """Embeddings before the training, ``(N, D)``."""
+        return self.cache.rows(self.encoder, sentences)[:]
+
 
 @contextmanager
 def prepare_run(command: str, options: FitOptions, folder: Path) -> Iterator[Run]:
     """Prepare a run, and hold its folder meanwhile.
+
+    A run is of one of three kinds: a map that is fitted in closed form, or a flow, on vectors of a
+    frozen encoder; or an encoder that is trained.
 
     Args:
         command: ``fit``, ``validate``, ``test`` or ``predict``.
@@ -92,105 +99,146 @@ def prepare_run(command: str, options: FitOptions, folder: Path) -> Iterator[Run
         UserError: If an option is wrong; nothing has been written then.
     """
     options = _checked(options)
-    kind: Any = METHODS.get(options.method)
-    saved: Mapping[str, Any] = {}
-    if kind is None:  # what is fitted in closed form has no checkpoint
-        options = replace(options, ckpt_path=None)
-    elif options.ckpt_path is not None:
-        path = find_checkpoint(options.ckpt_path, options.run_dir)
-        options = replace(options, ckpt_path=path)
-        saved = _read_saved(path, kind, options.method)
-    map = None if kind is not None else _closed_form_method(options.method)
-    baseline = None
-    if kind is FlowModule and options.baseline not in (None, "none"):
-        baseline = WhiteningBaseline(_closed_form_baseline(str(options.baseline)))
+    module: Any = METHODS.get(options.method)
+    options, saved = _find_checkpoint(options, module)
+    closed_form = _closed_form(options, module)
     tasks = _load_tasks(options, "dev" if command == "validate" else "test")
-    labels = _load_labels(map if baseline is None else baseline.map, tasks)
-    cache = EmbeddingCache(options.cache)
-    encoder: Any = None
-
-    def embed(sentences: Sequence[str]) -> NDArray[np.float32]:
-        """Embeddings before the training, ``(N, D)``."""
-        return cache.rows(encoder, sentences)[:]
-
-    def pairs() -> LabelledPairs | None:
-        if labels is None:
-            return None
-        return embed(labels.sentences1), embed(labels.sentences2), labels.scores
-
-    if baseline is not None:
-        baseline.pairs = pairs
-    trainer = _make_trainer(options, folder, tasks, embed, baseline)
+    validated = [
+        STS(task.data, "dev")
+        for task in tasks
+        if isinstance(task, STS) and "dev" in task.data.splits
+    ]
+    trainer = _make_trainer(options, folder, _monitored(options, validated))
     held: Any = nullcontext()
     if trainer.is_global_zero:
         resumed = options.ckpt_path if command == "fit" else None
-        held = claim_folder(folder, resumed, command == "fit" and kind is not None)
-    device = trainer.strategy.root_device
-    given: dict[str, Any] = {"seed": options.seed}
-    fitted_on: Any
+        held = claim_folder(folder, resumed, command == "fit" and module is not None)
+    cache = EmbeddingCache(options.cache)
+    opening = options, tasks, saved, trainer.strategy.root_device
     with held, wandb_run_ended():
         with seeded(options.seed):
-            is_frozen = kind in (None, FlowModule)
-            if not is_frozen:
-                fitted_on, data_options = _make_examples(options, tasks)
-            elif options.vectors is None:
-                fitted_on = _load_corpus(options, tasks)
+            if module in (None, FlowModule):
+                parts = _on_vectors(*opening, closed_form, cache)
             else:
-                fitted_on = as_vectors(options.vectors, options.column)
-            if not isinstance(fitted_on, Vectors):
-                if options.max_sentences is not None:
-                    fitted_on = fitted_on.sample(options.max_sentences, options.seed)
-                encoder = _open_encoder(options, kind, fitted_on.sentences, device)
-            named = {"name": fitted_on.name, "digest": fitted_on.digest}
-            identity = None if encoder is None else encoder.identity
-            known = {"encoder": identity, "corpus": named}
-            if saved:
-                check_fitted_on(saved, known, options.ckpt_path)
-            fitted: Any = map
-            if is_frozen:
-                rows: Any = fitted_on
-                dim = rows.shape[1] if encoder is None else encoder.dim
-                if map is None:
-                    fitted = _make(kind, "model", options.model, dim=dim, **given)
-                else:
-                    map.check(dim, "method")
-                if baseline is not None:
-                    baseline.map.check(dim, "baseline")
-                if encoder is not None:
-                    texts = [text for task in tasks for text in task.sentences]
-                    if labels is not None:
-                        texts += [*labels.sentences1, *labels.sentences2]
-                    cache.fill([encoder], [*fitted_on.sentences, *texts])
-                    rows = cache.rows(encoder, fitted_on.sentences)
-                chosen = options.data if map is None else {}
-                given |= named | {"rows": rows}
-                data = _make(RowsDataModule, "data", chosen, **given)
-            else:
-                given["encoder"] = SentenceEncoder(
-                    **encoder.describe(),
-                    token_weights=encoder.token_weights,
-                    frozen=False,
-                )
-                data = _make(
-                    TextDataModule, "data", data_options, examples=fitted_on, **given
-                )
-                fitted = _make(kind, "model", options.model, **given)
-                fitted.check_examples(fitted_on)
-            if kind is not None:
-                fitted.fitted_on = known
-        yield Run(
-            options,
-            folder,
-            tasks,
-            cache,
-            trainer,
-            encoder,
-            fitted_on,
-            fitted,
-            data,
-            baseline,
-            pairs,
+                parts = _on_text(*opening)
+        baseline = None
+        if module is FlowModule and closed_form is not None:
+            baseline = WhiteningBaseline(closed_form)
+        run = Run(options, folder, tasks, cache, trainer, baseline, *parts)
+        callbacks: list[Any] = [TaskEvaluation(validated, run.embed, baseline)]
+        if baseline is not None:
+            baseline.pairs = lambda: run.pairs
+            callbacks.insert(0, baseline)
+        trainer.callbacks[:0] = callbacks
+        yield run
+
+
+def _on_vectors(
+    options: FitOptions,
+    tasks: Sequence[Task],
+    saved: Mapping[str, Any],
+    device: Any,
+    closed_form: Map | None,
+    cache: EmbeddingCache,
+) -> tuple[Any, ...]:
+    """Corpus or vectors, encoder, the flow or map, the vectors, and pairs that it learns from."""
+    is_flow = options.method in METHODS
+    labels = _load_labels(closed_form, tasks)
+    pairs = None
+    source: Any
+    if options.vectors is not None:
+        source, encoder = as_vectors(options.vectors, options.column), None
+        dim = source.shape[1]
+    else:
+        source = _sample(_load_corpus(options, tasks), options)
+        encoder = open_encoder(options.encoder, source.sentences, device)
+        dim = encoder.dim
+    known = _check_saved(saved, source, encoder, options)
+    fitted: Any = closed_form
+    if is_flow:
+        given = {"dim": dim, "seed": options.seed}
+        fitted = _make(FlowModule, "model", options.model, **given)
+        fitted.fitted_on = known
+    if closed_form is not None:
+        closed_form.check(dim, "baseline" if is_flow else "method")
+    rows = source
+    if encoder is not None:
+        texts = [*source.sentences, *(x for task in tasks for x in task.sentences)]
+        sides = [] if labels is None else [labels.sentences1, labels.sentences2]
+        for side in sides:
+            texts += side
+        cache.fill([encoder], texts)
+        rows = cache.rows(encoder, source.sentences)
+        if labels is not None:
+            first, second = (cache.rows(encoder, side)[:] for side in sides)
+            pairs = first, second, labels.scores
+    chosen = options.data if is_flow else {}
+    given = known["corpus"] | {"rows": rows, "seed": options.seed}
+    data = _make(RowsDataModule, "data", chosen, **given)
+    return source, encoder, fitted, data, pairs
+
+
+def _on_text(
+    options: FitOptions, tasks: Sequence[Task], saved: Mapping[str, Any], device: Any
+) -> tuple[Any, ...]:
+    """Examples, encoder, the module that trains a copy of the encoder, and its batches.
+
+    Raises:
+        UserError: If an option is not one of the method's, or the encoder cannot be trained.
+    """
+    module: Any = METHODS[options.method]
+    data, model = dict(options.data or {}), options.model or {}
+    text_of = import_object(TRAINED_METHODS[options.method].examples)
+    chosen = {
+        name: data.pop(name, model.get(name)) for name in signature(text_of).parameters
+    }
+    text, argument = _make(text_of, "data", chosen), next(iter(chosen), "method")
+    function, _ = EXAMPLES.parse(text, argument)
+    is_read = "corpus" in signature(function).parameters
+    corpus = _load_corpus(options, tasks) if is_read else None
+    examples = _sample(
+        make_examples(text, corpus, nli=options.nli, tasks=tasks, argument=argument),
+        options,
+    )
+    with warnings.catch_warnings():
+        if module.pools:  # token weights are about to be learned
+            warnings.filterwarnings("ignore", f".*{NOT_LEARNED}")
+        encoder = open_encoder(options.encoder, examples.sentences, device)
+    if not isinstance(encoder, SentenceEncoder):
+        raise UserError(
+            f"received {encoder.path}; expected a transformer to train",
+            argument="encoder",
         )
+    known = _check_saved(saved, examples, encoder, options)
+    trained = SentenceEncoder(
+        **encoder.describe(), token_weights=encoder.token_weights, frozen=False
+    )
+    given = {"encoder": trained, "seed": options.seed}
+    batches = _make(TextDataModule, "data", data, examples=examples, **given)
+    fitted = _make(module, "model", options.model, **given)
+    fitted.check_examples(examples)
+    fitted.fitted_on = known
+    return examples, encoder, fitted, batches
+
+
+def _sample(source: Any, options: FitOptions) -> Any:
+    """A corpus or examples, or the subset of ``max_sentences``."""
+    if options.max_sentences is None:
+        return source
+    return source.sample(options.max_sentences, options.seed)
+
+
+def _check_saved(
+    saved: Mapping[str, Any], source: Any, encoder: Encoder | None, options: FitOptions
+) -> dict[str, Any]:
+    """Encoder and corpus in words, which have to be those of the checkpoint, if there is one."""
+    known = {
+        "encoder": None if encoder is None else encoder.identity,
+        "corpus": {"name": source.name, "digest": source.digest},
+    }
+    if saved:
+        check_fitted_on(saved, known, options.ckpt_path)
+    return known
 
 
 def _checked(options: FitOptions) -> FitOptions:
@@ -207,31 +255,51 @@ def _checked(options: FitOptions) -> FitOptions:
     return replace(options, encoder=encoder, log_to=log_to)
 
 
-def _closed_form_method(name: str) -> Map:
-    """The map that is fitted in closed form.
+def _find_checkpoint(
+    options: FitOptions, module: Any
+) -> tuple[FitOptions, Mapping[str, Any]]:
+    """The options with the path of the checkpoint, and encoder and corpus that it was fitted on.
 
-    Raises:
-        UserError: If there is neither a method nor a map of that name.
-    """
-    if name.isalpha():  # no option, no number
-        check_choice("method", name, dict.fromkeys([*METHODS, *MAPS]))
-    return make_map(name, "method")
-
-
-def _read_saved(path: Path, kind: Any, method: str) -> Mapping[str, Any]:
-    """Encoder and corpus that a checkpoint was fitted on; empty if ``fit`` did not write it.
+    The latter are empty without a checkpoint, as of a map, or if ``fit`` did not write it.
 
     Raises:
         UserError: If it is one of another method.
     """
+    if module is None or options.ckpt_path is None:
+        return replace(options, ckpt_path=None), {}
+    path = find_checkpoint(options.ckpt_path, options.run_dir)
     content = read_checkpoint(path)
-    if content["module"] != kind.__name__:
+    if content["module"] != module.__name__:
         raise UserError(
-            f"{path} is a checkpoint of {content['module']}; expected one of method {method}",
+            f"{path} is a checkpoint of {content['module']}; expected one of method "
+            f"{options.method}",
             argument="ckpt_path",
         )
-    saved: Mapping[str, Any] = content["fitted_on"]
-    return saved
+    return replace(options, ckpt_path=path), content["fitted_on"]
+
+
+def _closed_form(options: FitOptions, module: Any) -> Map | None:
+    """The map that is fitted in closed form: the method, or the baseline of a flow.
+
+    Raises:
+        UserError: If there is neither a method nor a map of that name, or the baseline is of
+            another kind.
+    """
+    if module is None:
+        if options.method.isalpha():  # no option, no number
+            known = dict.fromkeys([*METHODS, *MAPS])
+            check_choice("method", options.method, known)
+        return make_map(options.method, "method")
+    if module is not FlowModule or options.baseline in (None, "none"):
+        return None
+    baseline = make_map(str(options.baseline), "baseline")
+    if any(step.seeded or step.name == "raw" for step in baseline.parts):
+        raise UserError(
+            argument="baseline",
+            received=options.baseline,
+            expected="a map that is fitted in closed form, or none (raw is compared anyway)",
+        )
+    return baseline
 
 
 def _load_tasks(options: FitOptions, split: str) -> list[Task]:
@@ -252,22 +320,6 @@ def _load_tasks(options: FitOptions, split: str) -> list[Task]:
     )
 
 
-def _closed_form_baseline(text: str) -> Map:
-    """The map that a flow is compared with.
-
-    Raises:
-        UserError: If it is not one that is fitted in closed form.
-    """
-    made = make_map(text, "baseline")
-    if any(step.seeded or step.name == "raw" for step in made.parts):
-        raise UserError(
-            argument="baseline",
-            received=text,
-            expected="a map that is fitted in closed form, or none (raw is compared anyway)",
-        )
-    return made
-
-
 def _load_labels(learner: Map | None, tasks: Sequence[Task]) -> Subset | None:
     """Labelled pairs of the first task, where a map learns from them."""
     if learner is None or not learner.supervised:
@@ -282,62 +334,26 @@ def _load_labels(learner: Map | None, tasks: Sequence[Task]) -> Subset | None:
     return training_labels(tasks[0], tasks, expected=instead, argument="tasks")
 
 
-def _make_trainer(
-    options: FitOptions,
-    folder: Path,
-    tasks: Sequence[Task],
-    embed: Callable[[Sequence[str]], NDArray[np.float32]],
-    baseline: WhiteningBaseline | None,
-) -> Any:
+def _monitored(options: FitOptions, validated: Sequence[STS]) -> str | None:
+    """The score whose best checkpoint is kept; None for a frozen encoder, which sees no label."""
+    if METHODS.get(options.method) in (None, FlowModule) or not validated:
+        return None
+    # An encoder that is trained through a map is used through it.
+    head = (options.model or {}).get("head")
+    name = options.method if head in (None, *HEADS) else f"{options.method}+head"
+    return f"{name}/{validated[0].name}/dev/spearman_all"
+
+
+def _make_trainer(options: FitOptions, folder: Path, monitor: str | None) -> Any:
     """A Trainer that writes into the run folder."""
-    validated = [
-        STS(task.data, "dev")
-        for task in tasks
-        if isinstance(task, STS) and "dev" in task.data.splits
-    ]
-    monitor = None
-    # A frozen encoder's method sees no label.
-    if METHODS.get(options.method) not in (None, FlowModule) and validated:
-        # An encoder that is trained through a map is used through it.
-        head = (options.model or {}).get("head")
-        name = options.method if head in (None, *HEADS) else f"{options.method}+head"
-        monitor = f"{name}/{validated[0].name}/dev/spearman_all"
-    callbacks = [
-        *([] if baseline is None else [baseline]),
-        TaskEvaluation(validated, embed, baseline),
-        StepLog(),
-        *checkpoint_callbacks(
-            folder / "checkpoints", monitor, **(options.checkpoint or {})
-        ),
-    ]
+    checkpoint = options.checkpoint or {}
+    saving = checkpoint_callbacks(folder / "checkpoints", monitor, **checkpoint)
     return make_trainer(
         {**TRAINER_DEFAULTS, **(options.trainer or {})},
-        callbacks=callbacks,
+        callbacks=[StepLog(), *saving],
         plugins=[AtomicCheckpointIO()],
         default_root_dir=str(folder),
     )
-
-
-def _make_examples(
-    options: FitOptions, tasks: Sequence[Task]
-) -> tuple[Examples, dict[str, Any]]:
-    """The examples of a method, and the options of its data that they do not use.
-
-    Raises:
-        UserError: If an option is not one of the method's, or a source has no effect.
-    """
-    data = dict(options.data or {})
-    text_of = import_object(TRAINED_METHODS[options.method].examples)
-    chosen = {}
-    for name in signature(text_of).parameters:
-        of_module = (options.model or {}).get(name)
-        chosen[name] = data.pop(name, of_module)
-    text, argument = _make(text_of, "data", chosen), next(iter(chosen), "method")
-    function, _ = EXAMPLES.parse(text, argument)
-    is_read = "corpus" in signature(function).parameters
-    corpus = _load_corpus(options, tasks) if is_read else None
-    made = make_examples(text, corpus, nli=options.nli, tasks=tasks, argument=argument)
-    return made, data
 
 
 def _load_corpus(options: FitOptions, tasks: Sequence[Task]) -> Corpus:
@@ -350,26 +366,6 @@ def _load_corpus(options: FitOptions, tasks: Sequence[Task]) -> Corpus:
         )
     source = "target" if options.corpus is None else options.corpus
     return load_corpus(source, nli=options.nli or "hub", column=options.column)
-
-
-def _open_encoder(
-    options: FitOptions, kind: Any, sentences: Sequence[str], device: Any
-) -> Encoder:
-    """The encoder, of which a method may need the network.
-
-    Raises:
-        UserError: If it cannot be opened or trained.
-    """
-    with warnings.catch_warnings():
-        if getattr(kind, "pools", False):  # token weights are about to be learned
-            warnings.filterwarnings("ignore", f".*{NOT_LEARNED}")
-        encoder = open_encoder(options.encoder, sentences, device)
-    if kind not in (None, FlowModule) and not isinstance(encoder, SentenceEncoder):
-        raise UserError(
-            f"received {encoder.path}; expected a transformer to train",
-            argument="encoder",
-        )
-    return encoder
 
 
 def _make(
