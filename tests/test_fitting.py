@@ -24,7 +24,7 @@ from flowbert.experiments.plan import UNMAPPED
 from flowbert.extras.report import report
 from flowbert.fitting import FitOptions, fit, predict, validate
 from flowbert.fitting import test as run_test
-from flowbert.fitting.prepare import prepare_run
+from flowbert.fitting.prepare import make_loggers, prepare_run
 from flowbert.maps import Flow, load_map, make_map
 from flowbert.methods import FlowModule
 from flowbert.model import Model
@@ -164,6 +164,16 @@ def test_predict(run, tmp_path):
     expected = Model.load(run, "flow").transform(rows)
     # Sums of float32 numbers of order 1 in another order: other sizes of the batches.
     np.testing.assert_allclose(np.load(predict(run)), expected, atol=1e-4)
+
+
+def test_earlier_metrics_are_kept(tmp_path):
+    for text in ("first", "second"):
+        (tmp_path / "metrics.csv").write_text(text)
+        (csv,) = make_loggers([], tmp_path)
+    assert csv.log_dir == f"{tmp_path}/"
+    assert (tmp_path / "metrics-1.csv").read_text() == "first"
+    assert (tmp_path / "metrics-2.csv").read_text() == "second"
+    assert not (tmp_path / "metrics.csv").exists()
 
 
 def test_a_missing_split_is_told_before_any_pass(run, tmp_path, monkeypatch):

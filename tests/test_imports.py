@@ -13,7 +13,7 @@ ORDER = (
     *("threads", "io", "registry", "options", "text_tables"),
     *("data", "encoders", "flows", "vectors", "tasks", "metrics"),
     *("training", "maps", "methods", "model"),
-    *("experiments", "loggers", "encoding", "fitting", "cli", "__main__"),
+    *("experiments", "encoding", "fitting", "cli", "__main__"),
 )
 
 

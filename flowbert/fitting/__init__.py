@@ -23,7 +23,6 @@ from flowbert.fitting.run_options import (
     read_run,
 )
 from flowbert.io import write_atomically
-from flowbert.loggers import make_loggers
 from flowbert.maps import Map
 from flowbert.options import takes_options
 from flowbert.registry import imports_refused
@@ -225,8 +224,6 @@ def _train(run: Run) -> None:
 
 def _call(run: Run, command: str, **options: Any) -> None:
     """Call the Trainer."""
-    if run.trainer.is_global_zero:
-        run.trainer.loggers += make_loggers(run.options.log_to, run.folder)
     with quiet_lightning(), seeded(run.options.seed), threads_for():
         getattr(run.trainer, command)(
             run.fitted,

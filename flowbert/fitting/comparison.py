@@ -14,7 +14,6 @@ from flowbert.experiments import Results
 from flowbert.experiments.plan import Method, plan_experiments
 from flowbert.experiments.run import fit_map, run_experiments
 from flowbert.fitting.prepare import Run
-from flowbert.loggers import log_results, make_named_loggers
 from flowbert.maps import Flow, Map, Raw, make_map
 from flowbert.methods import FlowModule
 from flowbert.methods.heads import HEADS, SAMPLED_ROWS
@@ -44,7 +43,6 @@ def list_methods(run: Run) -> list[Method]:
     drawn = None if run.options.max_sentences is None else seed
     if isinstance(module, Map):
         name = run.options.method
-        run.trainer.loggers += make_named_loggers(run.options.log_to, run.folder)
         fitted, reason = fit_map(
             module, run.data.all_rows, pairs=run.pairs, seed=seed, device=run.device
         )
@@ -122,7 +120,9 @@ def measure(run: Run, methods: Sequence[Method], warned: Sequence[str]) -> Resul
     results.about["fitted_on"] = fitted_on
     results.save(run.folder / "results.json")
     write_page(run.folder, run, results)
-    log_results(run.trainer.loggers, run.folder, results)
+    if options.log_to:
+        log_results = import_object("flowbert.extras.loggers.log_results")
+        log_results(run.trainer.loggers, run.folder, results)
     return results
 
 

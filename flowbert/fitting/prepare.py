@@ -1,5 +1,6 @@
 """The parts of a run, from its options; a mistake in them is told before anything is encoded."""
 
+import itertools
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pytorch_lightning.loggers import CSVLogger
 
 from flowbert.data.corpus import OWN_NAMES, Corpus, load_corpus
 from flowbert.data.scored_pairs import SAMPLE_TASK, Subset
@@ -18,7 +20,6 @@ from flowbert.encoders import Encoder, EncoderOptions, SentenceEncoder, open_enc
 from flowbert.encoders.encoder import NOT_LEARNED
 from flowbert.errors import UserError, check_choice, first_line
 from flowbert.fitting.run_options import FitOptions
-from flowbert.loggers import LOG_TO, wandb_run_ended
 from flowbert.maps import MAPS, LabelledPairs, Map, make_map
 from flowbert.methods import METHODS, FlowModule, TextDataModule, make_examples
 from flowbert.methods.examples import EXAMPLES
@@ -40,6 +41,10 @@ from flowbert.training import (
 from flowbert.training.checkpoints import check_fitted_on, claim_folder, find_checkpoint
 from flowbert.training.trainer import make_trainer, seeded
 from flowbert.vectors import EmbeddingCache, as_vectors
+
+_LOG_TO = ("wandb", "wandb-offline", "tensorboard")
+_LOGGERS = "flowbert.extras.loggers"
+_FLUSH_EVERY = 20  # rows of metrics.csv
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +120,7 @@ def prepare_run(command: str, options: FitOptions, folder: Path) -> Iterator[Run
         held = claim_folder(folder, resumed, command == "fit" and module is not None)
     cache = EmbeddingCache(options.cache)
     opening = options, tasks, saved, trainer.strategy.root_device
-    with held, wandb_run_ended():
+    with held, _logging_ended(options):
         with seeded(options.seed):
             if module in (None, FlowModule):
                 parts = _on_vectors(*opening, closed_form, cache)
@@ -130,6 +135,8 @@ def prepare_run(command: str, options: FitOptions, folder: Path) -> Iterator[Run
             baseline.pairs = lambda: run.pairs
             callbacks.insert(0, baseline)
         trainer.callbacks[:0] = callbacks
+        if trainer.is_global_zero:
+            trainer.loggers += make_loggers(options.log_to, folder)
         yield run
 
 
@@ -146,8 +153,9 @@ def _on_vectors(
     labels = _load_labels(closed_form, tasks)
     pairs = None
     source: Any
+    encoder: Any = None
     if options.vectors is not None:
-        source, encoder = as_vectors(options.vectors, options.column), None
+        source = as_vectors(options.vectors, options.column)
         dim = source.shape[1]
     else:
         source = _sample(_load_corpus(options, tasks), options)
@@ -248,7 +256,7 @@ def _checked(options: FitOptions) -> FitOptions:
         encoder = EncoderOptions(encoder)
     log_to = as_list(options.log_to or None, "log_to")
     for name in log_to:
-        check_choice("log_to", name, LOG_TO)
+        check_choice("log_to", name, _LOG_TO)
     check_limits(FitOptions, vars(options))
     for kind in (RowsDataModule, TextDataModule):
         check_limits(kind, options.data or {})
@@ -354,6 +362,26 @@ def _make_trainer(options: FitOptions, folder: Path, monitor: str | None) -> Any
         plugins=[AtomicCheckpointIO()],
         default_root_dir=str(folder),
     )
+
+
+def _logging_ended(options: FitOptions) -> Any:
+    """A context that ends the run of wandb, if one is logged to."""
+    if not options.log_to:
+        return nullcontext()
+    return import_object(f"{_LOGGERS}.wandb_run_ended")()
+
+
+def make_loggers(names: Sequence[str], folder: Path) -> list[Any]:
+    """The loggers of a run; metrics.csv of an interrupted one is kept as metrics-1.csv."""
+    metrics = folder / "metrics.csv"
+    if metrics.exists():
+        numbers = itertools.count(1)
+        earlier = next(n for n in numbers if not (folder / f"metrics-{n}.csv").exists())
+        metrics.rename(folder / f"metrics-{earlier}.csv")
+    csv = CSVLogger(folder, name="", version="", flush_logs_every_n_steps=_FLUSH_EVERY)
+    if not names:
+        return [csv]
+    return [csv, *import_object(f"{_LOGGERS}.make_loggers")(names, folder)]
 
 
 def _load_corpus(options: FitOptions, tasks: Sequence[Task]) -> Corpus:

@@ -1,26 +1,16 @@
-"""Metrics in metrics.csv always, in wandb and TensorBoard on demand."""
+"""Metrics in wandb and TensorBoard."""
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 from pytorch_lightning.callbacks import LambdaCallback
-from pytorch_lightning.loggers import CSVLogger, WandbLogger
+from pytorch_lightning.loggers import WandbLogger
 
+from flowbert.extras.loggers import make_loggers, wandb_run_ended
 from flowbert.fitting import fit
-from flowbert.loggers import make_loggers, wandb_run_ended
-
-
-def test_earlier_metrics_are_kept(tmp_path):
-    for text in ("first", "second"):
-        (tmp_path / "metrics.csv").write_text(text)
-        make_loggers([], tmp_path)
-    assert (tmp_path / "metrics-1.csv").read_text() == "first"
-    assert (tmp_path / "metrics-2.csv").read_text() == "second"
-    assert not (tmp_path / "metrics.csv").exists()
 
 
 @pytest.mark.parametrize("name", ["wandb", "wandb-offline"])
@@ -29,9 +19,7 @@ def test_wandb_without_a_key_is_offline(name, tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("WANDB_MODE")
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "none"))
-    csv, logger = make_loggers([name], tmp_path)
-    assert isinstance(csv, CSVLogger)
-    assert Path(csv.log_dir) == tmp_path
+    (logger,) = make_loggers([name], tmp_path)
     assert isinstance(logger, WandbLogger)
     assert logger._offline
     assert ("no API key" in capsys.readouterr().err) == (name == "wandb")

@@ -1,6 +1,5 @@
-"""Loggers of a training: metrics.csv, and wandb and TensorBoard on demand."""
+"""Loggers of ``--log_to``: wandb and TensorBoard."""
 
-import itertools
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -8,11 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pytorch_lightning.loggers import CSVLogger, Logger, TensorBoardLogger, WandbLogger
+from pytorch_lightning.loggers import Logger, TensorBoardLogger, WandbLogger
 
 from flowbert.experiments.results import Results
-
-LOG_TO = ("wandb", "wandb-offline", "tensorboard")
 
 _RESULT_FILES = (
     "config.yaml",
@@ -20,27 +17,15 @@ _RESULT_FILES = (
     "results.json",
     "report.html",
 )
-_FLUSH_EVERY = 20  # rows of metrics.csv
 
 
 def make_loggers(names: Sequence[str], folder: Path) -> list[Logger]:
-    """Loggers of a training; metrics.csv of an interrupted one is kept as metrics-1.csv.
+    """Loggers of a run.
 
     Args:
-        names: Some of :data:`LOG_TO`.
+        names: ``wandb``, ``wandb-offline`` or ``tensorboard``.
         folder: The run folder.
     """
-    metrics = folder / "metrics.csv"
-    if metrics.exists():
-        numbers = itertools.count(1)
-        earlier = next(n for n in numbers if not (folder / f"metrics-{n}.csv").exists())
-        metrics.rename(folder / f"metrics-{earlier}.csv")
-    csv = CSVLogger(folder, name="", version="", flush_logs_every_n_steps=_FLUSH_EVERY)
-    return [csv, *make_named_loggers(names, folder)]
-
-
-def make_named_loggers(names: Sequence[str], folder: Path) -> list[Logger]:
-    """Loggers other than metrics.csv, see :func:`make_loggers`."""
     loggers: list[Logger] = []
     for name in names:
         if name == "tensorboard":
