@@ -1,7 +1,6 @@
 """Isotropy of vectors: spectrum, measures of it, cosines of random pairs, principal components."""
 
 import math
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -205,9 +204,8 @@ class Isotropy(Measure):
     @classmethod
     def lines(cls, frame: pd.DataFrame) -> list[str]:
         """What the most isotropic method changes."""
-        rows = frame.set_index("method")
-        best = rows["isoscore"].idxmax() if rows["isoscore"].notna().any() else RAW
-        if RAW not in rows.index or best == RAW:
+        rows = frame.dropna(subset="isoscore").set_index("method")
+        if RAW not in rows.index or (best := rows["isoscore"].idxmax()) == RAW:
             return []
         raw, other = rows.loc[RAW], rows.loc[best]
         return [
@@ -316,16 +314,14 @@ class Sentences(Measure):
     def frame(self, sample: Sample) -> pd.DataFrame:
         """The drawn sentences under every method."""
         texts, encoder = sample.sentences[:DRAWN_SENTENCES], sample.encoder
-        pieces: Iterable[Any] = (
-            (split_words(text.lower()) for text in texts)
-            if encoder is None
-            else tokens_of(encoder, texts)
+        drawn = pd.DataFrame({"sentence": texts})
+        if encoder is None:
+            words = [split_words(text.lower()) for text in texts]
+            drawn = drawn.assign(length=list(map(len, words)), unit="words")
+        else:
+            tokens = tokens_of(encoder, texts)
+            drawn = drawn.assign(length=list(map(len, tokens)), unit="tokens")
+        return by_method(
+            sample.vectors,
+            lambda x: drawn.join(pd.DataFrame(project(x), columns=[*"xy"])),
         )
-        drawn = pd.DataFrame({"sentence": texts, "length": list(map(len, pieces))})
-        drawn["unit"] = "words" if encoder is None else "tokens"
-
-        def place(x: Array) -> pd.DataFrame:
-            places = project(x)[: len(drawn)]
-            return drawn.assign(x=places[:, 0], y=places[:, 1])
-
-        return by_method(sample.vectors, place)

@@ -1,7 +1,10 @@
 """README.md of an exported model: metadata for the hub, settings, scores, limits."""
 
 from importlib.resources import files
+from operator import attrgetter
 from typing import Any
+
+import pandas as pd
 
 from flowbert import __version__
 from flowbert.data.text_files import user_path
@@ -110,24 +113,21 @@ def name_in(results: Results, model: Model, own: bool, trained: bool) -> str:
     Raises:
         UserError: If not exactly one method can be the model.
     """
-    names = list(results.frame["method"].unique())
-    if model.map is None and UNMAPPED in names:
-        return UNMAPPED
-    known = model.map or Raw()
-    maps = {name: make_map(name) for name in names if is_map(name)}
-    found = [
-        name
-        for name, each in maps.items()
-        if (each.name == known.name if own else each.text == known.text)
-    ]
+    names: list[str] = list(results.frame["method"].unique())
+    known, part = model.map or Raw(), attrgetter("name" if own else "text")
     if trained:
         found = [name for name in names if name in TRAINED_METHODS]
+    elif model.map is None and UNMAPPED in names:
+        found = [UNMAPPED]
+    else:
+        maps = filter(is_map, names)
+        found = [name for name in maps if part(make_map(name)) == part(known)]
     if len(found) != 1:
         raise UserError(
             f"received {', '.join(names)}; expected one of them to be the model's",
             argument="results",
         )
-    return str(found[0])
+    return found[0]
 
 
 def _scores(results: Results, encoder: Encoder, method: str) -> list[dict[str, Any]]:
@@ -136,8 +136,7 @@ def _scores(results: Results, encoder: Encoder, method: str) -> list[dict[str, A
     wanted = encoder.columns() | {"metric": "spearman", "aggregation": "all"}
     del wanted["encoder"]  # it may have moved
     rows = results.frame.dropna(subset="value")
-    for name, value in wanted.items():
-        rows = rows[rows[name] == value]
-    rows = rows[rows["method"].isin(["raw", UNMAPPED, method])]
-    records: list[dict[str, Any]] = rows.to_dict("records")
+    shown = rows["method"].isin(["raw", UNMAPPED, method])
+    shown &= (rows[list(wanted)] == pd.Series(wanted)).all(axis=1)
+    records: list[dict[str, Any]] = rows[shown].to_dict("records")
     return records

@@ -7,6 +7,7 @@ from importlib.resources import files
 from typing import Any
 
 import pandas as pd
+import yaml
 
 from flowbert.data.text_files import as_list, user_path
 from flowbert.errors import UserError, nearest
@@ -41,7 +42,7 @@ def published(name: str = "sts") -> pd.DataFrame:
 
 
 def explain(rows: str | Sequence[str]) -> str:
-    """Published rows as text: source, setting, scores, and the reading of each open point.
+    """Published rows as YAML: source, setting, scores, and the reading of each open point.
 
     Of several rows the papers and the ids.
 
@@ -52,25 +53,18 @@ def explain(rows: str | Sequence[str]) -> str:
         UserError: If a name selects no row.
     """
     notes = _notes()
-    chosen = select_rows(rows, "explain").to_dict("records")
-    lines = []
-    for row in chosen:
+    chosen = select_rows(rows, "explain")
+    explained: dict[str, Any] = {}
+    for row in chosen.to_dict("records"):
         source = notes["sources"][row["source"]]
         if len(chosen) > 1:
-            lines += [f"{source['title']}, {source['year']}", f"  {row['id']}"]
-            continue
-        lines.append(row["id"])
-        for name, value in (source | row).items():
-            lines.append(f"  {name}: {value}")
-        for name in row["ambiguities"].split():
-            point = notes["ambiguities"][name]
-            readings = "; ".join(point["readings"])
-            lines += [
-                f"  {name}: {point['question']}",
-                f"    readings: {readings}",
-                f"    taken: {point['taken']}. {point['why']}",
-            ]
-    return "\n".join(dict.fromkeys(lines))
+            title = f"{source['title']}, {source['year']}"
+            explained.setdefault(title, []).append(row["id"])
+        else:
+            names = row["ambiguities"].split()
+            points = {name: notes["ambiguities"][name] for name in names}
+            explained[row["id"]] = source | row | {"ambiguities": points}
+    return yaml.safe_dump(explained, sort_keys=False, allow_unicode=True)
 
 
 def _notes() -> dict[str, Any]:

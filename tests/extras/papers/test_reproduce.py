@@ -131,7 +131,7 @@ def test_published_scores_are_complete():
 def test_every_row_is_explained():
     for row in IDS:
         text = explain(row)
-        assert text.startswith(f"{row}\n")
+        assert text.startswith(f"{row}:\n")
         assert "https://" in text
         assert text.count("taken: ") == len(ROWS.loc[row, "ambiguities"].split())
 
