@@ -105,32 +105,23 @@ def _dense(weight: Tensor, bias: Tensor) -> Any:
 
 
 def _write_modules(folder: Path, modules: Sequence[Any]) -> None:
-    from sentence_transformers.base.modules import Transformer
+    """Write modules, the first one into the folder itself, and their names.
 
-    kinds: dict[str, type] = {"": Transformer}
-    for number, module in enumerate(modules, start=1):
-        path = f"{number}_{type(module).__name__}"
-        (folder / path).mkdir()
-        module.save(str(folder / path))
-        kinds[path] = type(module)
-    records = []
-    for number, (path, kind) in enumerate(kinds.items()):
-        name = f"{kind.__module__}.{kind.__name__}"
-        records.append({"idx": number, "name": str(number), "path": path, "type": name})
-    write_json(folder / MODULES_FILE, records)
-
-
-def _spell_for_all(folder: Path) -> None:
-    """Write names of modules and poolings as before sentence-transformers 5.4, which all read.
-
+    Names of modules and poolings are those before sentence-transformers 5.4, which all read:
     text-embeddings-inference leaves out the ``Dense`` of a ``modules.json`` with other names, and
     vLLM has taken other poolings for that of the network (issues 45995 and 54533 of vLLM).
     """
-    records = read_json(folder / MODULES_FILE, list)
-    for record in records:
-        kind = record["type"].rpartition(".")[2]
-        if kind in _SPELT:
-            record["type"] = f"sentence_transformers.models.{kind}"
+    records = []
+    for number, module in enumerate(modules):
+        kind = type(module)
+        name, path = kind.__name__, f"{number}_{kind.__name__}" if number else ""
+        (folder / path).mkdir(exist_ok=True)
+        module.save(str(folder / path))
+        if isinstance(module, SentenceEncoder):
+            name = "Transformer"
+        old = f"sentence_transformers.models.{name}"
+        full = old if name in _SPELT else f"{kind.__module__}.{name}"
+        records.append({"idx": number, "name": str(number), "path": path, "type": full})
     write_json(folder / MODULES_FILE, records)
     for file in folder.glob("*_Pooling/config.json"):
         config = read_json(file)
@@ -143,20 +134,16 @@ def _spell_for_all(folder: Path) -> None:
             write_json(file, spelt | config)
 
 
-def _write_settings(folder: Path, encoder: SentenceEncoder) -> None:
-    transformer: dict[str, Any] = {"max_seq_length": encoder.max_length}
+def _settings(encoder: SentenceEncoder) -> dict[str, Any]:
+    """Settings with which sentence-transformers loads the network."""
+    settings: dict[str, Any] = {"max_seq_length": encoder.max_length}
     if encoder.layers != (encoder.num_layers,):
-        transformer["config_kwargs"] = {"output_hidden_states": True}
+        settings["config_kwargs"] = {"output_hidden_states": True}
     network = type(encoder.backbone.network)
     if "add_pooling_layer" in inspect.signature(network).parameters:
         # The encoder has dropped its pooler; without this, loading makes up a random one.
-        transformer["model_kwargs"] = {"add_pooling_layer": False}
-    write_json(folder / TRANSFORMER_SETTINGS, transformer)
-    prompts = {
-        "prompts": {"default": encoder.tokenization.prompt},
-        "default_prompt_name": "default" if encoder.tokenization.prompt else None,
-    }
-    write_json(folder / "config_sentence_transformers.json", prompts)
+        settings["model_kwargs"] = {"add_pooling_layer": False}
+    return settings
 
 
 @EXPORT_FORMATS.register("sentence-transformers")
@@ -180,14 +167,14 @@ class SentenceTransformers(Format):
         encoder = model.encoder
         if isinstance(encoder, SentenceEncoder):
             encoder = without_upper_blocks(with_template_in_tokenizer(encoder))
-            modules = stock_modules(encoder, model.map)
-            encoder.save(folder)
-            _write_modules(folder, modules)
-            _write_settings(folder, encoder)
+            _write_modules(folder, [encoder, *stock_modules(encoder, model.map)])
+            write_json(folder / TRANSFORMER_SETTINGS, _settings(encoder))
+            prompt = encoder.tokenization.prompt
+            named, prompts = "default" if prompt else None, {"default": prompt}
             # The map itself, with an encoder without a path of this machine.
-            named = encoder.read()
-            named.path = base_name(encoder)
-            Model(named, model.map).save(folder / "model")
+            moved = encoder.read()
+            moved.path = base_name(encoder)
+            Model(moved, model.map).save(folder / "model")
         elif isinstance(encoder, SentenceTransformerEncoder):
             opened = encoder.model
             modules = list(opened.children())
@@ -195,24 +182,19 @@ class SentenceTransformers(Format):
                 whole: Any = SentenceTransformer(modules=modules, device="cpu")
                 first = torch.eye(kept, whole.get_embedding_dimension())
                 modules.append(_dense(first, torch.zeros(kept)))
-            modules += map_modules(model.map)
-            extended = SentenceTransformer(
-                modules=modules,
-                prompts=opened.prompts,
-                default_prompt_name=opened.default_prompt_name,
-                device="cpu",
-            )
-            extended.save(str(folder), create_model_card=False)
+            _write_modules(folder, modules + map_modules(model.map))
             transformer = folder / TRANSFORMER_SETTINGS
             if transformer.is_file():
                 # sentence-transformers writes it under another name.
-                length = {"max_seq_length": extended.max_seq_length}
+                length = {"max_seq_length": opened.max_seq_length}
                 write_json(transformer, read_json(transformer) | length)
+            prompts, named = opened.prompts, opened.default_prompt_name
         else:
             received = f"{model.map_name} after {encoder.path}"
             views = "format onnx" if hasattr(encoder, "views") else "another encoder"
             raise self.refused(received, views)
-        _spell_for_all(folder)
+        settings = {"prompts": prompts, "default_prompt_name": named}
+        write_json(folder / "config_sentence_transformers.json", settings)
         for file in folder.glob("*config.json"):
             # Code of the checkpoint, which the flag for MapModule would run.
             if (settings := read_json(file)).pop("auto_map", None):
