@@ -32,40 +32,6 @@ class Table:
     words: bool = False
 
 
-def number_table(title: str, frame: pd.DataFrame) -> Table:
-    """A frame with three decimals, or one where a column reaches 10; its first column names rows.
-
-    Args:
-        title: Caption.
-        frame: One column of names, then numbers.
-
-    Example:
-        >>> frame = pd.DataFrame({"method": ["raw"], "mean_cosine": [0.5]})
-        >>> number_table("Cosines", frame).text.loc["raw", "mean cosine"]
-        '0.500'
-    """
-    numbers = frame.set_index(frame.columns[0])
-    numbers.columns = numbers.columns.str.replace("_", " ")
-    decimals = {name: 1 if numbers[name].abs().max() >= 10 else 3 for name in numbers}
-    text = {
-        name: numbers[name].map(f"{{:z.{n}f}}".format) for name, n in decimals.items()
-    }
-    return Table(title, pd.DataFrame(text))
-
-
-def make_table(title: str, cells: pd.DataFrame, **look: bool) -> Table:
-    """A table from its cells in long form.
-
-    Args:
-        title: Its caption.
-        cells: Columns label, column and text; a label and column occur once.
-        **look: ``folded`` and ``words`` of :class:`Table`.
-    """
-    texts = cells.set_index(["label", "column"])["text"]
-    text = in_order(texts, ["column"]).rename_axis(index=None, columns=None)
-    return Table(title, text.fillna(""), **look)
-
-
 def in_order(values: pd.Series, columns: list[str]) -> pd.DataFrame:
     """Levels of an index as columns; rows and columns in the order in which they come first.
 

@@ -12,7 +12,7 @@ from flowbert.experiments.intervals import GAIN_KEYS, LISTED, main_aggregation
 from flowbert.experiments.labels import join_parts, label_parts, name_rows, settings_of
 from flowbert.tasks import AGGREGATIONS, AVERAGE
 from flowbert.tasks.measures import SPACE_METRICS
-from flowbert.text_tables import Table, make_table, print_lines, print_table
+from flowbert.text_tables import Table, in_order, print_lines, print_table
 
 _PLACE = ["split", "task", "metric"]
 _SCORE = ["value", "std", "low", "high"]
@@ -329,7 +329,9 @@ def _table_and_column(score: Any) -> tuple[str, str]:
 
 def _pivot(scores: pd.DataFrame) -> pd.DataFrame:
     """Texts of scores by label and column."""
-    return make_table("", scores.drop_duplicates(["label", "column"])).text
+    texts = scores.drop_duplicates(["label", "column"])
+    pivot = in_order(texts.set_index(["label", "column"])["text"], ["column"])
+    return pivot.rename_axis(index=None, columns=None).fillna("")
 
 
 def _interval(low: float, high: float) -> str:

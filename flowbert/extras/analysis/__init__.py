@@ -20,8 +20,9 @@ from flowbert.extras.analysis.measure import (
     Sample,
     analyze_sample,
     by_method,
+    number_table,
 )
-from flowbert.text_tables import Table, number_table
+from flowbert.text_tables import Table
 
 __all__ = [
     "MEASURES",

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from scipy import stats
 from torch import Tensor
 
-from flowbert.extras.analysis.measure import MEASURES, Measure, Sample
+from flowbert.extras.analysis.measure import MEASURES, Measure, Sample, number_table
 from flowbert.flows import Glow, bits_per_dim
 from flowbert.tasks.measures import Array, to_rows
-from flowbert.text_tables import Table, number_table
+from flowbert.text_tables import Table
 
 SMALLEST_EIGENVALUE = 1e-10
 """Smallest eigenvalue relative to the largest with which a Gaussian has a density."""

@@ -25,6 +25,7 @@ from flowbert.extras.analysis.measure import (
     Measure,
     Sample,
     by_method,
+    number_table,
     tokens_of,
 )
 from flowbert.maps import cosine_percentiles
@@ -40,7 +41,7 @@ from flowbert.tasks.measures import (
     uniformity,
     unit_rows,
 )
-from flowbert.text_tables import Table, number_table
+from flowbert.text_tables import Table
 
 if TYPE_CHECKING:  # imported when it is used
     from matplotlib.axes import Axes

@@ -18,7 +18,7 @@ from flowbert.data.text_files import as_list
 from flowbert.extras.analysis.drawing import Plot
 from flowbert.io import as_json, read_json, write_json
 from flowbert.registry import Registry, imports_refused
-from flowbert.text_tables import Table, number_table, print_table
+from flowbert.text_tables import Table, print_table
 
 if TYPE_CHECKING:  # imported when it is used
     from flowbert.encoders import SentenceEncoder
@@ -90,6 +90,27 @@ class Sample:
         network: Any = self.encoder.backbone.network
         embeddings: Tensor = network.get_input_embeddings().weight.detach()
         return embeddings[ranked]
+
+
+def number_table(title: str, frame: pd.DataFrame) -> Table:
+    """A frame with three decimals, or one where a column reaches 10; its first column names rows.
+
+    Args:
+        title: Caption.
+        frame: One column of names, then numbers.
+
+    Example:
+        >>> frame = pd.DataFrame({"method": ["raw"], "mean_cosine": [0.5]})
+        >>> number_table("Cosines", frame).text.loc["raw", "mean cosine"]
+        '0.500'
+    """
+    numbers = frame.set_index(frame.columns[0])
+    numbers.columns = numbers.columns.str.replace("_", " ")
+    decimals = {name: 1 if numbers[name].abs().max() >= 10 else 3 for name in numbers}
+    text = {
+        name: numbers[name].map(f"{{:z.{n}f}}".format) for name, n in decimals.items()
+    }
+    return Table(title, pd.DataFrame(text))
 
 
 class Measure(ABC):
