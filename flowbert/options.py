@@ -42,16 +42,16 @@ TRAINED_METHODS = {
         "flowbert.methods.examples.simcse_examples",
     ),
     "sbert": TrainedMethod(
-        "flowbert.methods.sbert.SBERTModule",
-        "flowbert.methods.sbert.SBERTModule",
+        "flowbert.extras.methods.sbert.SBERTModule",
+        "flowbert.extras.methods.sbert.SBERTModule",
         "flowbert.methods.text.TextDataModule",
-        "flowbert.methods.examples.sbert_examples",
+        "flowbert.extras.methods.examples.sbert_examples",
     ),
     "mlm": TrainedMethod(
-        "flowbert.methods.mlm.MLMModule",
-        "flowbert.methods.mlm.MLMModule",
+        "flowbert.extras.methods.mlm.MLMModule",
+        "flowbert.extras.methods.mlm.MLMModule",
         "flowbert.methods.text.TextDataModule",
-        "flowbert.methods.examples.mlm_examples",
+        "flowbert.extras.methods.examples.mlm_examples",
     ),
 }
 """Methods that a Trainer trains; every other one is a map that is fitted in closed form."""

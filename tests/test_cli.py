@@ -33,7 +33,7 @@ from flowbert.cli.signatures import read_signature
 from flowbert.data.text_files import as_list
 from flowbert.encoders import choose_device
 from flowbert.fitting.run_options import PredictOptions, read_run
-from flowbert.methods import METHODS, FlowModule
+from flowbert.methods import FlowModule
 from flowbert.options import RENAMED, TRAINED_METHODS
 from flowbert.registry import import_object
 from helpers import draw_nothing
@@ -121,7 +121,7 @@ TEXTS = [
     *("# tag: ", "a: b", "{x}", "{a: 1}", "&a", "*a", "!tag", "|", "@x", "%x"),
     *(" before", "after ", "'q'", '"q"', "a\nb", "句\té", "a,b", "a=b", "-x"),
 ]
-TRAININGS = [("fit", method) for method in METHODS]
+TRAININGS = [("fit", method) for method in TRAINED_METHODS]
 OTHERS = [(command, "flow") for command in COMMANDS if command != "fit"]
 
 
@@ -370,7 +370,7 @@ def test_configurations_run(config, folder, capsys):
     assert first == f"# python train.py {command} --config configs/{config.name}"
     write_pairs(Path("pairs.tsv"), count=40)
     content = yaml.safe_load(config.read_text())
-    kind = "trained" if content.get("method") in METHODS else command
+    kind = "trained" if content.get("method") in TRAINED_METHODS else command
     tasks = ["--tasks=pairs.tsv,lexical:pairs.tsv"]
     if "learned-removal" in str(content.get("methods")):  # from labels of a task
         write_task(Path("data"), {"train": 100, "dev": 20, "test": 40})

@@ -21,7 +21,7 @@ from flowbert.encoders.encoder import NOT_LEARNED
 from flowbert.errors import UserError, check_choice, first_line
 from flowbert.fitting.run_options import FitOptions
 from flowbert.maps import MAPS, LabelledPairs, Map, make_map
-from flowbert.methods import METHODS, FlowModule, TextDataModule, make_examples
+from flowbert.methods import FlowModule, TextDataModule, make_examples
 from flowbert.methods.examples import EXAMPLES
 from flowbert.methods.heads import HEADS
 from flowbert.numbers import check_limits
@@ -104,7 +104,9 @@ def prepare_run(command: str, options: FitOptions, folder: Path) -> Iterator[Run
         UserError: If an option is wrong; nothing has been written then.
     """
     options = _checked(options)
-    module: Any = METHODS.get(options.method)
+    module: Any = None
+    if options.method in TRAINED_METHODS:
+        module = import_object(TRAINED_METHODS[options.method].module)
     options, saved = _find_checkpoint(options, module)
     closed_form = _closed_form(options, module)
     tasks = _load_tasks(options, "dev" if command == "validate" else "test")
@@ -149,7 +151,7 @@ def _on_vectors(
     cache: EmbeddingCache,
 ) -> tuple[Any, ...]:
     """Corpus or vectors, encoder, the flow or map, the vectors, and pairs that it learns from."""
-    is_flow = options.method in METHODS
+    is_flow = options.method in TRAINED_METHODS
     labels = _load_labels(closed_form, tasks)
     pairs = None
     source: Any
@@ -194,7 +196,7 @@ def _on_text(
     Raises:
         UserError: If an option is not one of the method's, or the encoder cannot be trained.
     """
-    module: Any = METHODS[options.method]
+    module: Any = import_object(TRAINED_METHODS[options.method].module)
     data, model = dict(options.data or {}), options.model or {}
     text_of = import_object(TRAINED_METHODS[options.method].examples)
     chosen = {
@@ -295,7 +297,7 @@ def _closed_form(options: FitOptions, module: Any) -> Map | None:
     """
     if module is None:
         if options.method.isalpha():  # no option, no number
-            known = dict.fromkeys([*METHODS, *MAPS])
+            known = dict.fromkeys([*TRAINED_METHODS, *MAPS])
             check_choice("method", options.method, known)
         return make_map(options.method, "method")
     if module is not FlowModule or options.baseline in (None, "none"):
@@ -344,7 +346,7 @@ def _load_labels(learner: Map | None, tasks: Sequence[Task]) -> Subset | None:
 
 def _monitored(options: FitOptions, validated: Sequence[STS]) -> str | None:
     """The score whose best checkpoint is kept; None for a frozen encoder, which sees no label."""
-    if METHODS.get(options.method) in (None, FlowModule) or not validated:
+    if options.method not in {*TRAINED_METHODS} - {"flow"} or not validated:
         return None
     # An encoder that is trained through a map is used through it.
     head = (options.model or {}).get("head")

@@ -12,9 +12,8 @@ from flowbert.data.text_files import read_yaml
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError, first_line
 from flowbert.io import as_json, folders_with
-from flowbert.methods import METHODS
 from flowbert.numbers import Count, CountOrZero, Seed, Share, TwoOrMore
-from flowbert.options import renamed
+from flowbert.options import TRAINED_METHODS, renamed
 from flowbert.tasks import POSITIVE_ABOVE
 from flowbert.training.checkpoints import RUN_CONFIG
 
@@ -179,7 +178,7 @@ def read_run(run: str | Path, given: PredictOptions) -> FitOptions:
     if runs and not (path.parent / "checkpoints").is_dir():
         raise UserError(f"received {run}; expected a run: {', '.join(runs)}")
     content = renamed(read_yaml(path))
-    if (method := content.get("method", "flow")) not in METHODS:
+    if (method := content.get("method", "flow")) not in TRAINED_METHODS:
         raise UserError(
             f"received {run} of method {method}, which is not trained; expected another run, or "
             f"compare with the methods raw,{run}",

@@ -1,6 +1,7 @@
 """Maps of sentence embeddings, as scikit-learn estimators."""
 
-from flowbert.maps.all_but_the_top import LearnedRemoval, RemoveDirections
+from typing import Any
+
 from flowbert.maps.base import MAPS, AffineMap, LabelledPairs, Map
 from flowbert.maps.chain import Chain, SklearnTransformer, as_map, is_map, make_map
 from flowbert.maps.cosine_percentiles import cosine_percentiles
@@ -15,6 +16,7 @@ from flowbert.maps.simple import (
 )
 from flowbert.maps.state import digest_state
 from flowbert.maps.whitening import ZCA, Whitening
+from flowbert.registry import import_object
 from flowbert.vectors.moments import Moments
 
 __all__ = [
@@ -45,3 +47,10 @@ __all__ = [
     "read_map_file",
     "save_map",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """A map of ``flowbert.extras``, imported when it is used."""
+    if name in ("LearnedRemoval", "RemoveDirections"):
+        return import_object(f"flowbert.extras.maps.all_but_the_top.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

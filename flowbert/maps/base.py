@@ -255,7 +255,11 @@ MAPS: Registry[type[Map]] = Registry(
     "map",
     base=Map,
     given=("random_state", "accelerator"),
-    extras={"views": "flowbert.extras.views.ViewsMap"},
+    extras={
+        "views": "flowbert.extras.views.ViewsMap",
+        "nulling": "flowbert.extras.maps.all_but_the_top.RemoveDirections",
+        "learned-removal": "flowbert.extras.maps.all_but_the_top.LearnedRemoval",
+    },
 )
 """Maps by name; seed and device are those of a fit, no part of a name."""
 

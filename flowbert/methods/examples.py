@@ -1,153 +1,30 @@
-"""Sentences, pairs and triples that encoders are trained on, and where positives come from.
-
-Edits that make a positive from a sentence are the alternatives to dropout of the SimCSE paper.
-Words are what stands between white space. A new edit of words is one function and its entry in
-``WORD_EDITS``.
-
-References:
-    SimCSE: Simple Contrastive Learning of Sentence Embeddings (Gao et al., 2021), tables 1 and 2.
-    https://arxiv.org/abs/2104.08821
-"""
+"""Sentences, pairs and triples that encoders are trained on."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from inspect import signature
 from random import Random
 from typing import Any
 
-import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from flowbert.data.corpus import Corpus, draw_indices, load_corpus
-from flowbert.data.nli import LABELS, load_nli
-from flowbert.encoders import SentenceEncoder
-from flowbert.errors import UserError, warn
+from flowbert.data.nli import load_nli
+from flowbert.errors import UserError
 from flowbert.io import digest, sentences_digest
-from flowbert.methods.masking import predictor_above
 from flowbert.registry import Registry
-from flowbert.tasks.sts import training_labels
 
 Edit = Callable[[Sequence[str], Sequence[Random]], list[str]]
 """Edited sentences from B sentences and a random generator for each."""
 
-
-def crop(words: Sequence[str], rate: float, rng: Random) -> Sequence[str]:
-    """A random span with ``1 - rate`` of the words, at least one.
-
-    Example:
-        >>> crop(["a", "dog", "runs", "home"], 0.5, Random(0))
-        ['dog', 'runs']
-    """
-    count = max(1, round((1 - rate) * len(words)))
-    start = rng.randint(0, len(words) - count)
-    return words[start : start + count]
-
-
-def delete_words(words: Sequence[str], rate: float, rng: Random) -> Sequence[str]:
-    """The words without ``rate`` of them, at least one left.
-
-    Example:
-        >>> delete_words(["a", "dog", "runs", "home"], 0.5, Random(0))
-        ['dog', 'home']
-    """
-    count = max(1, len(words) - round(rate * len(words)))
-    return [words[i] for i in sorted(rng.sample(range(len(words)), count))]
-
-
-def delete_one_word(words: Sequence[str], _rate: float, rng: Random) -> Sequence[str]:
-    """The words without a random one.
-
-    Example:
-        >>> delete_one_word(["a", "dog", "runs"], 0.0, Random(0))
-        ['a', 'runs']
-    """
-    index = rng.randrange(len(words))
-    return [*words[:index], *words[index + 1 :]]
-
-
-WORD_EDITS: dict[str, Callable[[Sequence[str], float, Random], Sequence[str]]] = {
-    "crop": crop,
-    "word_deletion": delete_words,
-    "delete_one_word": delete_one_word,
-}
-"""Functions of at least two words, the share of them to change, and a generator."""
-
-
-def edit_words(
-    name: str, rate: float, sentences: Sequence[str], rngs: Sequence[Random]
-) -> list[str]:
-    """Edit sentences by one of ``WORD_EDITS``; a sentence of one word stays as it is.
-
-    Example:
-        >>> edit_words("crop", 0.5, ["a dog runs home", "yes"], [Random(0), Random(0)])
-        ['dog runs', 'yes']
-    """
-    edited = []
-    for sentence, rng in zip(sentences, rngs, strict=True):
-        words = sentence.split()
-        if len(words) > 1:
-            sentence = " ".join(WORD_EDITS[name](words, rate, rng))
-        edited.append(sentence)
-    return edited
-
-
-class MaskedReplacement:
-    """An edit that replaces words by the likeliest ones of a masked language model.
-
-    The likeliest word may be the old one. Words beyond the model's longest input stay.
-
-    Args:
-        path: Folder, run folder or hub name of a masked language model with its prediction layers.
-        rate: Share of the words to replace, at least one of a sentence.
-
-    Raises:
-        UserError: If there is no such model, or it lacks prediction layers or a mask token.
-    """
-
-    def __init__(self, path: str, rate: float) -> None:
-        encoder = SentenceEncoder(path)
-        model, starts_at_random = predictor_above(encoder, seed=0)
-        if starts_at_random:
-            raise UserError(
-                f"received {path}; expected a masked language model with prediction layers",
-                argument="positive",
-            )
-        self._tokenizer: Any = encoder.backbone.tokenizer
-        self._model: Any = model.eval()
-        self.rate = rate
-
-    @torch.no_grad()
-    def __call__(self, sentences: Sequence[str], rngs: Sequence[Random]) -> list[str]:
-        """Replace words of B sentences, with a random generator for each."""
-        rows = [sentence.split() for sentence in sentences]
-        chosen, masked = [], []
-        for words, rng in zip(rows, rngs, strict=True):
-            count = max(1, round(self.rate * len(words)))
-            indices = sorted(rng.sample(range(len(words)), count))
-            chosen.append(indices)
-            hidden = dict.fromkeys(indices, self._tokenizer.mask_token)
-            masked.append(" ".join(hidden.get(i, w) for i, w in enumerate(words)))
-        features = self._tokenizer(
-            masked, padding=True, truncation=True, return_tensors="pt"
-        )
-        likeliest = self._model(**features).logits.argmax(-1)
-        is_mask = features["input_ids"] == self._tokenizer.mask_token_id
-        for words, indices, ids, mask in zip(
-            rows, chosen, likeliest, is_mask, strict=True
-        ):
-            # Fewer masks than indices if the sentence was cut.
-            for index, token in zip(indices, ids[mask].tolist(), strict=False):
-                words[index] = self._tokenizer.decode([token]).strip() or words[index]
-        return [" ".join(words) for words in rows]
-
-
 SOURCES = ("corpus", "nli", "tasks")
 """Sources of examples."""
 
-OBJECTIVES = ("softmax", "cosine", "triplet")
-"""Objectives of Sentence-BERT, which are names of its examples, too."""
+_EXTRAS = (
+    *("sentences", "crop", "word_deletion", "delete_one_word", "mlm"),
+    *("next_sentence", "hypothesis", "softmax", "cosine"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +71,11 @@ class Examples:
         return replace(self, columns=tuple(columns), targets=targets)
 
 
-EXAMPLES: Registry[Callable[..., Examples]] = Registry("examples", given=SOURCES)
+EXAMPLES: Registry[Callable[..., Examples]] = Registry(
+    "examples",
+    given=SOURCES,
+    extras={name: f"flowbert.extras.methods.examples.{name}" for name in _EXTRAS},
+)
 """Functions that make examples of some of :data:`SOURCES`."""
 
 
@@ -253,81 +134,9 @@ def simcse_examples(positive: str = "dropout") -> str:
     return positive
 
 
-def sbert_examples(objective: str = "softmax", drop_overlap: bool = False) -> str:
-    """The examples of Sentence-BERT.
-
-    Args:
-        objective: The objective.
-        drop_overlap: With the objective ``cosine``: remove labelled pairs that are also test pairs;
-            otherwise they are an error.
-    """
-    return f"{objective}:drop_overlap=true" if drop_overlap else objective
-
-
-def mlm_examples() -> str:
-    """The examples of masked language modelling."""
-    return "sentences"
-
-
-@EXAMPLES.register("sentences")
-def _sentences(corpus: Corpus) -> Examples:
-    return Examples(corpus.name, (corpus.sentences,))
-
-
 @EXAMPLES.register("dropout")
 def _same_sentences(corpus: Corpus) -> Examples:
     return Examples(corpus.name, (corpus.sentences, corpus.sentences))
-
-
-@EXAMPLES.register("crop")
-def _cropped(corpus: Corpus, rate: float = 0.1) -> Examples:
-    return _edited(corpus, "crop", rate)
-
-
-@EXAMPLES.register("word_deletion")
-def _without_words(corpus: Corpus, rate: float = 0.1) -> Examples:
-    return _edited(corpus, "word_deletion", rate)
-
-
-@EXAMPLES.register("delete_one_word")
-def _without_a_word(corpus: Corpus) -> Examples:
-    edit: Edit = partial(edit_words, "delete_one_word", 0.0)
-    name = f"{corpus.name}, delete_one_word"
-    return Examples(name, (corpus.sentences, corpus.sentences), edit=edit)
-
-
-@EXAMPLES.register("mlm")
-def _replaced(corpus: Corpus, path: str, rate: float = 0.1) -> Examples:
-    return _edited(corpus, "mlm", rate, path)
-
-
-def _edited(corpus: Corpus, name: str, rate: float, path: str = "") -> Examples:
-    """Sentences whose positives have a share of their words edited."""
-    if not 0 < rate < 1:
-        raise UserError(
-            f"received {name} with rate={rate}; expected above 0 and below 1",
-            argument="positive",
-        )
-    edit: Edit = partial(edit_words, name, rate)
-    if name == "mlm":
-        edit = MaskedReplacement(path, rate)
-    columns = corpus.sentences, corpus.sentences
-    return Examples(f"{corpus.name}, {name} {rate}", columns, edit=edit)
-
-
-@EXAMPLES.register("next_sentence")
-def _next_sentences(corpus: Corpus) -> Examples:
-    """Each sentence and the next one of the same document."""
-    indices = corpus.consecutive()
-    if not corpus.blank:
-        warn(
-            f"{corpus.name}: has no blank lines between documents; each sentence is paired "
-            "with the next one",
-            3,
-        )
-    first = tuple(corpus.sentences[i] for i in indices)
-    second = tuple(corpus.sentences[i + 1] for i in indices)
-    return Examples(f"{corpus.name}, next sentence", (first, second))
 
 
 @EXAMPLES.register("entailment")
@@ -341,12 +150,6 @@ def _entailments(nli: str, hard_negatives: bool = True) -> Examples:
     return Examples("NLI entailments", (premises, hypotheses))
 
 
-@EXAMPLES.register("hypothesis")
-def _hypotheses(nli: str) -> Examples:
-    data = load_nli(nli)
-    return Examples("NLI hypotheses", (data.premises, data.hypotheses))
-
-
 @EXAMPLES.register("triplet")
 def _nli_triples(nli: str) -> Examples:
     triples = load_nli(nli).triples()
@@ -356,25 +159,3 @@ def _nli_triples(nli: str) -> Examples:
             argument="nli",
         )
     return Examples("NLI triples", tuple(zip(*triples, strict=True)))
-
-
-@EXAMPLES.register("softmax")
-def _nli_pairs(nli: str) -> Examples:
-    data = load_nli(nli)
-    targets = np.array([LABELS.index(label) for label in data.labels])
-    return Examples("NLI pairs", (data.premises, data.hypotheses), targets)
-
-
-@EXAMPLES.register("cosine")
-def _scored_pairs(tasks: Sequence[Any], drop_overlap: bool = False) -> Examples:
-    if not tasks:
-        raise UserError(
-            "received none; expected one with labelled pairs", argument="tasks"
-        )
-    task = tasks[0]
-    labels = training_labels(
-        task, tasks, None, drop_overlap, "another task, or data.drop_overlap", "tasks"
-    )
-    targets = task.data.relative(labels.scores).astype(np.float32)
-    sides = labels.sentences1, labels.sentences2
-    return Examples(f"{task.name} train", sides, targets)

@@ -18,14 +18,15 @@ from flowbert.methods.heads import (
     normalize_head,
 )
 from flowbert.methods.losses import LOSSES, ContrastiveLoss, Losses
-from flowbert.methods.masking import masked_losses
 from flowbert.methods.text import TextBatch
 from flowbert.methods.trained import (
+    MASKING,
     TrainedModule,
     dropout_rates,
     with_network,
 )
 from flowbert.numbers import Count, NotNegative, Positive, Share, ShareAbove0
+from flowbert.registry import import_object
 from flowbert.seeding import Stream
 
 
@@ -150,7 +151,8 @@ class SimCSEModule(TrainedModule):
         size = batch["rows"].shape[1]
         losses: Losses = {"contrastive_loss": (1.0, self.loss(*columns), size)}
         if weight := self.hparams["mlm_weight"]:
-            losses |= masked_losses(self, batch["chunks"], random, weight)
+            masked = import_object(f"{MASKING}.masked_losses")
+            losses |= masked(self, batch["chunks"], random, weight)
         return losses
 
     @torch.no_grad()

@@ -15,14 +15,17 @@ from flowbert.encoders.passes import to_device
 from flowbert.errors import UserError, warn
 from flowbert.methods.examples import Examples
 from flowbert.methods.losses import Losses
-from flowbert.methods.masking import predictor_above
 from flowbert.methods.text import TextBatch, TextDataModule
 from flowbert.numbers import CountOrZero, NotNegative, Positive, Seed, Share, is_count
+from flowbert.registry import import_object
 from flowbert.seeding import Stream
 from flowbert.training.base import TrainingModule
 
 # Attributes of modules that are rates of dropout, where an attention holds its rate itself.
 _DROPOUT_RATES = ("attention_dropout", "dropout", "dropout_prob")
+
+MASKING = "flowbert.extras.methods.masking"
+"""Module of masked language modelling."""
 
 TOKEN_WEIGHTS_RATE = 10
 """Learning rate of the logarithms of token weights, in units of that of the encoder."""
@@ -93,8 +96,9 @@ class TrainedModule(TrainingModule):
 
     def add_predictor(self) -> None:
         """Put a masked language model above the encoder."""
-        seed = self.hparams["seed"]
-        self.predictor, self.starts_at_random = predictor_above(self.encoder, seed)
+        above = import_object(f"{MASKING}.predictor_above")
+        made = above(self.encoder, self.hparams["seed"])
+        self.predictor, self.starts_at_random = made
 
     def on_train_start(self) -> None:
         """Warn that prediction layers start at random, unless a fit resumes."""

@@ -20,8 +20,9 @@ from equivalence.ways import (
 )
 from flowbert.encoders import SentenceEncoder
 from flowbert.experiments import compare
-from flowbert.methods import METHODS, TextDataModule, make_examples
-from flowbert.options import TRAINER_DEFAULTS
+from flowbert.methods import TextDataModule, make_examples
+from flowbert.options import TRAINED_METHODS, TRAINER_DEFAULTS
+from flowbert.registry import import_object
 from flowbert.training.trainer import quiet_lightning
 from flowbert.vectors import EmbeddingCache
 from helpers import with_slow
@@ -66,7 +67,7 @@ def python(lab, method):
     text = {"simcse": "dropout", "sbert": "softmax"}.get(method, "sentences")
     examples = make_examples(text, corpus, nli=nli, tasks=[lab.task]).sample(48, 0)
     encoder = SentenceEncoder(layers=lab.options.layers, frozen=False)
-    kind: Any = METHODS[method]
+    kind: Any = import_object(TRAINED_METHODS[method].module)
     module = kind(encoder)
     data = TextDataModule(encoder, examples, batch_size=8)
     seed_everything(0, verbose=False)

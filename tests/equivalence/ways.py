@@ -26,8 +26,8 @@ from flowbert.experiments import Results, compare
 from flowbert.experiments.plan import UNMAPPED
 from flowbert.extras.export import SentenceTransformers, export
 from flowbert.maps import make_map
-from flowbert.methods import METHODS
 from flowbert.model import Model
+from flowbert.options import TRAINED_METHODS
 from flowbert.tasks import STS, load_task
 from flowbert.vectors import EmbeddingCache
 
@@ -36,7 +36,7 @@ TRAINER = {
     "devices": 1,
     "enable_progress_bar": False,
 }
-TRAINED = [name for name in METHODS if name != "flow"]
+TRAINED = [name for name in TRAINED_METHODS if name != "flow"]
 INDEX = ["task", "split", "metric", "aggregation"]
 SAYS = ["method", "corpus", "seed", "supervised", "pairs", "reason"]
 """Columns that name a figure, and those that say of what it is."""
@@ -363,7 +363,7 @@ def may_refuse(way, method):
     """
     if way in (with_others, command_line, in_a_chain, python):
         return False
-    if method in METHODS:
+    if method in TRAINED_METHODS:
         return way is baseline
     closed = (by_test, by_validate, baseline, resumed)
     if method == "views" and way in (exported_model, sentence_transformers):

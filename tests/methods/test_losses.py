@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from flowbert.methods.losses import (
-    InfoNCE,
+from flowbert.extras.methods.losses import (
     cosine_loss,
     mean_pair_cosine,
     softmax_loss,
     triplet_loss,
 )
+from flowbert.methods.losses import InfoNCE
 from helpers import refused
 
 BATCH, DIM = 6, 5

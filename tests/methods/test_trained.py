@@ -15,7 +15,7 @@ from torch.testing import assert_close
 from encoders.tiny import CONFIGS, tiny_encoder
 from fits import differences, fit
 from flowbert.encoders import SentenceEncoder
-from flowbert.methods.sbert import SBERTModule
+from flowbert.extras.methods.sbert import SBERTModule
 from flowbert.methods.simcse import SimCSEModule
 from flowbert.methods.trained import (
     TOKEN_WEIGHTS_RATE,

@@ -7,8 +7,9 @@ from torch import Tensor
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
-from flowbert.methods.losses import Losses, mean_pair_cosine
-from flowbert.methods.masking import MASK_FRACTION, masked_losses
+from flowbert.extras.methods.losses import mean_pair_cosine
+from flowbert.extras.methods.masking import MASK_FRACTION, masked_losses
+from flowbert.methods.losses import Losses
 from flowbert.methods.text import TextBatch
 from flowbert.methods.trained import TrainedModule, with_network
 from flowbert.numbers import NotNegative, Positive, Share, ShareAbove0

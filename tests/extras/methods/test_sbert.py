@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import torch
 
-from flowbert.methods.examples import OBJECTIVES
-from flowbert.methods.losses import cosine_loss, softmax_loss, triplet_loss
-from flowbert.methods.sbert import SBERTModule
+from flowbert.extras.methods.examples import OBJECTIVES
+from flowbert.extras.methods.losses import cosine_loss, softmax_loss, triplet_loss
+from flowbert.extras.methods.sbert import SBERTModule
 from helpers import refused
 from texts import examples, step, text_data, trainable
 

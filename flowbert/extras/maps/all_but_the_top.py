@@ -9,7 +9,7 @@ from torch import Tensor
 
 from flowbert.arrays import Floats
 from flowbert.errors import UserError
-from flowbert.maps.base import MAPS, AffineMap, LabelledPairs, check_rows
+from flowbert.maps.base import AffineMap, LabelledPairs, check_rows
 from flowbert.maps.simple import standard_deviations
 from flowbert.numbers import is_number
 from flowbert.vectors.moments import Moments
@@ -24,7 +24,6 @@ _SMALLEST_NORM = 1e-12
 _TINY = float(np.finfo(np.float64).tiny)
 
 
-@MAPS.register("nulling")
 @dataclass(eq=False, repr=False)
 class RemoveDirections(AffineMap):
     r"""Nulling of the top k directions :math:`y = (x - \mu)(I - U_{:, :k} U_{:, :k}^T)`.
@@ -77,7 +76,6 @@ class RemoveDirections(AffineMap):
         )
 
 
-@MAPS.register("learned-removal")
 @dataclass(eq=False, repr=False)
 class LearnedRemoval(AffineMap):
     r"""Weighted removal :math:`y = (x - \mu)(I - \sum_i w_i u_i u_i^T)`, learned from labels.

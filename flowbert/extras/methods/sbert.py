@@ -6,8 +6,10 @@ from torch import nn
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError, check_choice
-from flowbert.methods.examples import OBJECTIVES, Examples
-from flowbert.methods.losses import Losses, cosine_loss, softmax_loss, triplet_loss
+from flowbert.extras.methods.examples import OBJECTIVES
+from flowbert.extras.methods.losses import cosine_loss, softmax_loss, triplet_loss
+from flowbert.methods.examples import Examples
+from flowbert.methods.losses import Losses
 from flowbert.methods.text import TextBatch
 from flowbert.methods.trained import TrainedModule
 from flowbert.numbers import Count, Positive

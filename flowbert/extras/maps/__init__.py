@@ -1,0 +1,1 @@
+"""Removals of directions."""

@@ -1,0 +1,1 @@
+"""Sentence-BERT, masked language modelling, and further positives of SimCSE."""
