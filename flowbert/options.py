@@ -1,7 +1,8 @@
 """Options without torch: methods that a Trainer trains, those of a flow, defaults, old names."""
 
+import inspect
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 from functools import wraps
 from typing import Any, NamedTuple, ParamSpec, TypeVar
@@ -139,12 +140,30 @@ class OldNameWarning(FlowbertWarning, DeprecationWarning):
     """An option has its old name."""
 
 
-def renamed(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options by their present names; each old one is an :class:`OldNameWarning`."""
-    for old in options.keys() & RENAMED.keys():
-        message = f"{old} is called {RENAMED[old]} now"
-        warnings.warn(message, OldNameWarning, stacklevel=3)
-    return {RENAMED.get(name, name): value for name, value in options.items()}
+def renamed(options: Mapping[str, Any], known: Collection[str] = ()) -> dict[str, Any]:
+    """Options by their present names; each old one that is not known is a warning."""
+    present = {}
+    for name, value in options.items():
+        if name in RENAMED and name not in known:
+            message = f"{name} is called {RENAMED[name]} now"
+            warnings.warn(message, OldNameWarning, stacklevel=3)
+            name = RENAMED[name]
+        present[name] = value
+    return present
+
+
+class TakesOptions(type):
+    """Metaclass of the modules: a constructor reads old names of its arguments."""
+
+    def __call__(cls, *args: Any, **options: Any) -> Any:
+        """Make one, with the present names of the options."""
+        return super().__call__(*args, **renamed(options))
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        signature = inspect.signature(cls.__init__)  # type: ignore[misc]
+        _, *parameters = signature.parameters.values()
+        return signature.replace(parameters=parameters)
 
 
 def takes_options(function: Callable[P, R]) -> Callable[P, R]:

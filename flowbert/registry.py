@@ -18,6 +18,7 @@ from typing import Any, TypeVar, cast
 
 from flowbert.errors import UserError, choices, nearest
 from flowbert.numbers import is_count, parse_integer, parse_number
+from flowbert.options import renamed
 
 Registered = TypeVar("Registered", bound=Callable[..., Any])
 
@@ -132,6 +133,7 @@ class Registry(dict[str, Registered]):
         options: dict[str, Any] = {}
         for part in written:
             option, equals, value = part.partition("=")
+            (option,) = renamed({option: value}, allowed)
             if not equals or option in options:
                 raise UserError(
                     argument=where,

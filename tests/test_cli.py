@@ -33,6 +33,7 @@ from flowbert.cli.signatures import read_signature
 from flowbert.data.text_files import as_list
 from flowbert.encoders import choose_device
 from flowbert.fitting.run_options import PredictOptions, read_run
+from flowbert.maps import make_map
 from flowbert.methods import FlowModule
 from flowbert.options import RENAMED, TRAINED_METHODS
 from flowbert.registry import import_object
@@ -312,9 +313,13 @@ def test_the_line_wins_over_configurations(folder):
 
 
 def test_old_names_of_options_are_read_with_a_warning(folder, capsys, monkeypatch):
-    """In Python, on the command line, in configurations and run folders."""
+    """In Python, on the command line, in configurations, run folders and texts."""
     monkeypatch.setitem(RENAMED, "draws", "bootstrap")
     monkeypatch.setitem(RENAMED, "breadth", "width")
+    with pytest.warns(DeprecationWarning, match="breadth is called width now"):
+        assert FlowModule(4, breadth=8).hparams["width"] == 8
+    with pytest.warns(DeprecationWarning, match="breadth is called width now"):
+        assert make_map("flow:breadth=8").text == "flow:width=8"
     compare: Any = flowbert.compare
     (folder / "old.yaml").write_text("draws: 7\nmodel: {breadth: 8}\n")
     with pytest.warns(DeprecationWarning, match="is called (bootstrap|width) now"):

@@ -25,7 +25,7 @@ from flowbert.methods import FlowModule, TextDataModule, make_examples
 from flowbert.methods.examples import EXAMPLES
 from flowbert.methods.heads import HEADS
 from flowbert.numbers import check_limits
-from flowbert.options import TRAINED_METHODS, TRAINER_DEFAULTS, renamed
+from flowbert.options import TRAINED_METHODS, TRAINER_DEFAULTS
 from flowbert.registry import import_object
 from flowbert.tasks import STS, Task, load_tasks
 from flowbert.tasks.sts import training_labels
@@ -409,7 +409,7 @@ def _make(
     Raises:
         UserError: If one of them is not a parameter.
     """
-    known = {name: x for name, x in renamed(options or {}).items() if x is not None}
+    known = {name: x for name, x in (options or {}).items() if x is not None}
     try:
         return function(**given, **known)
     except TypeError as error:

@@ -58,10 +58,7 @@ class CouplingNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Compute the raw output of the coupling."""
         hidden = self.actnorm_1(x @ self.weight_1)[0].relu()
-        return self.output(self.actnorm_2(hidden @ self.weight_2)[0].relu())
-
-    def output(self, hidden: Tensor) -> Tensor:
-        """The last layer, ``(B, hidden_dim)`` to ``(B, O)``."""
+        hidden = self.actnorm_2(hidden @ self.weight_2)[0].relu()
         scale = (LOGSCALE_FACTOR * self.log_scale_out).exp()
         return torch.addmm(self.bias_out, hidden, self.weight_out) * scale
 

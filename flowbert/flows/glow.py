@@ -95,7 +95,10 @@ class Glow(Bijection):
         check_limits(Glow, {"dim": dim})
         check_limits(GlowOptions, options)
         levels, depth = chosen.levels, chosen.depth
-        _check_levels(levels, dim)
+        most = max(1, (dim - 1).bit_length())
+        if levels > most:
+            expected = f"1 to {most} for vectors of size {dim}"
+            raise UserError(argument="levels", received=levels, expected=expected)
         check_choice("init", chosen.init, INITS)
         self.config = {"dim": dim, "seed": seed, **chosen.glow()}
         self.dim = dim
@@ -107,7 +110,8 @@ class Glow(Bijection):
             Stream(seed, "flow", batch=number).number
             for number in range(2 * levels * depth)
         )
-        for size in self._sizes():
+        size = dim  # of the vectors that enter a level
+        for _ in range(levels):
             steps: dict[str, Bijection] = {}
             for number in range(depth):
                 layers: dict[str, Bijection] = {"actnorm": ActNorm(size)}
@@ -123,13 +127,7 @@ class Glow(Bijection):
                     )
                 steps[f"step_{number}"] = Composition(layers)
             self.levels.append(Composition(steps))
-
-    def _sizes(self) -> list[int]:
-        """Number of dimensions that enter each level."""
-        sizes = [self.dim]
-        while len(sizes) < self.config["levels"]:
-            sizes.append(sizes[-1] - sizes[-1] // 2)
-        return sizes
+            size -= size // 2
 
     @property
     def dtype(self) -> torch.dtype:
@@ -151,12 +149,12 @@ class Glow(Bijection):
 
     def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Map latents to embeddings."""
-        leaving = [size // 2 for size in self._sizes()[:-1]]
+        x = z.to(self.dtype)
+        halves: list[Tensor] = []
+        for _ in range(len(self.levels) - 1):
+            half, x = x.tensor_split([x.shape[1] // 2], dim=1)
+            halves.append(half)
         with torch.autocast(z.device.type, enabled=False):
-            parts = torch.split(
-                z.to(self.dtype), [*leaving, self.dim - sum(leaving)], dim=1
-            )
-            *halves, x = parts
             total = x.new_zeros(x.shape[0])
             for level in reversed(self.levels):
                 x, log_det = cast(Bijection, level).inverse(x)
@@ -218,13 +216,3 @@ class Glow(Bijection):
             for layer in layers:
                 layer.initializing = False
         self.initialized.fill_(True)
-
-
-def _check_levels(levels: int, dim: int) -> None:
-    most = max(1, (dim - 1).bit_length())
-    if levels > most:
-        raise UserError(
-            argument="levels",
-            received=levels,
-            expected=f"1 to {most} for vectors of size {dim}",
-        )

@@ -275,24 +275,19 @@ class AffineMap(Map):
         weight_: W, ``(D, k)``, float64.
     """
 
+    invalid_reason_: str | None
+
     @abstractmethod
     def solve(self, moments: Moments) -> tuple[Tensor, Tensor]:
         """Center and weight for these moments."""
 
-    def check_fit(self, moments: Moments) -> str | None:
-        """Why the map solved from these moments is undefined; None if it is not."""
-        return None
-
-    def too_few_rows(
-        self, moments: Moments, directions: int, effect: str
-    ) -> str | None:
-        """Why a map of so few distinct rows is undefined; None if there are enough."""
-        if directions < moments.distinct - 1:
-            return None
-        return (
-            f"{self.name} of N={moments.distinct} distinct sentences in D={moments.dim} "
-            f"dimensions {effect}; use shrinkage, fewer directions or more sentences"
-        )
+    def require_rows(self, moments: Moments, directions: int, effect: str) -> None:
+        """Note in :attr:`invalid_reason` that the map of so few distinct rows is undefined."""
+        if directions >= moments.distinct - 1:
+            self.invalid_reason_ = (
+                f"{self.name} of N={moments.distinct} distinct sentences in D={moments.dim} "
+                f"dimensions {effect}; use shrinkage, fewer directions or more sentences"
+            )
 
     def fit(self, X: Any, y: Any = None, pairs: LabelledPairs | None = None) -> Self:
         """Fit on rows ``(N, D)``; y is ignored. Returns self."""
@@ -308,11 +303,11 @@ class AffineMap(Map):
         self.output_dim(moments.dim)
         self.check_pairs(pairs)
         self.n_features_in_ = moments.dim
+        self.invalid_reason_ = None
         if pairs is not None:
             self.learn(moments, pairs)
         # A product rounds by the layout of its factors: the same before and after saving.
         self.center_, self.weight_ = (x.contiguous() for x in self.solve(moments))
-        self.invalid_reason_ = self.check_fit(moments)
         return self
 
     def learn(self, moments: Moments, pairs: LabelledPairs) -> None:

@@ -64,9 +64,9 @@ class FlowModule(FullPrecision, TrainingModule):
 
     def __init__(self, dim: int, seed: Seed = 0, **options: Any) -> None:
         chosen = FlowOptions(**options)
-        check_limits(FlowOptions, chosen.training())
         # Lightning takes the hyper-parameters from the arguments as they are now: all of them.
         options = chosen.training()
+        check_limits(FlowOptions, options)
         super().__init__()
         self.save_hyperparameters(options)  # LightningCLI's are those of its parser
         self.flow = Glow(dim, seed=seed, **chosen.glow())

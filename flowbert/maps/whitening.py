@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -38,13 +39,21 @@ class SpectralMap(AffineMap):
     def solve(self, moments: Moments) -> tuple[Tensor, Tensor]:
         """The map of the shrunk covariance, without directions that hardly vary."""
         wanted = self.output_dim(moments.dim)
-        values, rank = self._spectrum(moments)
-        vectors = moments.eigen()[1]
-        rank = min(rank, wanted)
+        values, vectors = moments.eigen()
+        weight: Any = self.shrinkage
+        if weight == "oas":
+            weight = moments.oas_shrinkage()
+        values = (1 - weight) * values + weight * values.mean()
+        rank = min(int((values > self.rank_tolerance * values[0]).sum()), wanted)
+        # Without shrinkage every direction has the same variance afterwards.
+        equalizes = self.exponent == -0.5 and weight <= self.rank_tolerance
+        if equalizes:
+            effect = "makes all of them equally similar"
+            self.require_rows(moments, rank or wanted, effect)
         if rank == 0:
             identity = torch.eye(moments.dim, dtype=torch.float64)
             return moments.mean, identity[:, :wanted]
-        if self._equalizes(moments):
+        if equalizes:
             few = rank + 1 < moments.distinct < ROWS_PER_DIRECTION * rank
             advice = f"shrinkage ({self.name}:shrinkage=0.1)"
         else:  # the shrinkage alone determines most of the directions
@@ -56,29 +65,6 @@ class SpectralMap(AffineMap):
             )
         scales = values[:rank].pow(self.exponent)
         return moments.mean, self._weight(vectors[:, :rank], scales)
-
-    def check_fit(self, moments: Moments) -> str | None:
-        """Without shrinkage, all directions of few sentences make them equally similar."""
-        if not self._equalizes(moments):
-            return None
-        wanted = self.output_dim(moments.dim)
-        rank = min(self._spectrum(moments)[1], wanted) or wanted
-        return self.too_few_rows(moments, rank, "makes all of them equally similar")
-
-    def _spectrum(self, moments: Moments) -> tuple[Tensor, int]:
-        """Shrunk eigenvalues, falling, and how many are not negligible."""
-        weight, values = self._shrinkage(moments), moments.eigen()[0]
-        values = (1 - weight) * values + weight * values.mean()
-        return values, int((values > self.rank_tolerance * values[0]).sum())
-
-    def _shrinkage(self, moments: Moments) -> float:
-        if isinstance(self.shrinkage, str):
-            return moments.oas_shrinkage()
-        return self.shrinkage
-
-    def _equalizes(self, moments: Moments) -> bool:
-        """Whether every direction has the same variance afterwards."""
-        return self.exponent == -0.5 and self._shrinkage(moments) <= self.rank_tolerance
 
 
 @MAPS.register("whitening")

@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 
 from flowbert.errors import UserError, check_choice
 from flowbert.numbers import check_hyperparameters
+from flowbert.options import TakesOptions
 from flowbert.registry import imports_refused
 from flowbert.seeding import Stream
 from flowbert.training.callbacks import TrainingThreads
@@ -20,7 +21,7 @@ from flowbert.training.resume import ExactResume
 _CHECK_EVERY = 50  # losses: reading one waits for an accelerator
 
 
-class TrainingModule(LightningModule):
+class TrainingModule(LightningModule, metaclass=TakesOptions):
     """Base of the modules.
 
     The arguments of a subclass are its hyper-parameters, ``learning_rate``, ``weight_decay``,

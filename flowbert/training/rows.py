@@ -70,7 +70,8 @@ class RowsDataModule(BatchDataModule):
         self.name = name
         self.all_rows = as_vectors(rows)
         self._digest = digest
-        fitting, held = self._split()
+        held = self._draw_held_out()
+        fitting = np.setdiff1d(np.arange(len(self.all_rows)), held)
         self.rows = self.all_rows.subset(fitting) if len(held) else self.all_rows
         self.held_out_rows = self.all_rows.subset(held)
         if len(fitting) < 2:
@@ -79,19 +80,15 @@ class RowsDataModule(BatchDataModule):
                 argument=name or "rows",
             )
 
-    def _split(self) -> tuple[Indices, Indices]:
-        """Numbers of the rows to fit on and of those held out."""
-        count = len(self.all_rows)
-        indices = np.arange(count)
-        chosen = self.all_rows.sample(
-            round(self.held_out * count), Stream(self.seed, "split")
-        )
-        if len(chosen) == 0:
-            return indices, chosen
+    def _draw_held_out(self) -> Indices:
+        """Numbers of the rows held out."""
+        size = round(self.held_out * len(self.all_rows))
+        chosen = self.all_rows.sample(size, Stream(self.seed, "split"))
+        if size == 0:
+            return chosen
         held_bytes = {row.tobytes() for row in self.all_rows[chosen]}
         rows = itertools.chain.from_iterable(self.all_rows.blocks())
-        is_held = np.array([row.tobytes() in held_bytes for row in rows])
-        return indices[~is_held], indices[is_held]
+        return np.flatnonzero([row.tobytes() in held_bytes for row in rows])
 
     def batch(self, epoch: int, indices: list[int]) -> Floats:
         """Rows ``(B, D)``, the same in every epoch."""

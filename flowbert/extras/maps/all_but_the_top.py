@@ -58,6 +58,7 @@ class RemoveDirections(AffineMap):
         """The projection onto the other directions."""
         identity = torch.eye(moments.dim, dtype=torch.float64)
         count = self._count(moments.dim)
+        self.require_rows(moments, count, f"is nothing without {count} directions")
         if not self.standardize:
             top = moments.eigen()[1][:, :count]
             projection = identity - top @ top.T
@@ -67,13 +68,6 @@ class RemoveDirections(AffineMap):
         top = torch.linalg.eigh(correlation).eigenvectors[:, -count:]
         projection = identity - top @ top.T
         return moments.mean, projection / std[:, None]
-
-    def check_fit(self, moments: Moments) -> str | None:
-        """Without all the directions that few sentences span, nothing of them is left."""
-        count = self._count(moments.dim)
-        return self.too_few_rows(
-            moments, count, f"is nothing without {count} directions"
-        )
 
 
 @dataclass(eq=False, repr=False)
