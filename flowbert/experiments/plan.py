@@ -24,9 +24,9 @@ from flowbert.encoders import (
 from flowbert.errors import UserError
 from flowbert.io import as_json, digest
 from flowbert.maps import (
+    MAPS,
     Map,
     Raw,
-    SklearnTransformer,
     as_map,
     digest_state,
     is_map,
@@ -92,7 +92,7 @@ class Method:
                 parameters, lambda value: " ".join(str(value).split())
             )
             words = {"name": step.name, "parameters": in_one_line}
-            if isinstance(step, SklearnTransformer) or is_custom(step):
+            if step.name not in MAPS or is_custom(step):
                 words["object"] = secrets.token_hex(16)
             elif self.map.is_fitted:
                 words["values"] = digest_state(step.get_state())

@@ -3,8 +3,7 @@
 from typing import Any
 
 from flowbert.maps.base import MAPS, AffineMap, LabelledPairs, Map
-from flowbert.maps.chain import Chain, SklearnTransformer, as_map, is_map, make_map
-from flowbert.maps.cosine_percentiles import cosine_percentiles
+from flowbert.maps.chain import Chain, as_map, is_map, make_map
 from flowbert.maps.flow import Flow, log_density
 from flowbert.maps.saving import load_map, read_map_file, save_map
 from flowbert.maps.simple import (
@@ -48,9 +47,16 @@ __all__ = [
     "save_map",
 ]
 
+_EXTRAS = {
+    "LearnedRemoval": "maps.all_but_the_top",
+    "RemoveDirections": "maps.all_but_the_top",
+    "SklearnTransformer": "maps.transformer",
+    "cosine_percentiles": "analysis.cosine_percentiles",
+}
+
 
 def __getattr__(name: str) -> Any:
-    """A map of ``flowbert.extras``, imported when it is used."""
-    if name in ("LearnedRemoval", "RemoveDirections"):
-        return import_object(f"flowbert.extras.maps.all_but_the_top.{name}")
+    """What is in ``flowbert.extras``, imported when it is used."""
+    if name in _EXTRAS:
+        return import_object(f"flowbert.extras.{_EXTRAS[name]}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,8 +10,6 @@ from typing import Any
 from numpy.typing import NDArray
 
 from flowbert.data.corpus import Corpus, draw_indices, load_corpus
-from flowbert.data.nli import load_nli
-from flowbert.errors import UserError
 from flowbert.io import digest, sentences_digest
 from flowbert.registry import Registry
 
@@ -23,7 +21,7 @@ SOURCES = ("corpus", "nli", "tasks")
 
 _EXTRAS = (
     *("sentences", "crop", "word_deletion", "delete_one_word", "mlm"),
-    *("next_sentence", "hypothesis", "softmax", "cosine"),
+    *("next_sentence", "entailment", "hypothesis", "triplet", "softmax", "cosine"),
 )
 
 
@@ -137,25 +135,3 @@ def simcse_examples(positive: str = "dropout") -> str:
 @EXAMPLES.register("dropout")
 def _same_sentences(corpus: Corpus) -> Examples:
     return Examples(corpus.name, (corpus.sentences, corpus.sentences))
-
-
-@EXAMPLES.register("entailment")
-def _entailments(nli: str, hard_negatives: bool = True) -> Examples:
-    if hard_negatives:
-        return _nli_triples(nli)
-    data = load_nli(nli)
-    indices = [i for i, label in enumerate(data.labels) if label == "entailment"]
-    premises = tuple(data.premises[i] for i in indices)
-    hypotheses = tuple(data.hypotheses[i] for i in indices)
-    return Examples("NLI entailments", (premises, hypotheses))
-
-
-@EXAMPLES.register("triplet")
-def _nli_triples(nli: str) -> Examples:
-    triples = load_nli(nli).triples()
-    if not triples:
-        raise UserError(
-            f"received {nli}; expected premises with both an entailment and a contradiction",
-            argument="nli",
-        )
-    return Examples("NLI triples", tuple(zip(*triples, strict=True)))

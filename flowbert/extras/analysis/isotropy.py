@@ -11,6 +11,7 @@ from scipy import stats
 
 from flowbert.arrays import Floats
 from flowbert.data.text_files import split_words
+from flowbert.extras.analysis.cosine_percentiles import cosine_percentiles
 from flowbert.extras.analysis.drawing import (
     ORDINAL,
     TITLE,
@@ -28,7 +29,6 @@ from flowbert.extras.analysis.measure import (
     number_table,
     tokens_of,
 )
-from flowbert.maps import cosine_percentiles
 from flowbert.tasks.measures import (
     Array,
     effective_rank,

@@ -1,1 +1,1 @@
-"""Removals of directions."""
+"""Removals of directions, and transformers of scikit-learn as maps."""

@@ -209,6 +209,28 @@ def next_sentence(corpus: Corpus) -> Examples:
     return Examples(f"{corpus.name}, next sentence", (first, second))
 
 
+def entailment(nli: str, hard_negatives: bool = True) -> Examples:
+    """Premises and hypotheses that they entail, with contradictions or without."""
+    if hard_negatives:
+        return triplet(nli)
+    data = load_nli(nli)
+    indices = [i for i, label in enumerate(data.labels) if label == "entailment"]
+    premises = tuple(data.premises[i] for i in indices)
+    hypotheses = tuple(data.hypotheses[i] for i in indices)
+    return Examples("NLI entailments", (premises, hypotheses))
+
+
+def triplet(nli: str) -> Examples:
+    """Premises, hypotheses that they entail, and contradictions."""
+    triples = load_nli(nli).triples()
+    if not triples:
+        raise UserError(
+            f"received {nli}; expected premises with both an entailment and a contradiction",
+            argument="nli",
+        )
+    return Examples("NLI triples", tuple(zip(*triples, strict=True)))
+
+
 def hypothesis(nli: str) -> Examples:
     """Premises and their hypotheses, whatever the labels."""
     data = load_nli(nli)

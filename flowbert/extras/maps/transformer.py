@@ -1,0 +1,101 @@
+"""Transformers of scikit-learn as maps."""
+
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from flowbert.errors import UserError
+from flowbert.maps.base import LabelledPairs, Map, check_rows
+from flowbert.vectors import Vectors
+
+
+class SklearnTransformer(Map):
+    """A transformer of scikit-learn, or of its kind, as a map; it is fitted and applied as it is.
+
+    Args:
+        estimator: The transformer, fitted or not.
+
+    Example:
+        >>> from sklearn.decomposition import PCA
+        >>> SklearnTransformer(PCA(n_components=2)).name
+        'PCA(n_components=2)'
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    @property
+    def name(self) -> str:
+        """The transformer with its parameters that are not the default, in one line."""
+        return " ".join(str(self.estimator).split())
+
+    @property
+    def text(self) -> str:
+        """The name."""
+        return self.name
+
+    @property
+    def seeded(self) -> bool:  # type: ignore[override]
+        """Whether a seed is to be given: there is a ``random_state``, and it is None."""
+        return self.estimator.get_params().get("random_state", 0) is None
+
+    def set_run_parameters(self, seed: int, accelerator: str) -> None:
+        """Set the ``random_state`` of the transformer, where it is None."""
+        if self.seeded:
+            self.estimator.set_params(random_state=seed)
+
+    @property
+    def n_features_in_(self) -> int | None:
+        """Size of the rows; None where the transformer takes any."""
+        return getattr(self.estimator, "n_features_in_", None)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        try:
+            check_is_fitted(self.estimator)
+        except NotFittedError:
+            return False
+        return True
+
+    def output_dim(self, dim: int) -> int:
+        """The size of the rows: that of the mapped ones is known after the fit."""
+        return dim
+
+    def fit(self, X: Any, y: Any = None, pairs: LabelledPairs | None = None) -> Self:
+        """Fit on rows ``(N, D)``. Returns self.
+
+        Raises:
+            UserError: If the transformer cannot be fitted on rows alone.
+        """
+        rows = X[:] if isinstance(X, Vectors) else check_rows(X)
+        try:
+            self.estimator.fit(np.asarray(rows))
+        except (TypeError, ValueError) as error:
+            raise UserError(f"{self.name}: cannot be fitted: {error}") from error
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Map rows ``(N, D)`` to ``(N, k)``."""
+        rows = check_rows(X)
+        array = rows.detach().cpu().numpy() if isinstance(rows, Tensor) else rows
+        mapped: Any = self.estimator.transform(array)
+        if not isinstance(rows, Tensor):
+            return mapped
+        return torch.from_numpy(np.array(mapped)).to(rows.device, rows.dtype)
+
+    def get_state(self) -> dict[str, Any]:
+        """Raise a UserError: a transformer cannot be saved here, only by its library.
+
+        Raises:
+            UserError: Always.
+        """
+        raise UserError(f"{self.name}: cannot be saved; expected maps of flowbert")
+
+    def _apply(self, rows: Tensor) -> Tensor:
+        return torch.from_numpy(self.transform(rows.numpy()))
+
+    def _invert(self, rows: Tensor) -> Tensor:
+        return torch.from_numpy(self.estimator.inverse_transform(rows.numpy()))
