@@ -1,6 +1,6 @@
 """Rows of results: bootstrap intervals, averages over tasks, and verdicts."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -58,39 +58,10 @@ def main_aggregation(frame: pd.DataFrame, metric: str = "spearman") -> str:
     return "wmean" if set(tasks["task"]) == set(weighted["task"]) else "all"
 
 
-Items = Mapping[Task, Mapping[str, Floats]]
-"""Items ``(K,)`` of the experiments on each task, by their keys."""
-
 _ROW = ["encoder", "layers", "pooling", "split", "corpus", "method", "supervised"]
 _SCORE = [*_ROW, "task", "metric", "aggregation"]
 GAIN_KEYS = [*_ROW, "task", "metric"]
 """Columns of results that identify a row of ``gains`` in the metadata of results."""
-
-
-def draw_rows(frame: pd.DataFrame, items: Items, resamples: int, seed: int) -> Floats:
-    """Scores of rows and of their resamples, ``(n, 1 + R)``.
-
-    What is measured on one task shares its resamples, so that any two can be compared.
-
-    Args:
-        frame: Rows of results.
-        items: Items of their experiments; those of a row that has none are not resampled.
-        resamples: Number of resamples R; of 0, a single one that is missing.
-        seed: Seed.
-    """
-    drawn: dict[tuple[str, ...], Floats] = {}
-    for task, of_task in items.items():
-        finite = {key: row for key, row in of_task.items() if np.isfinite(row).all()}
-        if resamples and finite:
-            for metric, scores in task.resample(finite, resamples, seed).items():
-                for key, row in zip(finite, scores, strict=True):
-                    drawn[key, *metric] = row
-    draws: Floats = np.full((len(frame), 1 + max(resamples, 1)), np.nan)
-    draws[:, 0] = frame["value"]
-    keys = frame[["experiment", "metric", "aggregation"]].itertuples(index=False)
-    for row, key in zip(draws, keys, strict=True):
-        row[1:] = drawn.get(tuple(key), np.nan)
-    return draws
 
 
 def with_averages(

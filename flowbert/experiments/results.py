@@ -16,7 +16,6 @@ from flowbert.data.text_files import user_path
 from flowbert.errors import UserError, check_choice
 from flowbert.experiments.intervals import (
     RESULT_COLUMNS,
-    draw_rows,
     find_verdicts,
     main_aggregation,
     with_averages,
@@ -99,7 +98,19 @@ class Results:
     @classmethod
     def of(cls, records: Sequence[Record], about: Mapping[str, Any]) -> Self:
         """The results of records, see the class."""
-        return cls((row for each in records for row in _rows(each)), about, records)
+        rows = [
+            {
+                **record.columns,
+                "experiment": record.key,
+                "metric": metric,
+                "aggregation": aggregation,
+                "value": value,
+                "reason": record.reasons.get((metric, aggregation), ""),
+            }
+            for record in records
+            for (metric, aggregation), value in record.scores.items()
+        ]
+        return cls(rows, about, records)
 
     @cached_property
     def tasks(self) -> list[Task]:
@@ -160,8 +171,11 @@ class Results:
     def draws(self, resamples: int = 1000, seed: int = 0) -> Floats:
         """Scores and the same on each resample, ``(n, 1 + R)``, row by row of the frame.
 
+        What is measured on one task shares its resamples, so that any two can be compared. Of what
+        is not resampled, such as averages, those are missing (NaN).
+
         Args:
-            resamples: Number of resamples.
+            resamples: Number of resamples R; of 0, a single one that is missing.
             seed: Seed.
 
         Raises:
@@ -174,7 +188,19 @@ class Results:
                 "name next to it",
                 argument="results",
             )
-        return draw_rows(self.frame, self.items, resamples, seed)
+        drawn: dict[tuple[str, ...], Floats] = {}
+        for task, items in self.items.items():
+            finite = {key: row for key, row in items.items() if np.isfinite(row).all()}
+            if resamples and finite:
+                for metric, scores in task.resample(finite, resamples, seed).items():
+                    for key, row in zip(finite, scores, strict=True):
+                        drawn[key, *metric] = row
+        draws: Floats = np.full((len(self.frame), 1 + max(resamples, 1)), np.nan)
+        draws[:, 0] = self.frame["value"]
+        keys = self.frame[["experiment", "metric", "aggregation"]]
+        for row, key in zip(draws, keys.itertuples(index=False), strict=True):
+            row[1:] = drawn.get(tuple(key), np.nan)
+        return draws
 
     def add_intervals(self, resamples: int = 1000, seed: int = 0) -> None:
         """Add intervals, averages over tasks and seeds, differences and verdicts, or replace them.
@@ -283,21 +309,6 @@ class Results:
         if folder.is_dir():
             records = [read_record(record_file(folder, x)) for x in content["records"]]
         return cls(content["rows"], content["record"], records)
-
-
-def _rows(record: Record) -> list[dict[str, Any]]:
-    """Rows of the table, one for each score."""
-    return [
-        {
-            **record.columns,
-            "experiment": record.key,
-            "metric": metric,
-            "aggregation": aggregation,
-            "value": value,
-            "reason": record.reasons.get((metric, aggregation), ""),
-        }
-        for (metric, aggregation), value in record.scores.items()
-    ]
 
 
 def records_folder(results: str | Path) -> Path:

@@ -43,6 +43,7 @@ class Summary:
         rows: A row per label of ``cells``, sorted by the lead column within its group: group (run
             and encoder) with its number ``place``, method, details (further settings), name
             (both), raw (whether it is the encoder as it is); scores and gains of the lead column.
+        has_gains: Whether one of them has a gain.
     """
 
     def __init__(self, frame: pd.DataFrame, about: Mapping[str, Any]) -> None:
@@ -85,16 +86,12 @@ class Summary:
         ).join(lead[[*_SCORE, *_GAINS.values()]], on="label")
         rows["choice"] = rows["choice"].fillna("")
         self.rows = rows.sort_values(["place", "value"], ascending=[True, False])
+        self.has_gains = bool(rows["gain"].notna().any())
 
     @property
     def columns(self) -> list[str]:
         """Columns of the first table: the lead, then the others."""
         return list(dict.fromkeys([self.lead, *self.cells["column"]]))
-
-    @property
-    def has_gains(self) -> bool:
-        """Whether a row has a gain."""
-        return bool(self.rows["gain"].notna().any())
 
     @property
     def table(self) -> list[dict[str, Any]]:
