@@ -64,11 +64,19 @@ class ViewsEncoder(Embedder, nn.Module):
         super().__init__()
         if not views:
             raise UserError(argument="views", received=views, expected="at least one")
-        chosen = [_checked(view) for view in views]
+        for view in views:
+            if not isinstance(view, Mapping):
+                raise UserError(
+                    argument="views",
+                    received=view,
+                    expected="mappings, such as {layers: 1}",
+                )
+            for name in view:
+                check_choice("views", name, _VIEW_OPTIONS)
         usual = SentenceEncoder(
             path, revision=revision, max_length=max_length, dtype=dtype
         )
-        variants: list[Any] = [usual.read(**view) for view in chosen]
+        variants: list[Any] = [usual.read(**view) for view in views]
         self.views: Any = nn.ModuleList(variants)
         self.path = usual.path
         self.dim = sum(view.dim for view in variants)
@@ -92,13 +100,9 @@ class ViewsEncoder(Embedder, nn.Module):
     def describe(self) -> dict[str, Any]:
         """Arguments that load this encoder again."""
         first = self.views[0].describe()
-        return {
-            **{
-                name: first[name]
-                for name in ("path", "revision", "max_length", "dtype")
-            },
-            "views": [view.reading.as_json() for view in self.views],
-        }
+        names = ("path", "revision", "max_length", "dtype")
+        views = [view.reading.as_json() for view in self.views]
+        return {name: first[name] for name in names} | {"views": views}
 
     def columns(self) -> dict[str, str]:
         """Columns of results: encoder, layers, pooling, of each view in order."""
@@ -114,17 +118,6 @@ class ViewsEncoder(Embedder, nn.Module):
     def identity(self) -> dict[str, Any]:
         """Digests and settings of the views."""
         return {"views": [view.identity for view in self.views]}
-
-
-def _checked(view: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of a view."""
-    if not isinstance(view, Mapping):
-        raise UserError(
-            argument="views", received=view, expected="mappings, such as {layers: 1}"
-        )
-    for name in view:
-        check_choice("views", name, _VIEW_OPTIONS)
-    return dict(view)
 
 
 @MAPS.register("views")

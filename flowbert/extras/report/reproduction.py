@@ -15,19 +15,18 @@ def print_reproduction(comparison: pd.DataFrame) -> None:
     """
     print_lines([coverage(comparison), ""])
     rows = pd.DataFrame(reproduced_rows(comparison)).set_index("row")
-    ours = rows["ours"].map("{:z.1f}".format)
-    ends = rows[["low", "high"]].map("{:z.1f}".format)
-    interval = " [" + ends["low"] + ", " + ends["high"] + "]"
-    ours += interval.where(rows["low"].notna(), "")
-    text = {
+    text = rows[["ours", "low", "high", "published"]].map("{:z.1f}".format)
+    interval = " [" + text["low"] + ", " + text["high"] + "]"
+    ours = text["ours"] + interval.where(rows["low"].notna(), "")
+    table = {
         "task": rows["task"],
-        "published": rows["published"].map("{:z.1f}".format),
+        "published": text["published"],
         "ours": ours.where(~rows["repeated"], "same"),
         "ours - published": rows["difference"].map("{:+.1f}".format),
     }
-    print_table(pd.DataFrame(text).replace("+nan", "context"), "Spearman x 100")
-    for table in task_tables(comparison):
-        print_table(table.text, table.title)
+    print_table(pd.DataFrame(table).replace("+nan", "context"), "Spearman x 100")
+    for each in task_tables(comparison):
+        print_table(each.text, each.title)
     print_lines(notes_on(comparison))
 
 
