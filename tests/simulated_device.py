@@ -115,7 +115,8 @@ class Device(TorchDispatchMode):
             options["device"] = torch.device("cpu")
         options.pop("pin_memory", None)
         result = func(*numbers, **options)
-        if target == "cpu" or _writes_cpu(func, args):
+        writes_cpu = func is aten.copy_.default and not isinstance(args[0], FakeTensor)
+        if target == "cpu" or writes_cpu:
             return result
         changed = {id(x.numbers): x for x in placed}  # by an operation in place
         return tree_map(
@@ -145,10 +146,6 @@ class Device(TorchDispatchMode):
             placed: Any = FakeTensor(self._fake, blank, self.device)
         placed.numbers = value
         return placed
-
-
-def _writes_cpu(func, args):
-    return func is aten.copy_.default and not isinstance(args[0], FakeTensor)
 
 
 @cache

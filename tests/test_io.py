@@ -9,7 +9,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowbert.errors import UserError
 from flowbert.io import (
     digest,
     load_tensors,
@@ -168,7 +167,5 @@ def test_json_is_read_against_a_schema(tmp_path):
 def test_json_mistakes(text, message, tmp_path):
     path = tmp_path / "a.json"
     path.write_text(text)
-    with pytest.raises(UserError, match=message) as caught:
-        read_json(path, SCHEMA)
-    assert str(caught.value).startswith(str(path))
+    refused(f"^{path}: .*{message}", read_json, path, SCHEMA)
     refused("cannot be read", read_json, tmp_path / "none.json", SCHEMA)

@@ -57,7 +57,7 @@ class Results:
 
     Example:
         >>> from flowbert import compare
-        >>> results = compare(methods="raw,whitening", bootstrap=0)
+        >>> results = compare(methods="raw,whitening", max_sentences=1000, bootstrap=0)
         >>> results.add_intervals(resamples=100, seed=1)
         >>> len(results.verdicts)
         1

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from flowbert.data.scored_pairs import STSData, Subset
+from flowbert.data.scored_pairs import STSData
 from flowbert.experiments.estimates import find_intervals
 from flowbert.tasks import STS, spearman
+from helpers import scored
 
 WMEAN = "spearman", "wmean"
 
@@ -52,12 +53,8 @@ class Population:
         means = []
         for number, strata in enumerate(tasks):
             drawn = [self.draw(rng, size) for size in strata]
-            subsets = [
-                Subset(
-                    "", ("",) * len(gold), ("",) * len(gold), gold.astype(np.float64)
-                )
-                for gold, _ in drawn
-            ]
+            alone = [scored({"test": gold}, "test").data for gold, _ in drawn]
+            subsets = [subset for data in alone for subset in data.split("test")]
             task = STS(STSData(str(number), {"test": subsets}))
             items = {
                 str(method): np.concatenate([cosines[method] for _, cosines in drawn])

@@ -52,9 +52,8 @@ NO_PAIRS: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize("number", range(len(NO_PAIRS)))
-def test_pairs_that_are_none(number):
-    tasks, message = NO_PAIRS[number]
+@pytest.mark.parametrize(("tasks", "message"), NO_PAIRS)
+def test_pairs_that_are_none(tasks, message):
     refused(message, run, tasks=tasks)
 
 
