@@ -104,7 +104,7 @@ def test_invalid_rows_are_reported_together_or_left_out(tmp_path):
     refused(message, load_tasks, **options)
     with warned("4 of 6 rows are invalid and left out"):
         task: Any = load_tasks(**options, skip_invalid=True)[0]
-    assert task.pairs() == (["e", "j"], ["f", "k"])
+    assert task.pairs() == (("e", "j"), ("f", "k"))
     assert task.data.score_range == (1, 10)
 
 
