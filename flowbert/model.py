@@ -174,11 +174,11 @@ class Model(Embedder):
             )
         fitted = load_fitted(folder, method)
         moved = {"path": encoder, "revision": None} if encoder else own_encoder
-        if moved:
-            return cls(_open_encoder(folder, content, moved), fitted)
         try:
-            return cls(_find_encoder(folder, content), fitted)
+            return cls(_open_encoder(folder, content, moved), fitted)
         except UserError as error:
+            if moved:
+                raise
             reason = str(error).removeprefix("encoder: ")
             raise UserError(
                 f"{reason}; if it was moved, name its folder: "
@@ -201,33 +201,10 @@ def _encoder_content(encoder: Any, folder: Path) -> dict[str, Any]:
     return {"encoder": described, "identity": encoder.identity}
 
 
-def _find_encoder(folder: Path, content: dict[str, Any]) -> Any:
-    """The encoder of a model folder: by its path, relative to the folder, or by the absolute one.
-
-    Raises:
-        UserError: If it is at none of these places, or another encoder is at the first of them.
-    """
-    settings = content["encoder"]
-    if _ENCODER_PATHS not in settings:  # a name on the hub
-        return _open_encoder(folder, content)
-    places = [
-        os.path.normpath(folder.resolve() / path) for path in settings[_ENCODER_PATHS]
-    ]
-    # First as it was typed, so that tables name it as before.
-    paths = dict.fromkeys([settings["path"], *places])
-    for path in paths:
-        if os.path.exists(user_path(path)):
-            return _open_encoder(folder, content, {"path": path})
-    raise UserError(
-        f"there is no {' and no '.join(paths)}, the encoder of the model",
-        argument="encoder",
-    )
-
-
 def _open_encoder(
-    folder: Path, content: dict[str, Any], moved: Mapping[str, Any] | None = None
+    folder: Path, content: dict[str, Any], moved: Mapping[str, Any]
 ) -> Any:
-    """The encoder of a model folder.
+    """The encoder of a model folder: by its path, relative to the folder, or by the absolute one.
 
     Args:
         folder: The model folder.
@@ -235,10 +212,21 @@ def _open_encoder(
         moved: Where the encoder is, if not as described.
 
     Raises:
-        UserError: If it cannot be loaded, or is another one.
+        UserError: If it is at none of these places, cannot be loaded, or is another one.
     """
-    settings = content["encoder"] | (moved or {})
-    settings.pop(_ENCODER_PATHS, None)
+    settings = content["encoder"] | moved
+    places = settings.pop(_ENCODER_PATHS, [])
+    if places and not moved:
+        absolute = [os.path.normpath(folder.resolve() / path) for path in places]
+        # First as it was typed, so that tables name it as before.
+        paths = dict.fromkeys([settings["path"], *absolute])
+        existing = [path for path in paths if os.path.exists(user_path(path))]
+        if not existing:
+            raise UserError(
+                f"there is no {' and no '.join(paths)}, the encoder of the model",
+                argument="encoder",
+            )
+        settings["path"] = existing[0]
     with imports_refused():  # of a pooling
         opened = load_encoder(**settings, token_weights=load_token_weights(folder))
     check_same_encoder(content["identity"], opened.identity, f"model in {folder}")

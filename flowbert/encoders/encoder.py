@@ -16,7 +16,6 @@ from flowbert.encoders.folders import SETTINGS_FILE, quiet, save_token_weights
 from flowbert.encoders.layers import Layers, LayerSpec, average_layers, name_layers
 from flowbert.encoders.passes import compute, encode_together
 from flowbert.encoders.pooling import (
-    LearnedWeightsPooling,
     NetworkPooling,
     TokenFeatures,
     make_pooling,
@@ -136,18 +135,11 @@ class SentenceEncoder(Embedder, nn.Module):
         if token_weights is None and self.reading.pooling == folder.reading["pooling"]:
             token_weights = folder.token_weights
         self.counted = self.pooling.counts and token_weights is None
-        self.pooling.bind(
-            self.backbone.tokenizer,
-            lambda: self.tokenization.count(count_over),
-            token_weights,
-        )
+        self.pooling.bind(self.tokenization, count_over, token_weights)
         self.dim = self.pooling.output_dim(self.backbone.dim)
-        self.log_token_factors = None
-        if isinstance(self.pooling, LearnedWeightsPooling):
-            if not frozen:
-                self.log_token_factors = self.pooling.train_weights()
-            elif token_weights is None:
-                warn(f"encoder: {self.path} {NOT_LEARNED}")
+        self.log_token_factors = None if frozen else self.pooling.train_weights()
+        if frozen and self.pooling.learned and token_weights is None:
+            warn(f"encoder: {self.path} {NOT_LEARNED}")
         if frozen:
             self.requires_grad_(False)
         if frozen or is_loaded:

@@ -88,16 +88,6 @@ def prompt_of(template: str) -> str:
     return template.removesuffix(SLOT) if is_prompt else ""
 
 
-def check_special_tokens(text: str, tokenizer: Any) -> None:
-    """Raise a UserError for a template with a special token, which tokenizers add themselves."""
-    for token in tokenizer.all_special_tokens:
-        if token in text:
-            raise UserError(
-                f"received {text!r}; expected text without {token!r}, a special token",
-                argument="template",
-            )
-
-
 def usual_sink(tokenizer: Any) -> str:
     """Token in front of the sentences of a decoder: its first one, or one that it does not write.
 
@@ -144,16 +134,17 @@ class Template(NamedTuple):
     after: tuple[int, ...]
 
     @classmethod
-    def make(cls, text: str, tokenizer: Any) -> "Template":
+    def make(cls, text: str, tokenizer: Any, sink: str = "") -> "Template":
         """Tokenize a template.
 
         Args:
             text: Text of :func:`resolve_template`.
             tokenizer: A fast tokenizer of transformers.
+            sink: Token in front, unless the template begins with it; empty for none.
 
         Raises:
-            UserError: If the tokenizer is not a fast one, or a part of the text and the sentence
-                would share a token.
+            UserError: If the tokenizer is not a fast one, a part of the text and the sentence
+                would share a token, or the vocabulary has no such sink.
         """
         if not tokenizer.is_fast:
             raise UserError(
@@ -168,26 +159,18 @@ class Template(NamedTuple):
                 "between quotes or spaces",
                 argument="template",
             )
-        context, space, parts = split
-        between = parts[1] if len(parts) == 3 else None
-        return cls(text, context, space, parts[0], between, parts[-1])
-
-    def behind(self, sink: str, tokenizer: Any) -> "Template":
-        """The template behind a token, unless it begins with it.
-
-        Raises:
-            UserError: If the vocabulary has no such token.
-        """
-        number = tokenizer.get_vocab().get(sink)
-        if number is None:
-            raise UserError(
-                argument="sink_token",
-                received=sink,
-                expected="a token of the vocabulary, or an empty text for none",
-            )
-        if self.before[:1] == (number,):
-            return self
-        return self._replace(before=(number, *self.before))
+        context, space, (before, *between, after) = split
+        if sink:
+            number = tokenizer.get_vocab().get(sink)
+            if number is None:
+                raise UserError(
+                    argument="sink_token",
+                    received=sink,
+                    expected="a token of the vocabulary, or an empty text for none",
+                )
+            if before[:1] != (number,):
+                before = (number, *before)
+        return cls(text, context, space, before, between[0] if between else None, after)
 
     @property
     def fixed(self) -> int:

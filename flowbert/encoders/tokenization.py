@@ -3,18 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-import torch
-
 from flowbert.encoders.base import BLOCK_SENTENCES
-from flowbert.encoders.pooling import TokenCounts, vocabulary_size
 from flowbert.encoders.reading import Reading
-from flowbert.encoders.template import (
-    SLOT,
-    Template,
-    check_special_tokens,
-    prompt_of,
-)
+from flowbert.encoders.template import SLOT, Template, prompt_of
 from flowbert.errors import UserError, warn
 
 
@@ -36,7 +27,13 @@ class Tokenization:
 
     def __init__(self, backbone: Any, reading: Reading) -> None:
         tokenizer = backbone.tokenizer
-        check_special_tokens(reading.template, tokenizer)
+        for token in tokenizer.all_special_tokens:
+            if token in reading.template:  # tokenizers add them themselves
+                raise UserError(
+                    f"received {reading.template!r}; expected text without {token!r}, a special "
+                    "token",
+                    argument="template",
+                )
         self.backbone = backbone
         self.reading = reading
         self.prompt = prompt_of(reading.template)
@@ -44,11 +41,7 @@ class Tokenization:
         self.room = reading.max_length
         text = SLOT if self.prompt else reading.template or SLOT
         if reading.sink_token or text != SLOT:
-            self.template_tokens = Template.make(text, tokenizer)
-            if reading.sink_token:
-                self.template_tokens = self.template_tokens.behind(
-                    reading.sink_token, tokenizer
-                )
+            self.template_tokens = Template.make(text, tokenizer, reading.sink_token)
             self.room = self.template_tokens.room(reading.max_length)
 
     def rows(self, sentences: Sequence[str]) -> Iterator[dict[str, list[int]]]:
@@ -72,25 +65,6 @@ class Tokenization:
                         argument="sentences",
                     )
                 yield row if template is None else template.wrap(row["input_ids"])
-
-    def count(self, sentences: Sequence[str]) -> TokenCounts:
-        """Count the tokens of sentences, every occurrence of a sentence."""
-        if not len(sentences):
-            raise UserError(
-                f"received {self.reading.pooling!r} without sentences to count tokens over; "
-                "expected a fitted model, count_over, or zipf",
-                argument="pooling",
-            )
-        size = vocabulary_size(self.backbone.tokenizer)
-        occurrences, documents = torch.zeros(2, size, dtype=torch.float64)
-        for row in self.rows(sentences):
-            ids = np.array(row["input_ids"])
-            if "special_tokens_mask" in row:  # of a template
-                ids = ids[np.array(row["special_tokens_mask"]) == 0]
-            ids, counts = np.unique(ids, return_counts=True)
-            occurrences[ids] += torch.from_numpy(counts)
-            documents[ids] += 1
-        return TokenCounts(occurrences, documents, len(sentences))
 
     def warn_of_cut(self, lengths: Sequence[int]) -> None:
         """Warn if a sentence may be cut, by the tokens that each has."""

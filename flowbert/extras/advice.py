@@ -10,7 +10,7 @@ import torch
 
 from flowbert.encoders import Encoder, EncoderOptions, SentenceEncoder, open_encoder
 from flowbert.encoders.layers import name_layers, resolve_layers
-from flowbert.encoders.pooling import POOLINGS, LearnedWeightsPooling
+from flowbert.encoders.pooling import make_pooling
 from flowbert.encoders.template import TEMPLATES, name_template
 from flowbert.errors import UserError
 from flowbert.experiments.plan import RECIPE_METHOD, UNMAPPED, Method, as_saved
@@ -161,7 +161,7 @@ def advise_encoder(encoder: Encoder) -> Advice:
     layers = name_layers(resolve_layers(folder.reading["layers"], depth), depth)
     if folder.by_sentence_transformers:
         return _use(_BY_SENTENCE_TRANSFORMERS, layers, pooling, "raw")
-    if POOLINGS.parse(pooling)[0] is LearnedWeightsPooling:
+    if make_pooling(pooling).learned:
         return _use(_OF_LEARNED_WEIGHTS, layers, pooling, RECIPE_METHOD)
     if encoder.backbone.findings.causal:
         template = name_template(encoder.template or TEMPLATES[DECODER_TEMPLATE])

@@ -13,17 +13,19 @@ from encoders.tiny import (
     TOLERANCE,
     assert_near,
     states_of,
+    tiny_network,
     word_tokenizer,
 )
 from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.layers import average_layers
 from flowbert.encoders.passes import encode_together
 from flowbert.encoders.pooling import (
     POOLINGS,
     Pooling,
     make_pooling,
-    rank_tokens,
 )
+from flowbert.extras.token_weights import rank_tokens
 from flowbert.vectors import EmbeddingCache
 from helpers import refused, warned
 
@@ -134,8 +136,9 @@ def test_ranks_in_every_kind_of_vocabulary(prefix):
 def test_wrong_poolings():
     refused("a: received 0", make_pooling, "sif:a=0")
     refused("cls: received True", make_pooling, "zipf:cls=true")
-    bind = make_pooling("zipf:cls=2").bind
-    refused("cls=2", bind, word_tokenizer(decoder=True), pytest.fail)
+    decoder = Backbone(tiny_network("gpt2"), word_tokenizer(decoder=True))
+    options = {"pooling": "zipf:cls=2", "sink_token": ""}
+    refused("cls=2", SentenceEncoder, decoder, **options)
 
 
 def learning(bert):
