@@ -3,7 +3,7 @@
 import datetime
 import platform
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cache as cached
 from pathlib import Path
@@ -27,7 +27,7 @@ from flowbert.io import as_json, digest
 from flowbert.maps import AffineMap, LabelledPairs, Map, Moments
 from flowbert.progress import tell, track
 from flowbert.seeding import Stream
-from flowbert.tasks import STS, Record
+from flowbert.tasks import STS, Record, Task
 from flowbert.vectors import EmbeddingCache
 
 SAMPLE_SIZE = 1000
@@ -86,8 +86,13 @@ def run_experiments(
             fitted, reason = fit_experiment(same[0], encoded, device)
         for experiment in same:
             task, vectors = experiment.task, encoded.task(experiment.task)
+            kept: dict[str, Any] = {}
             if reason is None:
                 vectors = fitted.transform(vectors)
+                if experiment.key in samples:
+                    rows = samples[experiment.key]
+                    kept["sentences"] = [task.sentences[row] for row in rows]
+                    kept["sample"] = vectors[rows]
             record = replace(
                 task.measure(vectors, reason),
                 key=experiment.key,
@@ -95,28 +100,14 @@ def run_experiments(
                 settings=experiment.settings,
                 invalid_reason=reason,
                 warnings=warned,
+                **kept,
             )
-            rows = samples.get(experiment.key)
-            if rows is not None and reason is None:
-                sentences = [task.sentences[row] for row in rows]
-                record = replace(record, sample=vectors[rows], sentences=sentences)
             keep(record)
     keys = [experiment.key for experiment in experiments]
     for task in {each.task.digest: each.task for each in experiments}.values():
-        for name, items in task.references.items():
-            keys.append(digest(task.digest, name))
-            columns = {
-                **dict.fromkeys(("encoder", "layers", "pooling", "corpus"), "none"),
-                "method": name,
-                "seed": None,
-                "task": task.name,
-                "split": task.split,
-                "pairs": task.count,
-                "supervised": False,
-            }
-            settings = {"task": as_json(task.settings())}
-            record = task.measured(items, task.score(items))
-            keep(replace(record, key=keys[-1], columns=columns, settings=settings))
+        for record in _reference_records(task):
+            keep(record)
+            keys.append(record.key)
     is_cuda = torch.device(device).type == "cuda"
     now = datetime.datetime.now(datetime.UTC)
     about = {
@@ -192,6 +183,26 @@ def fit_experiment(
         moments=encoded.moments(corpus) if isinstance(map, AffineMap) else None,
         pairs=pairs,
     )
+
+
+def _reference_records(task: Task) -> Iterator[Record]:
+    """Records of further rows of a table, such as the gold score."""
+    for name, items in task.references.items():
+        columns = {
+            **dict.fromkeys(("encoder", "layers", "pooling", "corpus"), "none"),
+            "method": name,
+            "seed": None,
+            "task": task.name,
+            "split": task.split,
+            "pairs": task.count,
+            "supervised": False,
+        }
+        yield replace(
+            task.measured(items, task.score(items)),
+            key=digest(task.digest, name),
+            columns=columns,
+            settings={"task": as_json(task.settings())},
+        )
 
 
 def _read_finished(
