@@ -298,7 +298,7 @@ def test_a_comparison_from_its_file_for_a_paper(folder, capsys, monkeypatch):
     assert again.to_markdown() == first.to_markdown()
     assert capsys.readouterr().out.endswith(f"{again.to_markdown()}\n")
     main(["reproduce", "--explain"])
-    assert "\n  li2020-2-glove-mean\n" in capsys.readouterr().out
+    assert "\n- li2020-2-glove-mean\n" in capsys.readouterr().out
 
 
 def test_the_line_wins_over_configurations(folder):
