@@ -41,7 +41,6 @@ _OF_DECODERS = (
     "word makes the last token a vector of the sentence. The setting is the best of those "
     "measured on two decoders, of 135 and 270 million parameters."
 )
-_USE_TEXT = "{reason}\n\nUse {method}, layers {layers}, pooling {pooling}{template}."
 _RAW_TEXT = """
 There is nothing to fit:
 
@@ -70,18 +69,29 @@ class Advice:
     """Recommended layers, pooling and map for an encoder, with the reason and the next commands.
 
     Attributes:
+        reason: Why they are recommended.
         layers: Advised layers.
         pooling: Advised pooling.
         method: Advised map.
-        text: Reason and commands.
         template: Advised template; empty for none.
+        commands: The next commands.
     """
 
+    reason: str
     layers: str
     pooling: str
     method: str
-    text: str
     template: str = ""
+    commands: str = ""
+
+    @property
+    def text(self) -> str:
+        """Reason, setting and commands."""
+        template = f", template {self.template}" if self.template else ""
+        return (
+            f"{self.reason}\n\nUse {self.method}, layers {self.layers}, pooling {self.pooling}"
+            f"{template}.{self.commands}"
+        )
 
     def __str__(self) -> str:
         return self.text
@@ -139,7 +149,7 @@ def advise(
         plain=_flags(plain, "encoder."),
         corpus=_flags({"corpus": corpus, "nli": pairs, "column": column}),
     )
-    return replace(advice, text=advice.text + commands)
+    return replace(advice, commands=commands)
 
 
 def advise_encoder(encoder: Encoder) -> Advice:
@@ -150,7 +160,7 @@ def advise_encoder(encoder: Encoder) -> Advice:
     """
     if isinstance(encoder, SentenceTransformerEncoder):
         own = encoder.columns()
-        return _use(_BY_SENTENCE_TRANSFORMERS, own["layers"], own["pooling"], "raw")
+        return Advice(_BY_SENTENCE_TRANSFORMERS, own["layers"], own["pooling"], "raw")
     if not isinstance(encoder, SentenceEncoder):
         raise UserError(
             f"received {encoder.path}; expected a transformer", argument="encoder"
@@ -160,26 +170,13 @@ def advise_encoder(encoder: Encoder) -> Advice:
     depth = encoder.num_layers
     layers = name_layers(resolve_layers(folder.reading["layers"], depth), depth)
     if folder.by_sentence_transformers:
-        return _use(_BY_SENTENCE_TRANSFORMERS, layers, pooling, "raw")
+        return Advice(_BY_SENTENCE_TRANSFORMERS, layers, pooling, "raw")
     if make_pooling(pooling).learned:
-        return _use(_OF_LEARNED_WEIGHTS, layers, pooling, RECIPE_METHOD)
+        return Advice(_OF_LEARNED_WEIGHTS, layers, pooling, RECIPE_METHOD)
     if encoder.backbone.findings.causal:
         template = name_template(encoder.template or TEMPLATES[DECODER_TEMPLATE])
-        return _use(_OF_DECODERS, "last", "last_token", DECODER_METHOD, template)
-    return _use(_BY_OTHERS, RECIPE_LAYERS, RECIPE_POOLING, RECIPE_METHOD)
-
-
-def _use(
-    reason: str, layers: str, pooling: str, method: str, template: str = ""
-) -> Advice:
-    text = _USE_TEXT.format(
-        reason=reason,
-        method=method,
-        layers=layers,
-        pooling=pooling,
-        template=f", template {template}" if template else "",
-    )
-    return Advice(layers, pooling, method, text, template)
+        return Advice(_OF_DECODERS, "last", "last_token", DECODER_METHOD, template)
+    return Advice(_BY_OTHERS, RECIPE_LAYERS, RECIPE_POOLING, RECIPE_METHOD)
 
 
 def follow_advice(
