@@ -153,7 +153,7 @@ def renamed(options: Mapping[str, Any], known: Collection[str] = ()) -> dict[str
 
 
 class TakesOptions(type):
-    """Metaclass of the modules: a constructor reads old names of its arguments."""
+    """Metaclass of modules and losses: a constructor reads old names of its arguments."""
 
     def __call__(cls, *args: Any, **options: Any) -> Any:
         """Make one, with the present names of the options."""

@@ -4,7 +4,7 @@ from typing import Any
 
 from flowbert.maps.base import MAPS, AffineMap, LabelledPairs, Map
 from flowbert.maps.chain import Chain, as_map, is_map, make_map
-from flowbert.maps.flow import Flow, log_density
+from flowbert.maps.flow import Flow
 from flowbert.maps.saving import load_map, read_map_file, save_map
 from flowbert.maps.simple import (
     Centering,
@@ -52,6 +52,7 @@ _EXTRAS = {
     "RemoveDirections": "maps.all_but_the_top",
     "SklearnTransformer": "maps.transformer",
     "cosine_percentiles": "analysis.cosine_percentiles",
+    "log_density": "maps.density",
 }
 
 

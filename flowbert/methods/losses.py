@@ -1,6 +1,6 @@
 """Losses of methods that train an encoder; a new contrastive loss is one class that registers."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 import torch
 from torch import Tensor, nn
@@ -8,13 +8,14 @@ from torch.nn import functional
 
 from flowbert.errors import UserError
 from flowbert.numbers import Positive, check_limits
+from flowbert.options import TakesOptions
 from flowbert.registry import Registry
 
 Losses = dict[str, tuple[float, Tensor, int]]
 """Weight (0: only logged), mean, and number of examples or tokens, by name."""
 
 
-class ContrastiveLoss(nn.Module, ABC):
+class ContrastiveLoss(nn.Module, metaclass=TakesOptions):
     """A loss of B sentences and their positives; the rest of the batch serves as negatives.
 
     Shapes:

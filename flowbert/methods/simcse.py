@@ -44,9 +44,9 @@ class SimCSEModule(TrainedModule):
 
     Args:
         encoder: The encoder to train.
-        loss: Loss on anchors, positives and hard negatives, with its options: ``infonce`` (see
-            :class:`flowbert.methods.losses.InfoNCE`), ``infonce:temperature=0.1``, or the import
-            path of another, as in ``mypackage.losses.MyLoss:margin=0.2``.
+        loss: Loss on anchors, positives and hard negatives: ``infonce`` or the import path of
+            another, with options as in ``mypackage.losses.MyLoss:margin=0.2``; those of
+            ``infonce`` are the arguments of :class:`flowbert.methods.losses.InfoNCE`.
         head: Module between encoder and loss: ``mlp_train_only`` (dense layer and tanh, used in
             training only); ``mlp`` (the same, kept as the encoder's pooler; requires pooling
             ``cls`` of the last layer); an affine map, such as ``whitening:shrinkage=0.3`` (used in

@@ -66,7 +66,7 @@ def test_rows_are_read_in_blocks(monkeypatch):
     x = rows(50, 4).astype(np.float32)
     fitted = fit_map(f"standardization+{FLOW}", x)
     whole = log_density(fitted, x)
-    monkeypatch.setattr("flowbert.maps.flow.BLOCK_ROWS", 7)
+    monkeypatch.setattr("flowbert.extras.maps.density.BLOCK_ROWS", 7)
     assert_allclose(log_density(fitted, x), whole, rtol=1e-12)
     assert whole.dtype == np.float64
 
