@@ -140,10 +140,11 @@ def encode(
             )
         fitted = _open_model(model, method, encoder, device)
         if devices > 1 or num_nodes > 1:
-            from flowbert.training.prediction import predict_vectors  # slow to import
-
+            predict = import_object("flowbert.extras.devices.predict_vectors")
             kind = torch.device(device).type
-            return predict_vectors(fitted, texts, str(output), kind, devices, num_nodes)
+            shape: tuple[int, int]
+            shape = predict(fitted, texts, str(output), kind, devices, num_nodes)
+            return shape
     scale = None
     if precision in _BYTES:
         if ranges is None:

@@ -1,22 +1,15 @@
 """Predictions in one .npy file, whatever the number of processes."""
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.lib.format import open_memmap
 from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.callbacks import BasePredictionWriter
-from torch import Tensor
-from torch.utils.data import DataLoader
 
 from flowbert.io import follow_link
-from flowbert.training.trainer import check_processes, quiet_lightning
-
-_PREDICTED_AT_ONCE = 1024
 
 
 class VectorWriter(BasePredictionWriter):
@@ -73,54 +66,3 @@ class VectorWriter(BasePredictionWriter):
     ) -> None:
         """Remove the unfinished file."""
         self._temporary.unlink(missing_ok=True)
-
-
-class _ModelModule(LightningModule):
-    """A model as a module, whose encoder Lightning moves to the device of the process."""
-
-    def __init__(self, model: Any) -> None:
-        super().__init__()
-        self.encoder = model.encoder
-        self.model = model
-
-    def predict_step(self, batch: list[str], batch_idx: int) -> Tensor:
-        return torch.from_numpy(self.model.embed(batch))
-
-
-def predict_vectors(
-    model: Any,
-    texts: Sequence[str],
-    path: str | Path,
-    accelerator: str,
-    devices: int,
-    num_nodes: int = 1,
-) -> tuple[int, int]:
-    """Write the vectors of a :class:`flowbert.Model`, encoded on several devices.
-
-    Args:
-        model: The model.
-        texts: N sentences.
-        path: The file, ending in .npy, which all processes reach.
-        accelerator: Lightning's accelerator.
-        devices: Number of devices of a machine.
-        num_nodes: Number of machines.
-
-    Returns:
-        Shape of the vectors.
-    """
-    shape = len(texts), model.dim
-    sentences: Any = list(texts)
-    with quiet_lightning():
-        trainer = Trainer(
-            accelerator=accelerator,
-            devices=devices,
-            num_nodes=num_nodes,
-            logger=False,
-            enable_model_summary=False,
-            enable_progress_bar=False,
-            callbacks=[VectorWriter(path, shape)],
-        )
-        check_processes(trainer)
-        loader: DataLoader[Any] = DataLoader(sentences, _PREDICTED_AT_ONCE)
-        trainer.predict(_ModelModule(model), loader, return_predictions=False)
-    return shape
