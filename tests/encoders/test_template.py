@@ -35,9 +35,8 @@ from flowbert.model import Model
 from helpers import refused, warned
 
 KINDS = [*DECODERS, "bert"]
-_HEADS = {"head_dim": 8, "num_key_value_heads": 1}
 SIZES = {
-    **dict.fromkeys(("gemma", "gemma2", "gemma3_text"), _HEADS),
+    **{kind: {"head_dim": 8} for kind in ("gemma", "gemma2", "gemma3_text")},
     "opt": {"word_embed_proj_dim": 16, "ffn_dim": 32},
 }
 AROUND = 'the big "{}" in a mat'  # quotes are unknown words

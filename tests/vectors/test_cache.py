@@ -42,6 +42,12 @@ class _CountingEncoder:
         self.calls.append(list(sentences))
         return expected(sentences)
 
+    def describe(self):
+        return {"path": self.path}
+
+    def columns(self):
+        return {"encoder": self.path}
+
 
 CountingEncoder: Any = _CountingEncoder  # of a protocol it has what the cache needs
 
