@@ -337,8 +337,10 @@ class PairTask(Task):
         self._pairs = first, second
 
     def items(self, vectors: Tensor) -> Floats:
-        """Cosine of each pair."""
-        return cosines(vectors[self.left], vectors[self.right])
+        """Cosine of each pair, float64, rounded to 10 decimals."""
+        products = unit_rows(vectors[self.left]) * unit_rows(vectors[self.right])
+        cosines = products.sum(dim=1).clamp(-1.0, 1.0)
+        return np.round(cosines.cpu().numpy(), COSINE_DECIMALS)
 
     def pairs(self) -> tuple[Sequence[str], Sequence[str]]:
         """First and second sentences."""
@@ -348,10 +350,3 @@ class PairTask(Task):
         """First and second sentences, as the measured split."""
         first, second = self._pairs
         return {self.split: [*first, *second]}
-
-
-def cosines(left: Tensor, right: Tensor) -> Floats:
-    """Cosine of each pair of rows ``(K, D)``, float64, rounded to 10 decimals."""
-    products = unit_rows(left) * unit_rows(right)
-    values = products.sum(dim=1).clamp(-1.0, 1.0)
-    return np.round(values.cpu().numpy(), COSINE_DECIMALS)
