@@ -111,6 +111,14 @@ def test_notes_say_what_is_shared_and_what_failed():
 GAIN = {"gain": 9.0, "low": 8.0, "high": 10.0, "choice": "use"}
 
 
+def test_a_score_is_bold_if_the_verdict_of_its_metric_uses_it():
+    rows = [sts_rows(method, "STSB")[2] for method in ("raw", "flow")]
+    others = [{**each, "metric": "accuracy", "aggregation": "all"} for each in rows]
+    gains = [{**rows[1], **GAIN}, {**others[0], **GAIN}]
+    lines = Results([*rows, *others], {"gains": gains}).to_markdown().splitlines()
+    assert [("**" in line) for line in lines[2:]] == [False, True]
+
+
 def test_tables_fit_the_terminal(capsys, monkeypatch):
     tasks = [f"task{number}" for number in range(12)]
     groups = [
