@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, lru_cache
 from threading import Lock
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from flowbert.encoders.base import reuse_digest
+from flowbert.encoders.base import KNOWN_DIGESTS
 from flowbert.encoders.depth import stack_of
 from flowbert.encoders.folders import Folder
 from flowbert.encoders.sanity import Findings, sanity_check
@@ -252,17 +252,20 @@ class Backbone(PicklableNetwork):
     @property
     def digests(self) -> dict[str, str]:
         """Digests of weights, configuration and tokenizer, in their current state."""
-        return reuse_digest(self, self._compute_digests)
-
-    def _compute_digests(self) -> dict[str, str]:
+        known = KNOWN_DIGESTS.get()
+        if known is not None and id(self) in known:
+            return dict(known[id(self)][1])
         config = self.network.config.to_dict()
         for name in _UNRELATED:
             config.pop(name, None)
-        return {
+        digests = {
             "weights": digest_tensors(self.network.state_dict()),
             "config": digest(config),
             "tokenizer": _tokenizer_digest(self.tokenizer),
         }
+        if known is not None:
+            known[id(self)] = self, digests  # an id may be that of another one later
+        return digests
 
 
 def _tokenizer_digest(tokenizer: Any) -> str:
@@ -278,10 +281,15 @@ def _tokenizer_digest(tokenizer: Any) -> str:
         content["vocabulary"] = tokenizer.get_vocab()
         content["options"] = tokenizer.init_kwargs
         return digest(content)
-    rules = json.loads(tokenizer.backend_tokenizer.to_str())
-    # Calls and training mode change them.
+    return digest(content, _rules_digest(tokenizer.backend_tokenizer.to_str()))
+
+
+@lru_cache(maxsize=8)
+def _rules_digest(text: str) -> str:
+    """Digest of vocabulary and rules, without the state that calls and training mode change."""
+    rules = json.loads(text)
     del rules["truncation"], rules["padding"]
-    return digest(content, digest(rules))
+    return digest(rules)
 
 
 def _count_positions(network: nn.Module) -> int | None:

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -17,8 +17,6 @@ from flowbert.errors import UserError
 from flowbert.numbers import is_count
 from flowbert.progress import bar
 
-T = TypeVar("T")
-
 BLOCK_SENTENCES = 4096
 """Sentences that are tokenized, and encoded before their vectors are written.
 
@@ -28,9 +26,10 @@ More pad less, as batches are of similar length; an interruption loses at most s
 SENTENCES_AT_ONCE = 16384
 """Sentences whose tokens are in memory at once."""
 
-_reused: ContextVar[dict[int, tuple[object, Any]] | None] = ContextVar(
-    "reused", default=None
+KNOWN_DIGESTS: ContextVar[dict[int, tuple[Any, Any]] | None] = ContextVar(
+    "known digests", default=None
 )
+"""Backbones and their digests, by id, inside of :func:`digests_reused`."""
 
 # What a digest in an identity is made from.
 _SOURCES = {
@@ -185,23 +184,12 @@ class Embedder(ABC):
 @contextmanager
 def digests_reused() -> Iterator[None]:
     """Compute the digests of an encoder once inside the block, in which it must not change."""
-    digests = _reused.get()
-    token = _reused.set({} if digests is None else digests)
+    digests = KNOWN_DIGESTS.get()
+    token = KNOWN_DIGESTS.set({} if digests is None else digests)
     try:
         yield
     finally:
-        _reused.reset(token)
-
-
-def reuse_digest(owner: object, compute: Callable[[], T]) -> T:
-    """What is computed of an object, once inside of :func:`digests_reused` and else every time."""
-    digests = _reused.get()
-    if digests is None:
-        return compute()
-    if id(owner) not in digests:
-        digests[id(owner)] = owner, compute()
-    digest: T = digests[id(owner)][1]
-    return digest
+        KNOWN_DIGESTS.reset(token)
 
 
 def as_sentences(value: Any) -> list[str]:

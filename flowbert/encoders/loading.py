@@ -160,7 +160,11 @@ def _open(
     specs = _layer_specs(options.layers)
     # All pairs, say, are known once the network is loaded: with one of the other sets, or the last.
     single = [spec for spec in specs if spec not in tuple(SIZES)]
-    templates = _templates(options.template)
+    templates: list[Any] = [options.template]
+    if isinstance(options.template, list):
+        templates = options.template or [None]
+    elif options.template and set(options.template.split(",")) <= TEMPLATES.keys():
+        templates = options.template.split(",")
     settings = asdict(options) | {
         "path": path,
         "template": templates[0],
@@ -195,14 +199,6 @@ def _open(
             encoder.by_layer = few_layers
             encoders.append(encoder)
     return encoders
-
-
-def _templates(value: str | list[Any] | None) -> list[Any]:
-    """Names that commas separate, the texts of a list, or one text."""
-    if isinstance(value, str):
-        names = value.split(",")
-        return names if set(names) <= TEMPLATES.keys() else [value]
-    return value or [None]
 
 
 def _layer_specs(value: str | int | list[Any] | None) -> list[LayerSpec]:
