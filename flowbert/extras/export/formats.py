@@ -167,12 +167,10 @@ def export(
         texts = _make_texts(opened)
         difference = _largest_difference(folder, opened, chosen, texts)
         if not difference <= chosen.tolerance:
-            reading = " ".join(opened.encoder.columns().values())
             raise UserError(
-                f"received {format} for {reading}, whose cosines differ by {difference:.1e} from "
-                f"those of the model; expected at most {chosen.tolerance:.0e}, so nothing is "
-                "written (docs/limits.md names what a format lacks)",
-                argument="format",
+                f"nothing is written, because cosines differ by {difference:.1e} from those of "
+                f"the model; expected at most {chosen.tolerance:.0e}",
+                argument="to",
             )
         card = model_card(
             opened,

@@ -8,6 +8,7 @@ from torch import Tensor
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.depth import stack_of
 from flowbert.encoders.template import SLOT, Template
+from flowbert.errors import UserError
 
 
 def with_template_in_tokenizer(encoder: SentenceEncoder) -> SentenceEncoder:
@@ -15,12 +16,19 @@ def with_template_in_tokenizer(encoder: SentenceEncoder) -> SentenceEncoder:
 
     Poolings over tokens then include them, unless the ``special_tokens_mask`` of :func:`outside`
     says where they are.
-    A tokenizer that treats a sentence otherwise behind the template than alone gives other tokens,
-    which the verification finds.
+
+    Raises:
+        UserError: If the tokenizer joins a space of the template to the sentence.
     """
     template = encoder.tokenization.template_tokens
     if template is None:
         return encoder
+    if template.context or template.space:
+        raise UserError(
+            argument="template",
+            received=encoder.template,
+            expected=f"{SLOT} before which this tokenizer treats a sentence as alone",
+        )
     backbone = encoder.backbone.like(
         tokenizer=add_to_tokenizer(template, encoder.backbone.tokenizer)
     )

@@ -52,7 +52,8 @@ _SMALLEST = 1e-8  # for weight 0: a sentence of such tokens alone gets its plain
 def stock_modules(encoder: SentenceEncoder, fitted: Map | None) -> list[Any]:
     """Modules after the transformer: average of layers, token weights, pooling, map.
 
-    A pooling that modules cannot compute is a mean; the verification finds other vectors.
+    Raises:
+        UserError: If the pooling or the map is not supported.
     """
     from sentence_transformers.sentence_transformer.modules import (
         Pooling,
@@ -60,25 +61,37 @@ def stock_modules(encoder: SentenceEncoder, fitted: Map | None) -> list[Any]:
         WordWeights,
     )
 
+    pooling = encoder.pooling
+    is_weighted = pooling.weights is not None
+    if pooling.options.get("unit") or not (is_weighted or pooling.name in MODES):
+        raise _refused(f"the pooling {pooling}", f"{', '.join(MODES)}, token weights")
     modules: list[Any] = []
     if encoder.layers != (encoder.num_layers,):
         start = min(encoder.layers)
-        chosen = torch.zeros(encoder.num_layers + 1 - start)
-        chosen[[layer - start for layer in encoder.layers]] = 1
+        weights = torch.zeros(encoder.num_layers + 1 - start)
+        weights[[layer - start for layer in encoder.layers]] = 1
         mixing = WeightedLayerPooling(encoder.dim, encoder.num_layers, start)
-        mixing.layer_weights = nn.Parameter(chosen)
+        mixing.layer_weights = nn.Parameter(weights)
         modules.append(mixing)
-    pooling, tokenizer = encoder.pooling, encoder.backbone.tokenizer
-    weights = pooling.weights
+    mode = MODES.get(pooling.name, "mean")
+    token_weights = pooling.weights
     if encoder.sink_token and pooling.over_tokens:
-        ones = torch.ones(vocabulary_size(tokenizer))
-        weights = ones if weights is None else weights.clone()
-        weights[tokenizer.get_vocab()[encoder.sink_token]] = 0
-    if weights is not None:
-        values = weights.clamp_min(_SMALLEST).tolist()
+        if mode != "mean":
+            raise _refused(
+                f"the pooling {pooling}, which leaves out {encoder.sink_token!r}",
+                "mean, last_token, or onnx",
+            )
+        if token_weights is None:
+            token_weights = torch.ones(vocabulary_size(encoder.backbone.tokenizer))
+        token_weights = token_weights.clone()
+        vocabulary = encoder.backbone.tokenizer.get_vocab()
+        token_weights[vocabulary[encoder.sink_token]] = 0
+    if token_weights is not None:
+        values = token_weights.clamp_min(_SMALLEST).tolist()
+        tokenizer = encoder.backbone.tokenizer
         tokens = tokenizer.convert_ids_to_tokens(list(range(len(values))))
         modules.append(WordWeights(tokens, dict(zip(tokens, values, strict=True))))
-    modules.append(Pooling(encoder.dim, MODES.get(pooling.name, "mean")))
+    modules.append(Pooling(encoder.dim, mode))
     return modules + map_modules(fitted)
 
 
@@ -102,6 +115,10 @@ def _dense(weight: Tensor, bias: Tensor) -> Any:
     layer.linear.weight = nn.Parameter(weight.float().contiguous())
     layer.linear.bias = nn.Parameter(bias.float())
     return layer
+
+
+def _refused(received: str, expected: str) -> UserError:
+    return SentenceTransformers().refused(received, expected)
 
 
 def _write_modules(folder: Path, modules: Sequence[Any]) -> None:
@@ -160,12 +177,18 @@ class SentenceTransformers(Format):
         """Write modules, settings and the map.
 
         Raises:
-            UserError: If the encoder is neither a transformer nor such a folder.
+            UserError: If modules cannot compute the model; the message names the part.
         """
         from sentence_transformers import SentenceTransformer
 
         encoder = model.encoder
         if isinstance(encoder, SentenceEncoder):
+            is_template = encoder.template and not encoder.tokenization.prompt
+            if is_template and encoder.pooling.over_tokens:
+                raise _refused(
+                    f"the pooling {encoder.pooling}, which leaves out the template",
+                    "pooling last_token or cls, or onnx",
+                )
             encoder = without_upper_blocks(with_template_in_tokenizer(encoder))
             _write_modules(folder, [encoder, *stock_modules(encoder, model.map)])
             write_json(folder / TRANSFORMER_SETTINGS, _settings(encoder))
