@@ -48,7 +48,7 @@ add_module_names = False
 nitpicky = True
 # Neither names of other libraries (no network) nor types of signatures that nobody makes.
 _INTERNAL = (
-    r"flowbert\..*\.(_\w+|BatchLoader|EncoderFiles|Findings|Folder|Registered|Row|Store"
+    r"flowbert\..*\.(_\w+|BatchLoader|EncoderFiles|Findings|Folder|PicklableNetwork|Registered|Row|Store"
     r"|TensorOrFloat)"
 )
 nitpick_ignore_regex = [("py:.*", r"(?!flowbert).*"), ("py:(class|obj)", _INTERNAL)]
@@ -102,7 +102,9 @@ def public_names(name):
         for member, value in vars(module).items()
         if getattr(value, "__module__", None) == name and member[0] != "_"
     ]
-    members = {member: getattr(module, member) for member in names}
+    # Those of extras are documented there.
+    own = vars(module)
+    members = {member: own[member] for member in names if member in own}
     return [
         f"{name}.{member}"
         for member, value in members.items()

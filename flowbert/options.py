@@ -155,15 +155,16 @@ def renamed(options: Mapping[str, Any], known: Collection[str] = ()) -> dict[str
 class TakesOptions(type):
     """Metaclass of modules and losses: a constructor reads old names of its arguments."""
 
+    def __init__(cls, *args: Any) -> None:
+        super().__init__(*args)
+        # Otherwise that of a class would be that of __call__.
+        signature = inspect.signature(cls.__init__)  # type: ignore[misc]
+        _, *parameters = signature.parameters.values()
+        cls.__signature__ = signature.replace(parameters=parameters)
+
     def __call__(cls, *args: Any, **options: Any) -> Any:
         """Make one, with the present names of the options."""
         return super().__call__(*args, **renamed(options))
-
-    @property
-    def __signature__(cls) -> inspect.Signature:
-        signature = inspect.signature(cls.__init__)  # type: ignore[misc]
-        _, *parameters = signature.parameters.values()
-        return signature.replace(parameters=parameters)
 
 
 def takes_options(function: Callable[P, R]) -> Callable[P, R]:

@@ -225,6 +225,22 @@ def import_object(path: str) -> Any:
     return getattr(import_module(module), name)
 
 
+def lazily(module: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a module: names of ``flowbert.extras`` are imported when used.
+
+    Args:
+        module: Its name.
+        homes: The module of each name, below ``flowbert.extras``.
+    """
+
+    def find(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        return import_object(f"flowbert.extras.{homes[name]}.{name}")
+
+    return find
+
+
 def import_path(found: Callable[..., Any] | str) -> str:
     """Module and name of a class or function, or its import path as it is."""
     if isinstance(found, str):

@@ -1,7 +1,5 @@
 """Sentence encoders."""
 
-from typing import Any
-
 from flowbert.encoders.base import (
     Embedder,
     Encoder,
@@ -11,7 +9,7 @@ from flowbert.encoders.base import (
     digests_reused,
 )
 from flowbert.encoders.encoder import SentenceEncoder, encode_counted
-from flowbert.encoders.folders import SENTENCE_TRANSFORMER, is_sentence_transformer
+from flowbert.encoders.folders import is_sentence_transformer
 from flowbert.encoders.loading import (
     EncoderOptions,
     choose_device,
@@ -21,7 +19,7 @@ from flowbert.encoders.loading import (
 )
 from flowbert.encoders.pooling import POOLINGS, Pooling
 from flowbert.encoders.reading import Reading
-from flowbert.registry import import_object
+from flowbert.registry import lazily
 
 __all__ = [
     "POOLINGS",
@@ -44,9 +42,4 @@ __all__ = [
     "open_encoders",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """The encoder of ``flowbert.extras.sentence_transformer``, imported when it is used."""
-    if name != "SentenceTransformerEncoder":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_object(f"{SENTENCE_TRANSFORMER}.{name}")
+__getattr__ = lazily(__name__, {"SentenceTransformerEncoder": "sentence_transformer"})

@@ -31,7 +31,7 @@ class Summary:
     Attributes:
         frame: As the argument.
         verdicts: Those of the metadata.
-        settings: Settings of its rows, see :func:`~flowbert.experiments.labels.settings_of`.
+        settings: Settings of its rows: short name of the encoder, template, layers and so on.
         scores: A row per label, split, task, metric and aggregation: the mean over the seeds,
             x 100 but for measures of the vectors, which are means over the tasks, too. Columns
             value; std (of several seeds), low and high (ends of the 95% interval); gain over raw

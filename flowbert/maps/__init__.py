@@ -1,7 +1,5 @@
 """Maps of sentence embeddings, as scikit-learn estimators."""
 
-from typing import Any
-
 from flowbert.maps.base import MAPS, AffineMap, LabelledPairs, Map
 from flowbert.maps.chain import Chain, as_map, is_map, make_map
 from flowbert.maps.flow import Flow
@@ -15,7 +13,7 @@ from flowbert.maps.simple import (
 )
 from flowbert.maps.state import digest_state
 from flowbert.maps.whitening import ZCA, Whitening
-from flowbert.registry import import_object
+from flowbert.registry import lazily
 from flowbert.vectors.moments import Moments
 
 __all__ = [
@@ -47,17 +45,13 @@ __all__ = [
     "save_map",
 ]
 
-_EXTRAS = {
-    "LearnedRemoval": "maps.all_but_the_top",
-    "RemoveDirections": "maps.all_but_the_top",
-    "SklearnTransformer": "maps.transformer",
-    "cosine_percentiles": "analysis.cosine_percentiles",
-    "log_density": "maps.density",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """What is in ``flowbert.extras``, imported when it is used."""
-    if name in _EXTRAS:
-        return import_object(f"flowbert.extras.{_EXTRAS[name]}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(
+    __name__,
+    {
+        "LearnedRemoval": "maps.all_but_the_top",
+        "RemoveDirections": "maps.all_but_the_top",
+        "SklearnTransformer": "maps.transformer",
+        "cosine_percentiles": "analysis.cosine_percentiles",
+        "log_density": "maps.density",
+    },
+)

@@ -1,5 +1,6 @@
 """Tasks that embeddings are evaluated on, by name."""
 
+from flowbert.registry import lazily
 from flowbert.tasks.base import AVERAGE, TASKS, PairTask, Record, Task
 from flowbert.tasks.by_name import load_scoring, load_task, load_tasks
 from flowbert.tasks.measures import (
@@ -22,6 +23,8 @@ __all__ = [
     "POSITIVE_ABOVE",
     "STS",
     "TASKS",
+    "Lexical",
+    "LexicalCharacters",
     "PairTask",
     "Pairs",
     "Record",
@@ -35,3 +38,7 @@ __all__ = [
     "sts_spearman",
     "uniformity",
 ]
+
+__getattr__ = lazily(
+    __name__, {"Lexical": "tasks.lexical", "LexicalCharacters": "tasks.lexical"}
+)

@@ -1,8 +1,6 @@
 """Vectors: in arrays, in files, and in the cache of what was encoded."""
 
-from typing import Any
-
-from flowbert.registry import import_object
+from flowbert.registry import lazily
 from flowbert.vectors.base import VectorArray, Vectors, as_vectors
 from flowbert.vectors.cache import EmbeddingCache
 from flowbert.vectors.output import append_vectors, check_output
@@ -18,9 +16,6 @@ __all__ = [
     "write_vectors",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Names of ``flowbert.extras.vector_files``, imported when they are used."""
-    if name not in ("VectorFile", "write_vectors"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_object(f"flowbert.extras.vector_files.{name}")
+__getattr__ = lazily(
+    __name__, {"VectorFile": "vector_files", "write_vectors": "vector_files"}
+)
