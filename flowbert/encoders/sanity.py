@@ -64,8 +64,8 @@ def sanity_check(backbone: Any) -> Findings:
     tolerance = max(rounding * torch.finfo(dtype).eps, _LEAST_TOLERANCE)
     padded = [together[:, [row], : x.shape[2]] for row, x in enumerate(alone)]
     return Findings(
-        equal_lengths=max(map(_difference, padded, alone)) > tolerance,
-        causal=_difference(first, alone[1][:, :, :3]) <= tolerance,
+        equal_lengths=any(x > tolerance for x in map(_difference, padded, alone)),
+        causal=not _difference(first, alone[1][:, :, :3]) > tolerance,
     )
 
 
