@@ -22,7 +22,7 @@ from flowbert.arrays import Floats
 from flowbert.data.corpus import Corpus
 from flowbert.data.text_files import as_list
 from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoder
-from flowbert.extras.methods.examples import edit_words
+from flowbert.extras.methods.further_examples import edit_words
 from flowbert.maps import Flow
 from flowbert.seeding import Stream
 from flowbert.tasks import Task, load_tasks

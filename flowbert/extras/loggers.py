@@ -19,7 +19,7 @@ _RESULT_FILES = (
 )
 
 
-def make_loggers(names: Sequence[str], folder: Path) -> list[Logger]:
+def make_named_loggers(names: Sequence[str], folder: Path) -> list[Logger]:
     """Loggers of a run.
 
     Args:

@@ -383,7 +383,7 @@ def make_loggers(names: Sequence[str], folder: Path) -> list[Any]:
     csv = CSVLogger(folder, name="", version="", flush_logs_every_n_steps=_FLUSH_EVERY)
     if not names:
         return [csv]
-    return [csv, *import_object(f"{_LOGGERS}.make_loggers")(names, folder)]
+    return [csv, *import_object(f"{_LOGGERS}.make_named_loggers")(names, folder)]
 
 
 def _load_corpus(options: FitOptions, tasks: Sequence[Task]) -> Corpus:

@@ -72,7 +72,9 @@ class Examples:
 EXAMPLES: Registry[Callable[..., Examples]] = Registry(
     "examples",
     given=SOURCES,
-    extras={name: f"flowbert.extras.methods.examples.{name}" for name in _EXTRAS},
+    extras={
+        name: f"flowbert.extras.methods.further_examples.{name}" for name in _EXTRAS
+    },
 )
 """Functions that make examples of some of :data:`SOURCES`."""
 

@@ -9,7 +9,7 @@ import pytest
 from pytorch_lightning.callbacks import LambdaCallback
 from pytorch_lightning.loggers import WandbLogger
 
-from flowbert.extras.loggers import make_loggers, wandb_run_ended
+from flowbert.extras.loggers import make_named_loggers, wandb_run_ended
 from flowbert.fitting import fit
 
 
@@ -19,7 +19,7 @@ def test_wandb_without_a_key_is_offline(name, tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("WANDB_MODE")
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "none"))
-    (logger,) = make_loggers([name], tmp_path)
+    (logger,) = make_named_loggers([name], tmp_path)
     assert isinstance(logger, WandbLogger)
     assert logger._offline
     assert ("no API key" in capsys.readouterr().err) == (name == "wandb")

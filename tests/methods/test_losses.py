@@ -7,12 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from flowbert.extras.methods.losses import (
-    cosine_loss,
-    mean_pair_cosine,
-    softmax_loss,
-    triplet_loss,
-)
+from flowbert.extras.methods.mlm import mean_pair_cosine
+from flowbert.extras.methods.sbert import cosine_loss, softmax_loss, triplet_loss
 from flowbert.methods.losses import InfoNCE
 from helpers import refused
 

@@ -7,7 +7,6 @@ from torch import Tensor
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
-from flowbert.extras.methods.losses import mean_pair_cosine
 from flowbert.extras.methods.masking import MASK_FRACTION, masked_losses
 from flowbert.methods.losses import Losses
 from flowbert.methods.text import TextBatch
@@ -102,3 +101,38 @@ def _continuing_ids(encoder: SentenceEncoder) -> Tensor:
             argument="whole_words",
         )
     return torch.tensor(sorted(ids))
+
+
+def mean_pair_cosine(vectors: Tensor) -> Tensor:
+    r"""Mean cosine over all pairs of different rows, in O(N D).
+
+    .. math::
+        \frac{1}{N (N - 1)} \sum_{i \ne j} \cos(w_i, w_j)
+        = \frac{\lVert \sum_i w_i / \lVert w_i \rVert \rVert^2 - N}{N (N - 1)}
+
+    The paper adds it with a weight :math:`\gamma` to the loss of a language model, over the word
+    embeddings that are also its output layer, and divides by :math:`N^2`. Rows of zeros (padding)
+    are left out. Computed in float32, under autocast too.
+
+    References:
+        Representation Degeneration Problem in Training Natural Language Generation Models
+        (Gao et al., 2019). https://arxiv.org/abs/1907.12009
+
+    Args:
+        vectors: N vectors, ``(N, D)``.
+
+    Returns:
+        Shape ``()``, in [-1, 1].
+
+    Example:
+        >>> mean_pair_cosine(torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]]))
+        tensor(0.3333)
+    """
+    with torch.autocast(vectors.device.type, enabled=False):
+        rows = vectors.float()
+        norms = torch.linalg.vector_norm(rows, dim=1)
+        count = norms.count_nonzero()
+        # The inverse of infinity: a row of zeros adds nothing and gets no gradient by way of 1 / 0.
+        total = norms.masked_fill(norms == 0, torch.inf).reciprocal() @ rows
+        mean: Tensor = (total.square().sum() - count) / (count * (count - 1))
+        return mean

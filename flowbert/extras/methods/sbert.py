@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError, check_choice
-from flowbert.extras.methods.examples import OBJECTIVES
-from flowbert.extras.methods.losses import cosine_loss, softmax_loss, triplet_loss
+from flowbert.extras.methods.further_examples import OBJECTIVES
 from flowbert.methods.examples import Examples
 from flowbert.methods.losses import Losses
 from flowbert.methods.text import TextBatch
@@ -88,3 +89,71 @@ class SBERTModule(TrainedModule):
             else:
                 loss = softmax_loss(first, second, targets, self.classifier)
         return {f"{objective}_loss": (1.0, loss, batch["rows"].shape[1])}
+
+
+def softmax_loss(u: Tensor, v: Tensor, labels: Tensor, classifier: nn.Linear) -> Tensor:
+    r"""Cross-entropy of :math:`\mathrm{softmax}(W [u; v; |u - v|] + b)`, in float32.
+
+    References:
+        Sentence-BERT: Sentence Embeddings using Siamese BERT-Networks (Reimers and Gurevych, 2019).
+        https://arxiv.org/abs/1908.10084
+
+    Args:
+        u: Embeddings of the first sentences, ``(B, D)``.
+        v: Embeddings of the second ones, ``(B, D)``.
+        labels: Class of each pair, ``(B,)``, 0 to K - 1.
+        classifier: W ``(K, 3D)`` and b.
+
+    Returns:
+        Shape ``()``, nats.
+    """
+    with torch.autocast(u.device.type, enabled=False):
+        u, v = u.float(), v.float()
+        features = torch.cat([u, v, (u - v).abs()], dim=1)
+        return functional.cross_entropy(classifier(features), labels)
+
+
+def cosine_loss(u: Tensor, v: Tensor, targets: Tensor) -> Tensor:
+    r"""Mean of :math:`(\cos(u, v) - y)^2`, in float32.
+
+    Args:
+        u: Embeddings of the first sentences, ``(B, D)``.
+        v: Embeddings of the second ones, ``(B, D)``.
+        targets: Cosines y to reach, ``(B,)``.
+
+    Returns:
+        Shape ``()``.
+
+    Example:
+        >>> cosine_loss(torch.eye(2), torch.eye(2), torch.tensor([1.0, 0.0]))
+        tensor(0.5000)
+    """
+    with torch.autocast(u.device.type, enabled=False):
+        cosines = functional.cosine_similarity(u.float(), v.float())
+        return functional.mse_loss(cosines, targets.float())
+
+
+def triplet_loss(
+    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0
+) -> Tensor:
+    r"""Mean of :math:`\max(\lVert a - p \rVert - \lVert a - n \rVert + m, 0)`, in float32.
+
+    Args:
+        anchor: Embeddings a, ``(B, D)``.
+        positive: Embeddings p, ``(B, D)``.
+        negative: Embeddings n, ``(B, D)``.
+        margin: Margin m.
+
+    Returns:
+        Shape ``()``.
+
+    Example:
+        >>> triplet_loss(torch.zeros(1, 2), torch.ones(1, 2), torch.ones(1, 2))
+        tensor(1.)
+    """
+    with torch.autocast(anchor.device.type, enabled=False):
+        a, p, n = anchor.float(), positive.float(), negative.float()
+        # Its gradient is 0 where the difference is: an identical pair gives no NaN.
+        near = torch.linalg.vector_norm(a - p, dim=1)
+        far = torch.linalg.vector_norm(a - n, dim=1)
+        return functional.relu(near - far + margin).mean()

@@ -10,7 +10,7 @@ from flowbert.data.corpus import load_corpus
 from flowbert.data.nli import LABELS, load_nli
 from flowbert.data.sample import sample_encoder_path
 from flowbert.encoders import SentenceEncoder
-from flowbert.extras.methods.examples import (
+from flowbert.extras.methods.further_examples import (
     WORD_EDITS,
     MaskedReplacement,
     edit_words,

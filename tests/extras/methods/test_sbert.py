@@ -5,9 +5,13 @@ from typing import Any
 import pytest
 import torch
 
-from flowbert.extras.methods.examples import OBJECTIVES
-from flowbert.extras.methods.losses import cosine_loss, softmax_loss, triplet_loss
-from flowbert.extras.methods.sbert import SBERTModule
+from flowbert.extras.methods.further_examples import OBJECTIVES
+from flowbert.extras.methods.sbert import (
+    SBERTModule,
+    cosine_loss,
+    softmax_loss,
+    triplet_loss,
+)
 from helpers import refused
 from texts import examples, step, text_data, trainable
 
