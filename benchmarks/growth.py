@@ -105,8 +105,8 @@ def cache(size: Size) -> int:
 
 def whitening(size: Size) -> int:
     """One pass, and the map."""
+    from flowbert.extras.vector_files import VectorFile
     from flowbert.maps import Whitening
-    from flowbert.vectors import VectorFile
 
     Whitening().fit(VectorFile(size.vectors))
     return size.rows
@@ -206,7 +206,7 @@ def main() -> None:
         size = Size(options.folder, options.rows, options.dim, options.encoder)
         print(json.dumps(measure(options.only, size, options.threads)))
         return
-    from flowbert.vectors import write_vectors
+    from flowbert.extras.vector_files import write_vectors
 
     options.folder.mkdir(parents=True)
     print("| stage | items | s | s of CPU | MB at the start | MB | with files |")

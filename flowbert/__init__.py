@@ -14,19 +14,13 @@ if TYPE_CHECKING:
     from flowbert.extras.advice import advise
     from flowbert.extras.analysis.analyze import analyze
     from flowbert.extras.export.formats import export
+    from flowbert.extras.maps.all_but_the_top import LearnedRemoval
     from flowbert.extras.papers.reproduce import reproduce
     from flowbert.extras.report import report
     from flowbert.extras.word_vectors import WordVectors
     from flowbert.fitting import fit
     from flowbert.flows import Glow
-    from flowbert.maps import (
-        ZCA,
-        Flow,
-        LearnedRemoval,
-        Standardization,
-        Whitening,
-        make_map,
-    )
+    from flowbert.maps import ZCA, Flow, Standardization, Whitening, make_map
     from flowbert.maps.flow_module import FlowModule
     from flowbert.model import Model
     from flowbert.tasks import Pairs, load_task
@@ -37,7 +31,7 @@ _HOMES = {
     "Flow": "maps",
     "FlowModule": "maps.flow_module",
     "Glow": "flows",
-    "LearnedRemoval": "maps",
+    "LearnedRemoval": "extras.maps.all_but_the_top",
     "Model": "model",
     "Pairs": "tasks",
     "Results": "experiments",

@@ -87,21 +87,8 @@ def record_warnings() -> Iterator[list[str]]:
         _LISTENERS[:] = [other for other in _LISTENERS if other is not messages]
 
 
-REMOVED = {
-    "distillation": "examples/distill.py",
-    "import_whitening": "examples/import_bert_whitening.py",
-    "onnx-int8": "onnx, then onnxruntime.quantization.quantize_dynamic",
-    "skip_first": "sink_token",
-    "servable": "an affine map of the last layer, see docs/using-a-model.md",
-}
-"""What replaces commands, options (the last part of their names), methods and formats that were
-removed."""
-
-
 def nearest(names: Iterable[str], received: str) -> str:
-    """``" (did you mean 'a'?)"``, the replacement of a removed name, or an empty string."""
-    if received in REMOVED:
-        return f" (removed; use {REMOVED[received]})"
+    """``" (did you mean 'a'?)"`` for similar names, or an empty string."""
     similar = difflib.get_close_matches(received, list(names), n=2, cutoff=0.6)
     return f" (did you mean {' or '.join(map(repr, similar))}?)" if similar else ""
 

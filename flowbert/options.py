@@ -1,13 +1,10 @@
-"""Options without torch: methods that a Trainer trains, those of a flow, defaults, old names."""
+"""Options without torch: methods that a Trainer trains, those of a flow, defaults."""
 
-import inspect
-import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import wraps
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from flowbert.errors import FlowbertWarning
 from flowbert.numbers import Count, NotNegative, Positive, Share, check_limits
 
 P = ParamSpec("P")
@@ -132,48 +129,13 @@ TRAINER_DEFAULTS: dict[str, Any] = {
 }
 """Options of the Trainer where they are others than Lightning's."""
 
-RENAMED: dict[str, str] = {}
-"""Present names of options (the last part of their names) by their old ones."""
-
-
-class OldNameWarning(FlowbertWarning, DeprecationWarning):
-    """An option has its old name."""
-
-
-def renamed(options: Mapping[str, Any], known: Collection[str] = ()) -> dict[str, Any]:
-    """Options by their present names; each old one that is not known is a warning."""
-    present = {}
-    for name, value in options.items():
-        if name in RENAMED and name not in known:
-            message = f"{name} is called {RENAMED[name]} now"
-            warnings.warn(message, OldNameWarning, stacklevel=3)
-            name = RENAMED[name]
-        present[name] = value
-    return present
-
-
-class TakesOptions(type):
-    """Metaclass of modules and losses: a constructor reads old names of its arguments."""
-
-    def __init__(cls, *args: Any) -> None:
-        super().__init__(*args)
-        # Otherwise that of a class would be that of __call__.
-        signature = inspect.signature(cls.__init__)  # type: ignore[misc]
-        _, *parameters = signature.parameters.values()
-        cls.__signature__ = signature.replace(parameters=parameters)
-
-    def __call__(cls, *args: Any, **options: Any) -> Any:
-        """Make one, with the present names of the options."""
-        return super().__call__(*args, **renamed(options))
-
 
 def takes_options(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function read old names of its arguments, and check the limits of the present ones."""
+    """Let a function check the limits of its arguments."""
 
     @wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> R:
-        present = renamed(options)
-        check_limits(function, present)
-        return function(*args, **present)
+        check_limits(function, options)
+        return function(*args, **options)
 
     return call

@@ -18,7 +18,6 @@ from typing import Any, TypeVar, cast
 
 from flowbert.errors import UserError, choices, nearest
 from flowbert.numbers import is_count, parse_integer, parse_number
-from flowbert.options import renamed
 
 Registered = TypeVar("Registered", bound=Callable[..., Any])
 
@@ -133,7 +132,6 @@ class Registry(dict[str, Registered]):
         options: dict[str, Any] = {}
         for part in written:
             option, equals, value = part.partition("=")
-            (option,) = renamed({option: value}, allowed)
             if not equals or option in options:
                 raise UserError(
                     argument=where,
@@ -223,22 +221,6 @@ def import_object(path: str) -> Any:
     """Import a class or function of flowbert by its import path."""
     module, _, name = path.rpartition(".")
     return getattr(import_module(module), name)
-
-
-def lazily(module: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a module: names of ``flowbert.extras`` are imported when used.
-
-    Args:
-        module: Its name.
-        homes: The module of each name, below ``flowbert.extras``.
-    """
-
-    def find(name: str) -> Any:
-        if name not in homes:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        return import_object(f"flowbert.extras.{homes[name]}.{name}")
-
-    return find
 
 
 def import_path(found: Callable[..., Any] | str) -> str:

@@ -14,7 +14,7 @@ from benchmarks.harness import (
     bfloat16_is_fast,
     table,
 )
-from flowbert.vectors import write_vectors
+from flowbert.extras.vector_files import write_vectors
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # as python -m benchmarks
 

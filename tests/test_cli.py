@@ -32,10 +32,8 @@ from flowbert.cli.line import read_line, read_value
 from flowbert.cli.signatures import read_signature
 from flowbert.data.text_files import as_list
 from flowbert.encoders import choose_device
-from flowbert.fitting.run_options import PredictOptions, read_run
-from flowbert.maps import make_map
 from flowbert.methods import FlowModule
-from flowbert.options import RENAMED, TRAINED_METHODS
+from flowbert.options import TRAINED_METHODS
 from flowbert.registry import import_object
 from helpers import draw_nothing
 
@@ -310,30 +308,6 @@ def test_the_line_wins_over_configurations(folder):
     assert read_line("fit", words[2:])["seed"] == 2
     assert line["method"] == "mlm"
     assert read_line("fit", [*words, "--method=sbert"])["method"] == "sbert"
-
-
-def test_old_names_of_options_are_read_with_a_warning(folder, capsys, monkeypatch):
-    """In Python, on the command line, in configurations, run folders and texts."""
-    monkeypatch.setitem(RENAMED, "draws", "bootstrap")
-    monkeypatch.setitem(RENAMED, "breadth", "width")
-    with pytest.warns(DeprecationWarning, match="breadth is called width now"):
-        assert FlowModule(4, breadth=8).hparams["width"] == 8
-    with pytest.warns(DeprecationWarning, match="breadth is called width now"):
-        assert make_map("flow:breadth=8").text == "flow:width=8"
-    compare: Any = flowbert.compare
-    (folder / "old.yaml").write_text("draws: 7\nmodel: {breadth: 8}\n")
-    with pytest.warns(DeprecationWarning, match="is called (bootstrap|width) now"):
-        line = read_line("fit", ["--config", "old.yaml"])
-    assert (line["bootstrap"], line["model.width"]) == (7, 8)
-    main(["compare", "--print_config", "--draws", "5"])
-    shown = capsys.readouterr()
-    assert "bootstrap: 5\n" in shown.out
-    assert shown.err == "warning: draws is called bootstrap now\n"
-    with pytest.warns(DeprecationWarning, match="draws is called bootstrap now"):
-        compare(methods="raw", draws=0)
-    (folder / "stopped" / "config.yaml").write_text("draws: 7\n")
-    with pytest.warns(DeprecationWarning, match="draws"):
-        assert read_run("stopped", PredictOptions()).bootstrap == 7
 
 
 SMALL = {

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flowbert.cli import main
 from flowbert.errors import FlowbertWarning, UserError, choices, nearest
 
 
@@ -51,11 +50,3 @@ def test_similar_names_are_suggested():
     assert choices(iter(allowed), "flo") == (
         "whitening, zca, flow (did you mean 'flow'?)"
     )
-
-
-def test_a_removed_name_has_a_replacement(capsys):
-    assert choices(["onnx"], "onnx-int8").startswith("onnx (removed; use onnx, then ")
-    with pytest.raises(SystemExit, match="2"):
-        main(["fit", "--servable"])
-    message = "error: --servable: no such option (removed; use an affine map"
-    assert message in capsys.readouterr().err

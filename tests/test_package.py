@@ -3,7 +3,6 @@
 import inspect
 import re
 import tomllib
-from importlib import import_module
 from importlib.metadata import metadata
 from pathlib import Path
 
@@ -45,21 +44,6 @@ def test_names_are_attributes_and_others_are_not():
     assert set(flowbert.__all__) <= {*dir(flowbert), *flowbert._HOMES}
     with pytest.raises(AttributeError, match="no attribute 'Whitner'"):
         _ = flowbert.Whitner
-
-
-@pytest.mark.parametrize("room", ["encoders", "maps", "methods", "tasks", "vectors"])
-def test_names_of_extras_are_found_in_the_rooms_of_the_core(room):
-    module = import_module(f"flowbert.{room}")
-    for name in module.__all__:
-        assert hasattr(module, name), name
-    assert not hasattr(module, "Whitner")
-
-
-def test_poolings_with_token_weights_are_found_beside_the_others():
-    names = ("IDF", "LearnedWeights", "SIF", "Weighted", "Zipf")
-    pooling = import_module("flowbert.encoders.pooling")
-    for name in names:
-        assert issubclass(getattr(pooling, f"{name}Pooling"), pooling.Pooling)
 
 
 def test_version():

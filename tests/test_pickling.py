@@ -10,15 +10,13 @@ from sklearn.decomposition import PCA
 from encoders.tiny import DENSE, SENTENCES, add_modules, tiny_encoder, write_tiny
 from experiments.small import write_words
 from extras.export.models import CHAINS, TEXTS, fit_map
-from flowbert.encoders import (
-    SentenceEncoder,
-    SentenceTransformerEncoder,
-    load_encoder,
-)
+from flowbert.encoders import SentenceEncoder, load_encoder
+from flowbert.extras.sentence_transformer import SentenceTransformerEncoder
+from flowbert.extras.vector_files import VectorFile, write_vectors
 from flowbert.extras.word_vectors import WordVectors
 from flowbert.maps import Chain, as_map
 from flowbert.model import Model
-from flowbert.vectors import EmbeddingCache, VectorFile, as_vectors, write_vectors
+from flowbert.vectors import EmbeddingCache, as_vectors
 from helpers import refused
 
 pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")

@@ -14,12 +14,9 @@ from sentence_transformers.sentence_transformer import modules as library
 
 import flowbert
 from encoders.tiny import SENTENCES, write_tiny
-from flowbert.encoders import (
-    EncoderOptions,
-    SentenceTransformerEncoder,
-    open_encoders,
-)
+from flowbert.encoders import EncoderOptions, open_encoders
 from flowbert.encoders.template import TEMPLATES
+from flowbert.extras.sentence_transformer import SentenceTransformerEncoder
 from flowbert.extras.views import ViewsEncoder
 
 LISTS = (list, tuple, np.array, pd.Series, iter)

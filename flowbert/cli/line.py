@@ -18,9 +18,8 @@ from flowbert.cli.command_options import (
 )
 from flowbert.cli.signatures import REQUIRED, Parameter
 from flowbert.data.text_files import as_list, read_yaml, user_path
-from flowbert.errors import REMOVED, UserError, choices, nearest
+from flowbert.errors import UserError, choices, nearest
 from flowbert.numbers import WORDS, check_number, parse_integer, parse_number
-from flowbert.options import renamed
 
 _CONFIGS = Path(__file__).parents[1] / "configs"
 _FLAGS = ("print_config", "quiet")
@@ -104,8 +103,6 @@ def read_line(command: str, words: Sequence[str]) -> CommandLine:
     for where, name, value in items:
         if name == "encoder" and "encoder.path" in names:
             name = "encoder.path"  # the one option of the encoder with a short form
-        group, dot, last = name.rpartition(".")
-        name = "".join([group, dot, *renamed({last: value})])
         _check_name(name, names, where)
         if name.startswith("trainer"):
             text = value if isinstance(value, str) else json.dumps(value)
@@ -215,10 +212,8 @@ def _check_name(name: str, names: Sequence[str], where: str) -> None:
     if name.startswith("trainer."):  # may name a class, with options of its own
         known = ".".join(known.split(".")[:2])
     if known not in names:
-        last = name.rpartition(".")[2]
         similar = _SIMILAR.get(name, name)
         hint = nearest([f"--{each}" for each in names], f"--{similar}")
-        hint = nearest(REMOVED, last) if last in REMOVED else hint
         raise UserError(f"{where}{name}: no such option{hint}; see --help")
 
 

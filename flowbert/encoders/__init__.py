@@ -19,7 +19,6 @@ from flowbert.encoders.loading import (
 )
 from flowbert.encoders.pooling import POOLINGS, Pooling
 from flowbert.encoders.reading import Reading
-from flowbert.registry import lazily
 
 __all__ = [
     "POOLINGS",
@@ -29,7 +28,6 @@ __all__ = [
     "Pooling",
     "Reading",
     "SentenceEncoder",
-    "SentenceTransformerEncoder",
     "as_sentences",
     "check_same_encoder",
     "choose_device",
@@ -41,5 +39,3 @@ __all__ = [
     "open_encoder",
     "open_encoders",
 ]
-
-__getattr__ = lazily(__name__, {"SentenceTransformerEncoder": "sentence_transformer"})

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.errors import UserError
-from flowbert.registry import Registry, lazily
+from flowbert.registry import Registry
 
 TokenFeatures = Mapping[str, Tensor]
 
@@ -246,19 +246,3 @@ class NetworkPooling(Pooling):
             ValueError: Always.
         """
         raise ValueError("cls_pooler: expected the output of the network's pooler")
-
-
-__getattr__ = lazily(
-    __name__,
-    dict.fromkeys(
-        (
-            "IDFPooling",
-            "LearnedWeightsPooling",
-            "SIFPooling",
-            "WeightedPooling",
-            "ZipfPooling",
-            "rank_tokens",
-        ),
-        "token_weights",
-    ),
-)

@@ -13,7 +13,7 @@ from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError, first_line
 from flowbert.io import as_json, folders_with
 from flowbert.numbers import Count, CountOrZero, Seed, Share, TwoOrMore
-from flowbert.options import TRAINED_METHODS, renamed
+from flowbert.options import TRAINED_METHODS
 from flowbert.tasks import POSITIVE_ABOVE
 from flowbert.training.checkpoints import RUN_CONFIG
 
@@ -177,7 +177,7 @@ def read_run(run: str | Path, given: PredictOptions) -> FitOptions:
     runs = folders_with(run, RUN_CONFIG)
     if runs and not (path.parent / "checkpoints").is_dir():
         raise UserError(f"received {run}; expected a run: {', '.join(runs)}")
-    content = renamed(read_yaml(path))
+    content = read_yaml(path)
     if (method := content.get("method", "flow")) not in TRAINED_METHODS:
         raise UserError(
             f"received {run} of method {method}, which is not trained; expected another run, or "
@@ -195,7 +195,7 @@ def read_run(run: str | Path, given: PredictOptions) -> FitOptions:
     content.setdefault("ckpt_path", "best" if best.is_file() else "last")
     content |= {"trainer": trainer, "log_to": getattr(given, "log_to", ())}
     try:
-        encoder = EncoderOptions(**renamed(content.pop("encoder", None) or {}))
+        encoder = EncoderOptions(**(content.pop("encoder", None) or {}))
         return FitOptions(encoder=encoder, **content)
     except TypeError as error:
         raise UserError(f"{path}: {first_line(error)}") from error

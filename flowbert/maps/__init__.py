@@ -13,7 +13,6 @@ from flowbert.maps.simple import (
 )
 from flowbert.maps.state import digest_state
 from flowbert.maps.whitening import ZCA, Whitening
-from flowbert.registry import lazily
 from flowbert.vectors.moments import Moments
 
 __all__ = [
@@ -24,34 +23,18 @@ __all__ = [
     "Chain",
     "Flow",
     "LabelledPairs",
-    "LearnedRemoval",
     "Map",
     "MeanRemoval",
     "Moments",
     "Raw",
-    "RemoveDirections",
-    "SklearnTransformer",
     "Standardization",
     "Truncation",
     "Whitening",
     "as_map",
-    "cosine_percentiles",
     "digest_state",
     "is_map",
     "load_map",
-    "log_density",
     "make_map",
     "read_map_file",
     "save_map",
 ]
-
-__getattr__ = lazily(
-    __name__,
-    {
-        "LearnedRemoval": "maps.all_but_the_top",
-        "RemoveDirections": "maps.all_but_the_top",
-        "SklearnTransformer": "maps.transformer",
-        "cosine_percentiles": "analysis.cosine_percentiles",
-        "log_density": "maps.density",
-    },
-)

@@ -4,17 +4,10 @@ from flowbert.maps.flow_module import FlowModule
 from flowbert.methods.examples import make_examples
 from flowbert.methods.simcse import SimCSEModule
 from flowbert.methods.text import TextDataModule
-from flowbert.registry import lazily
 
 __all__ = [
     "FlowModule",
-    "MLMModule",
-    "SBERTModule",
     "SimCSEModule",
     "TextDataModule",
     "make_examples",
 ]
-
-__getattr__ = lazily(
-    __name__, {"MLMModule": "methods.mlm", "SBERTModule": "methods.sbert"}
-)

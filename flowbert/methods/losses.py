@@ -8,14 +8,13 @@ from torch.nn import functional
 
 from flowbert.errors import UserError
 from flowbert.numbers import Positive, check_limits
-from flowbert.options import TakesOptions
 from flowbert.registry import Registry
 
 Losses = dict[str, tuple[float, Tensor, int]]
 """Weight (0: only logged), mean, and number of examples or tokens, by name."""
 
 
-class ContrastiveLoss(nn.Module, metaclass=TakesOptions):
+class ContrastiveLoss(nn.Module):
     """A loss of B sentences and their positives; the rest of the batch serves as negatives.
 
     Shapes:

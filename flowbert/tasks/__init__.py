@@ -1,6 +1,5 @@
 """Tasks that embeddings are evaluated on, by name."""
 
-from flowbert.registry import lazily
 from flowbert.tasks.base import AVERAGE, TASKS, PairTask, Record, Task
 from flowbert.tasks.by_name import load_scoring, load_task, load_tasks
 from flowbert.tasks.measures import (
@@ -23,8 +22,6 @@ __all__ = [
     "POSITIVE_ABOVE",
     "STS",
     "TASKS",
-    "Lexical",
-    "LexicalCharacters",
     "PairTask",
     "Pairs",
     "Record",
@@ -38,7 +35,3 @@ __all__ = [
     "sts_spearman",
     "uniformity",
 ]
-
-__getattr__ = lazily(
-    __name__, {"Lexical": "tasks.lexical", "LexicalCharacters": "tasks.lexical"}
-)

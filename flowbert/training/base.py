@@ -11,7 +11,6 @@ from torch.optim import Optimizer
 
 from flowbert.errors import UserError, check_choice
 from flowbert.numbers import check_hyperparameters
-from flowbert.options import TakesOptions
 from flowbert.registry import imports_refused
 from flowbert.seeding import Stream
 from flowbert.training.callbacks import TrainingThreads
@@ -21,7 +20,7 @@ from flowbert.training.resume import ExactResume
 _CHECK_EVERY = 50  # losses: reading one waits for an accelerator
 
 
-class TrainingModule(LightningModule, metaclass=TakesOptions):
+class TrainingModule(LightningModule):
     """Base of the modules.
 
     The arguments of a subclass are its hyper-parameters, ``learning_rate``, ``weight_decay``,

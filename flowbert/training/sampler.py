@@ -18,7 +18,6 @@ from flowbert.numbers import (
     check_hyperparameters,
     check_limits,
 )
-from flowbert.options import TakesOptions
 from flowbert.seeding import Stream
 from flowbert.training.checkpoints import check_corpus
 
@@ -151,7 +150,7 @@ def same_for_all(
     return DataLoader(dataset, batch_size=batch_size, sampler=sampler, **options)
 
 
-class BatchDataModule(LightningDataModule, metaclass=TakesOptions):
+class BatchDataModule(LightningDataModule):
     """Base of the data modules: training batches that a resumed run continues.
 
     Args:

@@ -1,6 +1,5 @@
 """Vectors: in arrays, in files, and in the cache of what was encoded."""
 
-from flowbert.registry import lazily
 from flowbert.vectors.base import VectorArray, Vectors, as_vectors
 from flowbert.vectors.cache import EmbeddingCache
 from flowbert.vectors.output import append_vectors, check_output
@@ -8,14 +7,8 @@ from flowbert.vectors.output import append_vectors, check_output
 __all__ = [
     "EmbeddingCache",
     "VectorArray",
-    "VectorFile",
     "Vectors",
     "append_vectors",
     "as_vectors",
     "check_output",
-    "write_vectors",
 ]
-
-__getattr__ = lazily(
-    __name__, {"VectorFile": "vector_files", "write_vectors": "vector_files"}
-)

@@ -36,13 +36,13 @@ from encoders.tiny import (
 from flowbert.encoders import (
     EncoderOptions,
     SentenceEncoder,
-    SentenceTransformerEncoder,
     load_encoder,
     open_encoders,
 )
 from flowbert.encoding import encode
 from flowbert.errors import UserError
 from flowbert.experiments.plan import parse_methods
+from flowbert.extras.sentence_transformer import SentenceTransformerEncoder
 from flowbert.extras.word_vectors import WordVectors
 from flowbert.maps import Whitening
 from flowbert.model import Model

@@ -18,7 +18,8 @@ from encoders.tiny import (
     assert_near,
     write_tiny,
 )
-from flowbert.encoders import SentenceTransformerEncoder, load_encoder
+from flowbert.encoders import load_encoder
+from flowbert.extras.sentence_transformer import SentenceTransformerEncoder
 from helpers import with_slow
 
 TEXTS = [*SENTENCES, "The CAT", "  a dog ", "mat " * 40]

@@ -15,11 +15,12 @@ import torch
 from filelock import FileLock
 
 from flowbert.arrays import BLOCK_ROWS
+from flowbert.extras.vector_files import VectorFile, write_vectors
 from flowbert.maps import (
     Moments,
     Standardization,
 )
-from flowbert.vectors import VectorFile, append_vectors, as_vectors, write_vectors
+from flowbert.vectors import append_vectors, as_vectors
 from helpers import refused, rows
 
 X = rows(50, 6).astype(np.float32)

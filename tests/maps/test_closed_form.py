@@ -8,12 +8,11 @@ import sklearn.covariance
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
+from flowbert.extras.maps.all_but_the_top import LearnedRemoval, RemoveDirections
 from flowbert.maps import (
     ZCA,
     Centering,
-    LearnedRemoval,
     MeanRemoval,
-    RemoveDirections,
     Standardization,
     Truncation,
     Whitening,

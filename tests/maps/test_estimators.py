@@ -16,6 +16,7 @@ from sklearn.utils.estimator_checks import (
     check_transformer_get_feature_names_out,
 )
 
+from flowbert.extras.maps.all_but_the_top import LearnedRemoval, RemoveDirections
 from flowbert.extras.views import ViewsMap
 from flowbert.maps import (
     MAPS,
@@ -23,11 +24,9 @@ from flowbert.maps import (
     AffineMap,
     Centering,
     Flow,
-    LearnedRemoval,
     Map,
     MeanRemoval,
     Raw,
-    RemoveDirections,
     Standardization,
     Truncation,
     Whitening,

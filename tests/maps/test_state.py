@@ -9,11 +9,11 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 
 from flowbert.errors import UserError
+from flowbert.extras.maps.transformer import SklearnTransformer
 from flowbert.maps import (
     MAPS,
     AffineMap,
     Chain,
-    SklearnTransformer,
     Standardization,
     Whitening,
     as_map,

@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
+from flowbert.extras.vector_files import write_vectors
 from flowbert.maps import Whitening
-from flowbert.vectors import EmbeddingCache, Vectors, as_vectors, base, write_vectors
+from flowbert.vectors import EmbeddingCache, Vectors, as_vectors, base
 from helpers import refused, rows
 
 X = rows(50, 6).astype(np.float32)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from flowbert.maps import cosine_percentiles
+from flowbert.extras.analysis.cosine_percentiles import cosine_percentiles
 from helpers import refused, rows
 
 

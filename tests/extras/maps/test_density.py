@@ -11,14 +11,8 @@ from sklearn.decomposition import PCA
 
 from extras.export.models import fit_map
 from flowbert.errors import UserError
-from flowbert.maps import (
-    MAPS,
-    Chain,
-    Flow,
-    Standardization,
-    as_map,
-    log_density,
-)
+from flowbert.extras.maps.density import log_density
+from flowbert.maps import MAPS, Chain, Flow, Standardization, as_map
 from helpers import fit, refused, rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
