@@ -123,7 +123,7 @@ class Model(Embedder):
         folder = user_path(folder)
         if not getattr(self.encoder, "is_on_disk", True):
             raise UserError(
-                "received an object of sentence-transformers; expected its folder to save",
+                "received an object in memory; expected the path of an encoder to save",
                 argument="encoder",
             )
         content = _encoder_content(self.encoder, folder)

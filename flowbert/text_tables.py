@@ -67,6 +67,19 @@ def short_names(paths: Iterable[str]) -> dict[str, str]:
     return names
 
 
+_MARKDOWN = str.maketrans({x: f"\\{x}" for x in r"\|*<`"} | {"\n": " "})
+
+
+def escape_markdown(text: str) -> str:
+    r"""A text as the cell of a table in Markdown shows it.
+
+    Example:
+        >>> print(escape_markdown("views:maps=[a|b]"))
+        views:maps=[a\|b]
+    """
+    return str(text).translate(_MARKDOWN)
+
+
 _DETAIL = r"\[.*\]|±\S+"  # intervals and standard deviations
 _ANY_WIDTH = 10_000  # where no terminal is
 _GAP = 2  # characters between two columns

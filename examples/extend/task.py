@@ -11,7 +11,6 @@ from sklearn.metrics import average_precision_score
 from flowbert.arrays import Floats
 from flowbert.data.tables import read_frame, read_sentences, read_texts
 from flowbert.tasks import PairTask
-from flowbert.tasks.measures import Weights
 
 
 class Duplicates(PairTask):
@@ -31,9 +30,7 @@ class Duplicates(PairTask):
         super().__init__(Path(source).stem, first, second)
         self.is_duplicate = np.array(read_texts(rows, "is_duplicate")) == "1"
 
-    def score(
-        self, items: Floats, weights: Weights | None = None
-    ) -> dict[tuple[str, str], float]:
-        """Scores of the cosines; weights count how often a resample has each pair."""
-        value = average_precision_score(self.is_duplicate, items, sample_weight=weights)
+    def score(self, items: Floats) -> dict[tuple[str, str], float]:
+        """Average precision of the cosines."""
+        value = average_precision_score(self.is_duplicate, items)
         return {self.metrics[0]: float(value)}

@@ -12,6 +12,7 @@ from torch import nn
 
 from flowbert.data.text_files import COMPRESSIONS, as_list, user_path
 from flowbert.encoders.base import Encoder
+from flowbert.encoders.custom import CustomEncoder
 from flowbert.encoders.encoder import SentenceEncoder
 from flowbert.encoders.folders import (
     SENTENCE_TRANSFORMER,
@@ -76,7 +77,8 @@ def open_encoders(
     """Open every combination of path, template, layers and pooling; each network is loaded once.
 
     Args:
-        options: The options, a path, an encoder as it is, or a list of these.
+        options: The options, a path, an encoder as it is, another object with ``encode`` or a
+            function (see :class:`flowbert.encoders.custom.CustomEncoder`), or a list of these.
         count_over: Sentences whose tokens ``idf`` and ``sif`` count.
         device: Device of the networks, see :func:`choose_device`.
 
@@ -92,7 +94,8 @@ def open_encoders(
     if is_sentence_transformer(options):
         return [import_object(_SENTENCE_TRANSFORMER_ENCODER)(options)]
     if not isinstance(options, EncoderOptions):
-        return [options]
+        is_encoder = hasattr(options, "backbone_key")
+        return [options if is_encoder else CustomEncoder(options)]
     groups: dict[bool, list[str | None]] = {False: [], True: []}
     given: Sequence[str | None] = as_list(options.pooling, "pooling") or [None]
     for pooling in given:

@@ -65,8 +65,9 @@ def compare(
 
     Args:
         encoder: An encoder, its path, options whose path, layers, pooling and template may be
-            lists, or a SentenceTransformer object, whose vectors are kept for this comparison
-            alone; or a list of these.
+            lists, a SentenceTransformer object, or in Python any object with
+            ``encode(sentences)`` or a function, whose vectors are kept for this comparison alone;
+            or a list of these.
         methods: Maps by name or import path (``whitening-128:shrinkage=0.1``, ``flow``,
             ``whitening-64+flow``), ``advised`` for what :func:`flowbert.advise` recommends for
             each encoder, and folders of models: ``raw,flow``; in Python also a

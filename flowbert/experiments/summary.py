@@ -1,7 +1,7 @@
 """Results as people read them: one frame of scores, and tables, notes and the finding of it."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,13 @@ from flowbert.experiments.intervals import GAIN_KEYS, LISTED, main_aggregation
 from flowbert.experiments.labels import join_parts, label_parts, name_rows, settings_of
 from flowbert.tasks import AGGREGATIONS, AVERAGE
 from flowbert.tasks.measures import SPACE_METRICS
-from flowbert.text_tables import Table, in_order, print_lines, print_table
+from flowbert.text_tables import (
+    Table,
+    escape_markdown,
+    in_order,
+    print_lines,
+    print_table,
+)
 
 _PLACE = ["split", "task", "metric"]
 _SCORE = ["value", "std", "low", "high"]
@@ -94,6 +100,12 @@ class Summary:
         return list(dict.fromkeys([self.lead, *self.cells["column"]]))
 
     @property
+    def metric(self) -> str:
+        """Metric of the lead column."""
+        metrics = self.cells.loc[self.cells["column"] == self.lead, "metric"]
+        return str(next(iter(metrics), "spearman"))
+
+    @property
     def table(self) -> list[dict[str, Any]]:
         """Rows of the first table with ``cells``: for each column a score or None."""
         cells = {
@@ -153,8 +165,8 @@ class Summary:
 
     @property
     def paper(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Spearman x 100 with intervals by label and task, and whether verdicts use it."""
-        scores = self.cells[self.cells["metric"] == "spearman"]
+        """Scores x 100 of the lead's metric by label and task, and whether verdicts use them."""
+        scores = self.cells[self.cells["metric"] == self.metric]
         choices = _pivot(scores.assign(text=scores["choice"]))
         return _pivot(scores), choices == "use"
 
@@ -162,6 +174,7 @@ class Summary:
         """The table of a paper, in bold what the verdicts use."""
         text, is_used = self.paper
         text = text.mask(is_used, "**" + text + "**")
+        text = text.rename(escape_markdown, axis=0).rename(escape_markdown, axis=1)
         lines = [["", *text], ["---"] * (1 + text.shape[1]), *text.reset_index().values]
         return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
@@ -181,7 +194,8 @@ class Summary:
             rows = rows[rows["raw"] | rows["gain"].notna()]
         if len(rows):
             more = f", {len(rows)} of {len(self.rows)} rows"
-            title = "Spearman x 100 [95% interval]"
+            name = self.metric.replace("_", " ")
+            title = f"{name[:1].upper()}{name[1:]} x 100 [95% interval]"
             title += more if len(rows) < len(self.rows) else ""
             text = self.text.loc[rows["label"]].set_axis(rows["name"])
             print_table(text, title, rows["group"].tolist())
@@ -236,12 +250,6 @@ class Summary:
         sample = (
             f"{SAMPLE_TASK} is generated text: its scores say nothing about real data"
         )
-        lower = ", ".join(
-            name.replace("_", " ")
-            for name, metric in SPACE_METRICS.items()
-            if metric.sign == -1
-        )
-        geometry = f"{lower}: mean over the tasks; lower is better, one at the cost of the other"
         main = main_aggregation(frame)
         of_subsets = ~frame["aggregation"].isin(AGGREGATIONS)
         of_subsets &= frame["metric"] == "spearman"
@@ -249,7 +257,7 @@ class Summary:
             ", ".join(shared): True,
             f"Spearman: {AGGREGATIONS[main]}": main == "all" or of_subsets.any(),
             "±: standard deviation over the seeds": frame["std"].notna().any(),
-            geometry: frame["metric"].isin(SPACE_METRICS).any(),
+            **dict.fromkeys(_notes_on_space(frame["metric"]), True),
             "*: learned from labelled pairs": frame["supervised"].any(),
             sample: SAMPLE_TASK in set(frame["task"]),
         }
@@ -263,6 +271,15 @@ class Summary:
                 method = f"{', '.join(metrics).replace('_', ' ')} of {method}"
             lines.append(f"nan: {method} on {', '.join(tasks)}: {reason}")
         return [line for line in lines if line]
+
+
+def _notes_on_space(measured: Collection[str]) -> list[str]:
+    """Notes on the measures of the vectors; those of equal ones name all of them."""
+    names: dict[str, list[str]] = {}
+    for name, metric in SPACE_METRICS.items():
+        if metric.note and name in set(measured):
+            names.setdefault(metric.note, []).append(name.replace("_", " "))
+    return [f"{', '.join(same)}: {note}" for note, same in names.items()]
 
 
 def _all_of(used: pd.DataFrame) -> str:

@@ -12,14 +12,14 @@ import numpy as np
 import pandas as pd
 from torch import Tensor
 
-from flowbert.arrays import Floats
+from flowbert.arrays import Floats, Indices
 from flowbert.data.corpus import Corpus
 from flowbert.data.scored_pairs import Subset
 from flowbert.errors import UserError
 from flowbert.io import digest, sentences_digest
 from flowbert.registry import Registry
 from flowbert.seeding import Stream
-from flowbert.tasks.measures import Counts, Weights, draw_counts, unit_rows
+from flowbert.tasks.measures import Counts, draw_counts, unit_rows
 from flowbert.threads import in_threads
 
 Metric = tuple[str, str]
@@ -72,7 +72,7 @@ class Task(ABC):
     A custom task, most often a :class:`PairTask`, defines the attributes below and :meth:`items`,
     :meth:`score`, :meth:`texts` and :meth:`pairs`. Its text is ``KIND:SOURCE`` with the name of its
     class in :data:`TASKS`, or its import path. Intervals and verdicts are computed with
-    :meth:`score`.
+    :meth:`score` of drawn items.
 
     Attributes:
         options: Options of :func:`load_tasks` that :meth:`load` takes.
@@ -80,7 +80,8 @@ class Task(ABC):
         headline: Metric of verdicts; None for a task without verdicts.
         averaged: Whether the headline enters the average over tasks.
         scored_with: Names of further attributes that scores depend on: arrays, numbers, texts or
-            tuples of them. They are kept with results, and make the digest.
+            tuples of them. They are kept with results, and make the digest. Those of K values, one
+            for each item, are drawn with the items.
         name: Name in tables.
         split: Measured split.
         sentences: Distinct sentences to embed, M of them.
@@ -138,38 +139,55 @@ class Task(ABC):
         """A number per pair or question, ``(K,)``, for vectors ``(M, k)`` of the sentences."""
 
     @abstractmethod
-    def score(
-        self, items: Floats, weights: Weights | None = None
-    ) -> dict[Metric, float]:
-        """Scores of the items by metric, in the order of :attr:`metrics`.
+    def score(self, items: Floats) -> dict[Metric, float]:
+        """Scores of the items by metric; NaN where one is undefined.
 
         Args:
             items: From :meth:`items`, ``(K,)``, all finite.
-            weights: How often each unit counts, ``(units,)``, whole numbers; None for once each.
-                A unit is an item, unless :attr:`strata` add up to another number.
-
-        Returns:
-            The scores; NaN where one is undefined.
         """
 
     def scorer(self, items: Sequence[Floats]) -> Scorer:
-        """:meth:`score` for many weights; a task may return a faster function of the same values.
+        """Scores of M methods on resamples: :meth:`score` of the drawn items.
+
+        A task may return a faster function of the same values, and must return its own if it
+        resamples other units than items.
 
         Args:
-            items: Items of M methods, ``(K,)`` each.
+            items: Items of the methods, ``(K,)`` each.
 
         Returns:
             A function from multiplicities of R resamples ``(R, units)`` to scores
             ``(metrics, M, R)``.
         """
 
-        def scores(weights: Counts) -> Floats:
-            values = [
-                [[*self.score(row, w).values()] for w in weights] for row in items
-            ]
-            return np.moveaxis(np.array(values, dtype=np.float64), -1, 0)
+        def scores(counts: Counts) -> Floats:
+            by_resample = []
+            for drawn in counts:
+                rows = np.repeat(np.arange(self.count), drawn)
+                task = self.take(rows)
+                by_method = [task.score(each[rows]) for each in items]
+                by_resample.append(
+                    [[x[name] for name in self.metrics] for x in by_method]
+                )
+            return np.array(by_resample, dtype=np.float64).T
 
         return scores
+
+    def take(self, rows: Indices) -> Self:
+        """The task of some items, of which a resample has several twice; it scores them only.
+
+        Args:
+            rows: Indices of the items, ``(K,)``.
+        """
+        state = self.state()
+        for name in self.scored_with:
+            value = state[name]
+            if (
+                isinstance(value, np.ndarray | tuple | list)
+                and len(value) == self.count
+            ):
+                state[name] = np.asarray(value)[rows]
+        return self.from_state(state)
 
     @abstractmethod
     def texts(self) -> Mapping[str, Sequence[str]]:

@@ -446,6 +446,7 @@ class SpaceMetric:
         undefined: Why it is undefined where it is.
         of_pairs: Whether it is undefined without positive pairs, too.
         is_detail: Whether tables of the terminal leave it out, and the page folds it.
+        note: Line below tables that show it, after its name.
     """
 
     compute: Callable[[Space], float]
@@ -453,17 +454,22 @@ class SpaceMetric:
     undefined: str = "fewer than two sentences, or a vector without direction"
     of_pairs: bool = False
     is_detail: bool = False
+    note: str = ""
 
+
+_TRADED = "mean over the tasks; lower is better, one at the cost of the other"
 
 SPACE_METRICS = {
     "alignment": SpaceMetric(
         lambda space: alignment(space.first, space.second),
         -1,
         of_pairs=True,
+        note=_TRADED,
     ),
     "uniformity": SpaceMetric(
         lambda space: uniformity(space.vectors, limit=space.limit, dtype=torch.float32),
         -1,
+        note=_TRADED,
     ),
     "mean_cosine": SpaceMetric(lambda space: mean_cosine(space.vectors)),
     "isoscore": SpaceMetric(

@@ -136,9 +136,10 @@ class EmbeddingCache:
                 for part in getattr(encoder, "parts", [encoder]):
                     name = digest(part.identity, VERSION)
                     if name not in self._stores:
-                        # Others may read the files of an encoder that is on disk.
+                        # Others may read the files if its identity is valid beyond this process.
                         is_on_disk = getattr(part, "is_on_disk", True)
-                        folder = self.folder if is_on_disk else None
+                        is_cached = getattr(part, "is_cached", is_on_disk)
+                        folder = self.folder if is_cached else None
                         self._stores[name] = Store(folder, name, part.dim)
                     found.append((part, self._stores[name]))
         return found

@@ -1,6 +1,7 @@
 """Tables of results."""
 
 import math
+import re
 import shlex
 
 import pandas as pd
@@ -117,6 +118,31 @@ def test_a_score_is_bold_if_the_verdict_of_its_metric_uses_it():
     gains = [{**rows[1], **GAIN}, {**others[0], **GAIN}]
     lines = Results([*rows, *others], {"gains": gains}).to_markdown().splitlines()
     assert [("**" in line) for line in lines[2:]] == [False, True]
+
+
+def test_a_cell_of_markdown_is_one_cell():
+    names = ["views:maps=[a|b]", "a*b*", "two\nlines"]
+    rows = [item for name in names for item in sts_rows(name, "STSB|x")]
+    lines = Results(rows, {}).to_markdown().splitlines()
+    assert len(lines) == 2 + len(names)
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {3}
+
+
+def test_a_table_is_titled_by_its_metric(capsys):
+    rows = [row(method, "quiz", "top_rank", "all", 0.5) for method in ("raw", "zca")]
+    results = Results(rows, {})
+    results.summary.print()
+    assert "Top rank x 100 [95% interval]" in capsys.readouterr().out
+    assert "50.00 [45.0, 55.0]" in results.to_markdown()
+
+
+def test_a_note_is_on_what_the_table_has():
+    notes = Summary(results(sts_rows("raw", "STSB")), {}).notes
+    assert [note for note in notes if "cost" in note] == [
+        "alignment, uniformity: mean over the tasks; lower is better, one at the cost of the other"
+    ]
+    only = Summary(results([row("raw", "STSB", "isoscore", "all", 0.5)]), {}).notes
+    assert not any("cost" in note for note in only)
 
 
 def test_tables_fit_the_terminal(capsys, monkeypatch):

@@ -22,8 +22,8 @@ from flowbert.data.text_files import user_path
 from flowbert.errors import UserError, choices
 from flowbert.io import digest, sentences_digest
 from flowbert.seeding import Stream
-from flowbert.tasks.base import TASKS, Metric, Task
-from flowbert.tasks.measures import Weights
+from flowbert.tasks.base import TASKS, Metric, Scorer, Task
+from flowbert.tasks.measures import Counts, Weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,3 +212,13 @@ class Probe(Task):
         """Share of the test pairs that get their label."""
         pairs = None if weights is None else weights[self.unit_of]
         return {self.metrics[0]: float(np.average(items, weights=pairs))}
+
+    def scorer(self, items: Sequence[Floats]) -> Scorer:
+        """The same for many weights."""
+
+        def scores(weights: Counts) -> Floats:
+            pairs = weights[:, self.unit_of].astype(np.float64)
+            shares = [np.vecdot(pairs, row) / pairs.sum(axis=1) for row in items]
+            return np.stack(shares)[None]
+
+        return scores
