@@ -18,7 +18,7 @@ from flowbert.encoders import (
     choose_device,
     open_encoder,
 )
-from flowbert.errors import UserError
+from flowbert.errors import UserError, warn
 from flowbert.experiments.labels import label_parts, settings_of
 from flowbert.experiments.plan import parse_methods
 from flowbert.experiments.results import Results
@@ -58,7 +58,8 @@ def analyze(
 ) -> Analysis:
     """Measure words, sentences and densities of an encoder before and after maps.
 
-    Half of the distinct sentences, at most ``limit``, are held out of the fits and measured.
+    Half of the distinct sentences, at most ``limit``, are held out of the fits and measured. A map
+    that cannot be fitted on the others is left out with a warning.
 
     Args:
         encoder: One encoder, its path or its options; models among the methods must have the same.
@@ -83,8 +84,8 @@ def analyze(
         device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
 
     Raises:
-        UserError: If an argument is wrong (nothing has been encoded then), or a map cannot be
-            fitted on so few sentences.
+        UserError: If an argument is wrong (nothing has been encoded then), or none of the maps can
+            be fitted on so few sentences.
 
     Example:
         >>> analysis = analyze("bert-base-uncased", corpus="own.txt")  # doctest: +SKIP
@@ -125,10 +126,17 @@ def analyze(
     rows = cache.rows(opened, fitting)
     y = torch.from_numpy(cache.rows(opened, measured)[:])
     maps: dict[str, Map] = {}
+    failures = []
     for method in parsed:
-        maps[method.name], reason = fit_map(method.map, rows, seed=seed, device=device)
-        if reason is not None:
-            raise UserError(f"{method.name}: {reason}", argument="methods")
+        fitted, reason = fit_map(method.map, rows, seed=seed, device=device)
+        if reason is None:
+            maps[method.name] = fitted
+        else:
+            failures.append(f"{method.name} was not analyzed: {reason}")
+    if not maps:
+        raise UserError("; ".join(failures), argument="methods")
+    for failure in failures:
+        warn(failure)
     pairs = {}
     for task in scored:
         if isinstance(task, STS):
@@ -147,6 +155,8 @@ def analyze(
         seed=seed,
     )
     setting = opened.columns() | {"corpus": loaded.name, "fitted": len(fitting)}
+    if failures:
+        setting["failures"] = failures
     analysis = analyze_sample(sample, setting, measures)
     if output is not None:
         analysis.to_json(output)

@@ -11,6 +11,7 @@ import yaml
 
 from flowbert.data.text_files import as_list, user_path
 from flowbert.errors import UserError, nearest
+from flowbert.io import read_json
 
 PUBLISHED_TASKS = {
     "STS12": 3108,
@@ -52,26 +53,26 @@ def explain(rows: str | Sequence[str]) -> str:
     Raises:
         UserError: If a name selects no row.
     """
-    notes = _notes()
+    known = notes()
     chosen = select_rows(rows, "explain")
     explained: dict[str, Any] = {}
     for row in chosen.to_dict("records"):
-        source = notes["sources"][row["source"]]
+        source = known["sources"][row["source"]]
         if len(chosen) > 1:
             title = f"{source['title']}, {source['year']}"
             explained.setdefault(title, []).append(row["id"])
         else:
             names = row["ambiguities"].split()
-            points = {name: notes["ambiguities"][name] for name in names}
+            points = {name: known["ambiguities"][name] for name in names}
             explained[row["id"]] = source | row | {"ambiguities": points}
     return yaml.safe_dump(explained, sort_keys=False, allow_unicode=True)
 
 
-def _notes() -> dict[str, Any]:
+def notes() -> dict[str, Any]:
     """Sources, open points, and papers whose rows are missing."""
     file = files("flowbert.extras.papers") / "published_data" / "notes.json"
-    notes: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return notes
+    read: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return read
 
 
 def select_rows(
@@ -85,7 +86,7 @@ def select_rows(
     known = published()
     if rows is None:
         return known
-    missing = _notes()["missing"]
+    missing = notes()["missing"]
     chosen: set[str] = set()
     for name in as_list(rows, argument):
         if name in missing:
@@ -118,3 +119,26 @@ def has_name_of(encoder: str, published: str) -> bool:
     if folder.exists():
         return folder.name == published.rpartition("/")[2]
     return encoder.partition("@")[0] == published
+
+
+def other_sizes(encoder: str, published: str) -> str:
+    """Sizes in the config of a folder that the published encoder does not have.
+
+    Args:
+        encoder: Folder or hub name, which has the name of the published encoder.
+        published: Hub name of the published encoder.
+
+    Returns:
+        A text such as ``num_hidden_layers 4, published 12``; empty for the same network.
+    """
+    folder = user_path(encoder)
+    if not folder.exists():
+        return ""  # a name of the hub is the published encoder
+    config = folder / "config.json"
+    sizes = read_json(config) if config.is_file() else {}
+    texts = [
+        f"{name} {sizes.get(name)}, published {size}"
+        for name, size in notes()["sizes"][published].items()
+        if sizes.get(name) != size
+    ]
+    return "; ".join(texts)

@@ -1,8 +1,7 @@
 """Reproduction of published scores with the same settings."""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache as cached
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +9,18 @@ import numpy as np
 import pandas as pd
 import torch
 
-from flowbert.data.corpus import Corpus, load_corpus
+from flowbert.data.corpus import load_corpus
 from flowbert.data.text_files import as_list, user_path
 from flowbert.encoders import Encoder, SentenceEncoder, choose_device, load_encoder
 from flowbert.errors import UserError, check_choice
 from flowbert.experiments.compare import check_options
-from flowbert.experiments.estimates import find_intervals
-from flowbert.experiments.intervals import with_averages
 from flowbert.experiments.plan import Experiment, Method, plan_experiments
+from flowbert.experiments.results import Results
 from flowbert.experiments.run import run_experiments
 from flowbert.extras.papers.published import (
     PUBLISHED_TASKS,
     has_name_of,
+    other_sizes,
     published,
     select_rows,
 )
@@ -29,11 +28,12 @@ from flowbert.io import write_atomically
 from flowbert.maps import make_map
 from flowbert.numbers import CountOrZero, Seed
 from flowbert.options import takes_options
+from flowbert.progress import tell
 from flowbert.tasks import AVERAGE, Task, load_tasks
 from flowbert.vectors import EmbeddingCache
 
 _FAILED = "cannot be run: "
-IS_COPY = "taken, by its name, for the published encoder"
+IS_COPY = "taken, by its name and its size, for the published encoder"
 OTHER_NAME = "in place of the published encoder"
 _UNIFORMITY_LIMIT = 1000  # no row has a published uniformity
 
@@ -55,17 +55,19 @@ def reproduce(
 ) -> pd.DataFrame:
     """Measure published rows with their exact settings.
 
-    If a row cannot run, because its encoder or corpus is missing, its note gives the reason. A note
-    also states whether the pairs of a task differ from those of SentEval, as those of the hub do:
-    STS12 to STS16 have the aggregation ``all`` only, and SICKR has all splits in one.
+    Rows that need no NLI pairs run first, one encoder after the other. A terminal shows a line for
+    each row that is finished. If a row cannot run, because its encoder or corpus is missing, its
+    note gives the reason. A note also states whether the pairs of a task differ from those of
+    SentEval, as those of the hub do: STS12 to STS16 have the aggregation ``all`` only, and SICKR
+    has all splits in one.
 
     Args:
         rows: Ids of published rows, their first parts up to a hyphen (``li2020``, ``li2020-2``), or
             patterns (``*-flow-target``), such as ``li2020,su2021``. None for all.
-        encoder: Name of a published encoder, or a folder of that name, to run only its rows.
-            Another folder, run folder or file of word vectors replaces the published encoders of
-            all rows; the published scores are then context, not targets. A row that is given by
-            its id runs with any encoder.
+        encoder: Name of a published encoder, or a folder of that name and with its sizes, to run
+            only its rows. Another folder, run folder or file of word vectors replaces the published
+            encoders of all rows; the published scores are then context, not targets. A row that is
+            given by its id runs with any encoder.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         nli: NLI pairs of the rows that are fitted on NLI: ``hub``, or files.
         tasks: Tasks to evaluate on, such as ``STSB,SICKR``. None for all: STS12 to STS16, STSB and
@@ -73,8 +75,9 @@ def reproduce(
         seeds: Seeds of the flows; of several, such as ``0,1,2``, the mean is compared.
         bootstrap: Resamples of the confidence intervals; 0 for none.
         bootstrap_seed: Seed of the resamples.
-        output: FILE.json for all results; the comparison is also written to FILE.csv. Finished
-            experiments are stored in the folder FILE.records and reused.
+        output: FILE.json for all results; the comparison is also written to FILE.csv. Both are
+            written whenever the rows of an encoder are finished. Finished experiments are stored in
+            the folder FILE.records and reused.
         cache: Folder of the embedding cache; in Python also an ``EmbeddingCache``. None for
             ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
         device: Device of encoders and flows, such as ``cuda:1``; ``auto`` for the GPU if there is
@@ -89,134 +92,235 @@ def reproduce(
         UserError: If an argument is wrong, or no row can be run.
     """
     seeds = check_options(seeds, output)
-    device = choose_device(device)
+    chosen = _place_encoder(rows, encoder)
+    tasks_of = _load_tasks(chosen, tasks, senteval)
+    if not isinstance(cache, EmbeddingCache):
+        cache = EmbeddingCache(cache)
+    sources = _Sources(nli, choose_device(device))
+    lines: dict[str, pd.DataFrame] = {}
+    finished = Results([], {})
+    for group in _by_source(chosen):
+        plans = {}
+        for row in group:
+            try:
+                plans[row.id] = sources.plan(row, tasks_of[row.id], seeds)
+            except UserError as error:
+                reason = f"{_FAILED}{error}"
+                lines[row.id] = _merge(
+                    row, tasks_of[row.id], finished.frame[:0], reason
+                )
+                tell(f"{row.id} {reason}")
+        if not plans:
+            continue
+        distinct = {each.key: each for plan in plans.values() for each in plan}
+        # No vectors are kept: a sample would be of one encoder among many.
+        results = run_experiments(
+            list(distinct.values()), cache, output, sources.device, sample=False
+        )
+        finished.about = results.about
+        for row in group:
+            if row.id in plans:
+                keys = {experiment.key for experiment in plans[row.id]}
+                ours = Results.of([x for x in results.records if x.key in keys], {})
+                ours.add_intervals(bootstrap, bootstrap_seed)
+                finished = _append(finished, ours)
+                lines[row.id] = _merge(row, tasks_of[row.id], ours.frame)
+                tell(_in_one_line(lines[row.id]))
+        if output is not None:
+            _save(finished, _in_order(lines, chosen), output)
+    comparison = _in_order(lines, chosen)
+    if not finished.records:
+        reasons = comparison["note"].str.removeprefix(_FAILED)
+        raise UserError("; ".join(reasons.unique()))
+    if output is not None:
+        _save(finished, comparison, output)
+    return comparison
+
+
+def _place_encoder(
+    rows: str | Sequence[str] | None, encoder: str | None
+) -> pd.DataFrame:
+    """The rows of a published encoder, or all rows with another encoder in its place.
+
+    A copy of a published encoder replaces others only in rows that are given by their id.
+    """
+    chosen = select_rows(rows)
+    chosen = chosen.assign(
+        by_id=chosen["id"].isin(as_list(rows, "rows")),
+        fits_nli=chosen["map"].ne("raw") & chosen["corpus"].eq("nli"),
+        opened=chosen["path"],
+        context=False,
+        note="",
+    )
+    if encoder is None:
+        return chosen
+    known = published()
+    if encoder in {*known["encoder"], *known["path"]} and not Path(encoder).exists():
+        # A name of the papers, or of the hub: either selects the same rows.
+        paths = {*known["path"][known["encoder"].eq(encoder)], encoder} - {""}
+        same = chosen["path"].isin(paths) | chosen["encoder"].eq(encoder)
+        if not same.any():
+            check_choice("encoder", encoder, list(chosen["encoder"].unique()))
+        return chosen[same]
+    paths = chosen["path"].unique()
+    named = [path for path in paths if has_name_of(encoder, path)]
+    sizes = {path: other_sizes(encoder, path) for path in named}
+    is_copy = chosen["path"].map(sizes).eq("") & ~chosen["trained"]
+    notes = dict.fromkeys(paths, f"{encoder} {OTHER_NAME}")
+    notes |= {x: f"{notes[x]} ({text})" for x, text in sizes.items() if text}
+    note = chosen["path"].map(notes).where(~is_copy, f"{encoder} {IS_COPY}")
+    placed = chosen.assign(opened=encoder, context=~is_copy, note=note)
+    return placed[is_copy | placed["by_id"]] if is_copy.any() else placed
+
+
+def _load_tasks(
+    rows: pd.DataFrame, tasks: str | Sequence[str] | None, senteval: str | None
+) -> dict[str, dict[str, Task]]:
+    """The tasks that each row has scores on, by its id and their names in the papers."""
     names = as_list(tasks, "tasks") or list(PUBLISHED_TASKS)
     for name in names:
         check_choice("tasks", name, PUBLISHED_TASKS)
-    chosen = select_rows(rows)
-    chosen = chosen.assign(by_id=chosen["id"].isin(as_list(rows, "rows")))
-    chosen = _place_encoder(chosen, encoder)
-    names = [name for name in names if chosen[name].notna().any()]
+    names = [name for name in names if rows[name].notna().any()]
     if not names:
         raise UserError(
             f"received {tasks}; the rows have no scores on these tasks",
             argument="tasks",
         )
-    kinds = list(itertools.product(chosen["task"].unique(), names))
+    kinds = list(itertools.product(rows["task"].unique(), names))
     texts = [":".join(kind) for kind in kinds]
     loaded = load_tasks(texts, senteval, uniformity_limit=_UNIFORMITY_LIMIT)
-    measured = dict(zip(kinds, loaded, strict=True))
-
-    @cached
-    def load_nli() -> Corpus:
-        return load_corpus("nli", nli=nli)
-
-    @cached
-    def load_network(path: str, pooling: str) -> SentenceEncoder:
-        encoder = SentenceEncoder(path, layers="last", pooling=pooling, template="")
-        return encoder.to(device)
-
-    tasks_of: dict[str, dict[str, Task]] = {}  # by their names in the papers
-    plans: dict[str, list[Experiment]] = {}
-    for row in chosen.itertuples():
-        scored = [name for name in names if np.isfinite(getattr(row, name))]
-        tasks_of[row.id] = {name: measured[row.task, name] for name in scored}
-        try:
-            opened = _open_encoder(row, load_network)
-            fits_nli = row.map != "raw" and row.corpus == "nli"
-            corpora = {
-                task: [(load_nli() if fits_nli else task.corpus("target"), None)]
-                for task in tasks_of[row.id].values()
-                if ("spearman", row.aggregation) in task.metrics
-            }
-            if not corpora:
-                raise UserError(
-                    f"received tasks without the aggregation {row.aggregation}; expected "
-                    "tasks with their subsets",
-                    argument="senteval",
-                )
-            methods = [Method(row.map, make_map(row.map), encoder=opened)]
-            plans[row.id] = plan_experiments([opened], methods, corpora, {}, seeds)
-        except UserError as error:
-            chosen.loc[row.Index, "note"] = f"{_FAILED}{error}"
-    if not plans:
-        failures = chosen["note"].str.removeprefix(_FAILED)
-        raise UserError("; ".join(failures.unique()))
-    distinct = {each.key: each for plan in plans.values() for each in plan}
-    # No vectors are kept: a sample would be of one encoder among many.
-    results = run_experiments(
-        list(distinct.values()), cache, output, device, sample=False
-    )
-    draws = results.draws(bootstrap, bootstrap_seed)
-    results.frame[["low", "high"]] = find_intervals(draws)
-    lines = []
-    for row in chosen.itertuples():
-        keys = [experiment.key for experiment in plans.get(row.id, [])]
-        own = results.frame["experiment"].isin(keys).to_numpy()
-        frame, given = results.frame[own].reset_index(drop=True), tasks_of[row.id]
-        ours, _ = with_averages(frame, draws[own], list(given.values()), bootstrap_seed)
-        lines.append(_merge(row, given, ours))
-    comparison = pd.concat(lines, ignore_index=True)
-    if output is not None:
-        results.about["published"] = comparison.to_dict("records")
-        results.save(output)
-        with write_atomically(Path(output).with_suffix(".csv")) as temporary:
-            comparison.to_csv(temporary, index=False)
-    return comparison
+    by_kind = dict(zip(kinds, loaded, strict=True))
+    return {
+        row.id: {
+            name: by_kind[row.task, name]
+            for name in names
+            if np.isfinite(getattr(row, name))
+        }
+        for row in rows.itertuples()
+    }
 
 
-def _place_encoder(rows: pd.DataFrame, encoder: str | None) -> pd.DataFrame:
-    """The rows of a published encoder, or all rows with another encoder in its place.
+def _by_source(rows: pd.DataFrame) -> Iterator[list[Any]]:
+    """Rows of one encoder each; those that need NLI pairs come last."""
+    for _, half in rows.groupby("fits_nli"):
+        for _, group in half.groupby("opened", sort=False):
+            yield list(group.itertuples())
 
-    A copy of a published encoder replaces others only in rows that are given by their id.
+
+class _Sources:
+    """Networks and NLI pairs that rows need, each loaded, or tried, once.
+
+    Args:
+        nli: NLI pairs, as in :func:`reproduce`.
+        device: Device of the encoders.
     """
-    rows = rows.assign(opened=rows["path"], context=False, note="")
-    if encoder is None:
-        return rows
-    known = published()
-    if encoder in {*known["encoder"], *known["path"]} and not Path(encoder).exists():
-        # A name of the papers, or of the hub: either selects the same rows.
-        paths = {*known["path"][known["encoder"].eq(encoder)], encoder} - {""}
-        same = rows["path"].isin(paths) | rows["encoder"].eq(encoder)
-        if not same.any():
-            check_choice("encoder", encoder, list(rows["encoder"].unique()))
-        return rows[same]
-    is_copy = rows["path"].map(lambda path: has_name_of(encoder, path))
-    is_copy &= ~rows["trained"]
-    note = is_copy.map({True: IS_COPY, False: OTHER_NAME})
-    placed = rows.assign(opened=encoder, context=~is_copy, note=f"{encoder} " + note)
-    return placed[is_copy | placed["by_id"]] if is_copy.any() else placed
 
+    def __init__(self, nli: str, device: torch.device) -> None:
+        self.nli = nli
+        self.device = device
+        self._loaded: dict[tuple[str, ...], Any] = {}
 
-def _open_encoder(
-    row: Any, load_network: Callable[[str, str], SentenceEncoder]
-) -> Encoder:
-    """The encoder of a row, read as the row says."""
-    if row.trained and not (row.by_id and row.context):
-        raise UserError(
-            "this row requires a trained one; expected its run folder, and the "
-            "id of the row",
-            argument="encoder",
+    def plan(
+        self, row: Any, tasks: Mapping[str, Task], seeds: Sequence[int]
+    ) -> list[Experiment]:
+        """Experiments that measure a row.
+
+        Raises:
+            UserError: If its encoder, its corpus or its aggregation is missing.
+        """
+        encoder = self._open_encoder(row)
+        measured = [
+            x for x in tasks.values() if ("spearman", row.aggregation) in x.metrics
+        ]
+        if not measured:
+            raise UserError(
+                f"received tasks without the aggregation {row.aggregation}; expected tasks with "
+                "their subsets",
+                argument="senteval",
+            )
+        nli = None
+        if row.fits_nli:
+            nli = self._once("nli", load=lambda: load_corpus("nli", nli=self.nli))
+        corpora = {task: [(nli or task.corpus("target"), None)] for task in measured}
+        methods = [Method(row.map, make_map(row.map), encoder=encoder)]
+        return plan_experiments([encoder], methods, corpora, {}, seeds)
+
+    def _open_encoder(self, row: Any) -> Encoder:
+        """The encoder of a row, read as the row says."""
+        if row.trained and not (row.by_id and row.context):
+            raise UserError(
+                "this row requires a trained one; expected its run folder, and the id of the row",
+                argument="encoder",
+            )
+        is_file = user_path(row.opened).is_file()
+        if is_file == bool(row.path):
+            kind = "an encoder" if row.path else "a text file of word vectors"
+            received = repr(row.opened) if row.opened else "nothing"
+            raise UserError(f"received {received}; expected {kind}", argument="encoder")
+        if is_file:
+            return load_encoder(row.opened)
+        network: SentenceEncoder = self._once(
+            row.opened, row.pooling, load=lambda: self._load(row.opened, row.pooling)
         )
-    is_file = user_path(row.opened).is_file()
-    if is_file == bool(row.path):
-        kind = "an encoder" if row.path else "a text file of word vectors"
-        received = repr(row.opened) if row.opened else "nothing"
-        raise UserError(f"received {received}; expected {kind}", argument="encoder")
-    if is_file:
-        return load_encoder(row.opened)
-    return load_network(row.opened, row.pooling).read(
-        layers=row.layers, max_length=row.max_length, template=row.template
-    )
+        return network.read(
+            layers=row.layers, max_length=row.max_length, template=row.template
+        )
+
+    def _load(self, path: str, pooling: str) -> SentenceEncoder:
+        encoder = SentenceEncoder(path, layers="last", pooling=pooling, template="")
+        return encoder.to(self.device)
+
+    def _once(self, *source: str, load: Callable[[], Any]) -> Any:
+        """What a source was loaded as, or the error of its only try."""
+        if source not in self._loaded:
+            try:
+                self._loaded[source] = load()
+            except UserError as error:
+                self._loaded[source] = error
+        loaded = self._loaded[source]
+        if isinstance(loaded, UserError):
+            raise loaded
+        return loaded
 
 
-def _merge(row: Any, tasks: Mapping[str, Task], ours: pd.DataFrame) -> pd.DataFrame:
+def _append(finished: Results, ours: Results) -> Results:
+    """Results with those of a further row; what two rows share is there once."""
+    records = {each.key: each for each in [*finished.records, *ours.records]}
+    results = Results.of(list(records.values()), finished.about)
+    frames = [finished.frame, ours.frame] if len(finished.frame) else [ours.frame]
+    results.frame = pd.concat(frames, ignore_index=True).drop_duplicates()
+    return results
+
+
+def _in_order(lines: Mapping[str, pd.DataFrame], rows: pd.DataFrame) -> pd.DataFrame:
+    """The lines of the rows that were tried, in the order of the published rows."""
+    return pd.concat([lines[x] for x in rows["id"] if x in lines], ignore_index=True)
+
+
+def _in_one_line(lines: pd.DataFrame) -> str:
+    """The average of a row, or its only task, as ``id: STSB 66.6, published 71.3``."""
+    last = lines.iloc[-1]
+    return f"{last['row']}: {last['task']} {last['ours']:z.1f}, published {last['published']:z.1f}"
+
+
+def _save(results: Results, comparison: pd.DataFrame, output: str | Path) -> None:
+    """Write the results, and the comparison as .csv."""
+    results.about["published"] = comparison.to_dict("records")
+    results.save(output)
+    with write_atomically(Path(output).with_suffix(".csv")) as temporary:
+        comparison.to_csv(temporary, index=False)
+
+
+def _merge(
+    row: Any, tasks: Mapping[str, Task], ours: pd.DataFrame, failure: str = ""
+) -> pd.DataFrame:
     """A line for each task of a published row, and for their average: its scores and ours.
 
     Args:
         row: The published row.
         tasks: Its tasks by their name in the papers.
         ours: Rows of results of its setting, with averages and means over seeds.
+        failure: Why there are no results, if there are none.
     """
     published = pd.Series({name: getattr(row, name) for name in tasks}, dtype=float)
     others = pd.Series(
@@ -230,7 +334,7 @@ def _merge(row: Any, tasks: Mapping[str, Task], ours: pd.DataFrame) -> pd.DataFr
         for text, same in others.groupby(others, sort=False)
         if text
     ]
-    note = "; ".join(filter(None, [row.note, *differences]))
+    note = "; ".join(filter(None, [failure or row.note, *differences]))
     of_row = ours["metric"].eq("spearman") & ours["aggregation"].eq(row.aggregation)
     # Of several seeds the last row is their mean.
     ours = ours[of_row].drop_duplicates("task", keep="last").set_index("task")

@@ -169,7 +169,9 @@ def _sections(
             section.pictures[name] = save_picture(plot, frame, folder / name)
     if measured:
         first = sections[measured[0][0].section]
-        first.lines.append(_setting(content.analysis.setting))
+        setting = dict(content.analysis.setting)
+        first.lines.extend(setting.pop("failures", []))
+        first.lines.append(_setting(setting))
     if content.options:
         sections["Settings"] = Section()
     elif len(content.settings):

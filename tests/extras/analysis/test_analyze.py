@@ -1,5 +1,6 @@
 """An analysis of an encoder: held-out sentences, every method, files."""
 
+import html
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from flowbert.data.sample import sample_corpus
 from flowbert.encoders import EncoderOptions
+from flowbert.errors import FlowbertWarning
 from flowbert.extras.analysis import MEASURES, Analysis
 from flowbert.extras.analysis.analyze import analyze
 from flowbert.extras.analysis.isotropy import project
@@ -54,6 +56,27 @@ def test_maps_are_fitted_on_the_other_sentences(corpus, words):
     np.testing.assert_allclose(measured[["x", "y"]], places, atol=1e-4)
     assert set(measured["unit"]) == {"words"}
     assert not {"buckets", "words", "layers"} & set(analysis.frames)
+
+
+def test_what_cannot_be_fitted_is_left_out(tmp_path):
+    """Half of 220 sentences are too few for a whitening of 128 dimensions, the default."""
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("\n".join(list(dict.fromkeys(sample_corpus()))[:220]))
+    output = tmp_path / "few.analysis.json"
+    measures = "spectra,isotropy"
+    with pytest.warns(FlowbertWarning, match="whitening was not analyzed: "):
+        analysis = analyze(
+            methods="raw,whitening,standardization",
+            corpus=corpus,
+            measures=measures,
+            output=output,
+        )
+    same = analyze(methods="raw,standardization", corpus=corpus, measures=measures)
+    for name, frame in same.frames.items():
+        pd.testing.assert_frame_equal(analysis.frames[name], frame)
+    (failure,) = analysis.setting["failures"]
+    assert html.escape(failure) in report(output).read_text()
+    refused("methods: whitening was not", analyze, methods="whitening", corpus=corpus)
 
 
 def test_cosines_are_those_of_the_task(corpus, words):

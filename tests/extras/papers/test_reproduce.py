@@ -1,5 +1,6 @@
 """reproduce: the settings of the papers, and published scores beside ours."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from flowbert.extras.papers.published import (
     PUBLISHED_TASKS,
     explain,
     has_name_of,
+    notes,
+    other_sizes,
     published,
 )
 from flowbert.extras.papers.reproduce import (
@@ -25,6 +28,7 @@ from flowbert.extras.papers.reproduce import (
 )
 from flowbert.extras.report import print_reproduction, report
 from flowbert.extras.report.reproduction import reproduced_rows
+from flowbert.io import write_json
 from flowbert.vectors import EmbeddingCache
 from helpers import refused
 
@@ -83,9 +87,9 @@ def encoder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def minilm(tmp_path_factory):
-    """A random BERT with the name of a published encoder."""
+    """A random BERT with the name and the sizes of a published encoder."""
     folder = tmp_path_factory.mktemp("encoders") / "all-MiniLM-L6-v2"
-    return write_bert(folder, num_hidden_layers=1)
+    return write_bert(folder, num_hidden_layers=6, vocab_size=30522)
 
 
 def write_bert(folder, **sizes):
@@ -175,7 +179,7 @@ def test_another_encoder_makes_scores_context(run, minilm, capsys):
     other, own = (rows for _, rows in lines.groupby("row", sort=False))
     assert other["note"].str.contains("in place of the published encoder").all()
     assert other["difference"].isna().all()
-    assert own["note"].str.contains("by its name").all()
+    assert own["note"].str.contains("by its name and its size").all()
     assert own["task"].tolist() == ["STS13", "STS16", "average"]
     difference = own["ours"] - own["published"]
     assert own["difference"].to_list() == pytest.approx(difference.to_list())
@@ -191,6 +195,31 @@ def test_an_encoder_is_known_by_its_name(tmp_path):
         assert has_name_of(str(tmp_path / name), BERT) == (name != "mine")
     assert has_name_of(f"{BERT}@main", BERT)
     assert not has_name_of("bert-base-cased", BERT)
+
+
+def test_an_encoder_of_another_size_is_another(tmp_path):
+    """Every published encoder has sizes; a folder that differs in one is not that encoder."""
+    for path in ROWS["path"].unique():
+        if path:
+            sizes = notes()["sizes"][path]
+            config = tmp_path / path / "config.json"
+            config.parent.mkdir(parents=True)
+            write_json(config, sizes)
+            assert other_sizes(str(config.parent), path) == ""
+            for name, size in sizes.items():
+                write_json(config, sizes | {name: 4})
+                expected = f"{name} 4, published {size}"
+                assert other_sizes(str(config.parent), path) == expected
+
+
+def test_scores_of_an_encoder_of_another_size_are_context(run, tmp_path):
+    folder = write_bert(tmp_path / "bert-base-uncased", num_hidden_layers=4)
+    (line,) = run(RAW, encoder=folder).to_dict("records")
+    assert np.isnan(line["difference"])
+    assert (
+        "in place of the published encoder (num_hidden_layers 4, published 12"
+        in line["note"]
+    )
 
 
 @pytest.fixture
@@ -271,15 +300,28 @@ def test_mistakes_are_named(options, message, run):
     refused(message, run, **options)
 
 
-def test_nli_pairs_that_cannot_be_loaded_are_told_once(run, monkeypatch, capsys):
+def test_nli_pairs_are_tried_once_after_all_other_rows(
+    run, monkeypatch, capsys, output
+):
+    """Offline each try takes minutes; what can be measured is saved before the first one."""
+    tries, told = [], []
+
     def load(*_, **__):
+        tries.append(Results.load(output).about["published"])
         raise UserError("no hub")
 
     monkeypatch.setattr("flowbert.extras.papers.reproduce.load_corpus", load)
+    monkeypatch.setattr("flowbert.extras.papers.reproduce.tell", told.append)
     names = [
         f"su2021-1-bert-{size}-uncased-whitening-nli" for size in ("base", "large")
     ]
-    print_reproduction(run([RAW, *names], nli="hub"))
+    lines = run([*names, RAW], nli="hub", output=output).set_index("row")
+    (saved,) = tries
+    assert [(line["row"], line["ours"]) for line in saved] == [
+        (RAW, lines.loc[RAW, "ours"])
+    ]
+    assert [re.split("[: ]", line)[0] for line in told] == [RAW, *names]
+    print_reproduction(lines.reset_index())
     text = capsys.readouterr().out
     (line,) = [line for line in text.splitlines() if "no hub" in line]
     assert line == "1 of 3 rows measured; 2 cannot be run: no hub"

@@ -90,7 +90,7 @@ def test_the_command_of_the_documents(tmp_path, monkeypatch):
     rows = rows.loc[lines.index]
     assert lines["ours"].between(-100, 100).all()
     notes = lines["note"].str
-    assert notes.contains("bert-base-uncased taken, by its name").all()
+    assert notes.contains("bert-base-uncased taken, by its name and its size").all()
     assert notes.contains("SICKR: 400 pairs here, 4927 in SentEval").all()
     merged = notes.contains("STS12, STS13, STS14, STS15, STS16: merged subsets here")
     assert merged.to_list() == rows["aggregation"].ne("all").to_list()
