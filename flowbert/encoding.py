@@ -30,7 +30,7 @@ from flowbert.vectors import (
     as_vectors,
     check_output,
 )
-from flowbert.vectors.cache import VERSION
+from flowbert.vectors.cache import computation
 
 PRECISIONS = ("float32", "float16", "int8", "uint8", "binary", "ubinary")
 _BYTES = ("int8", "uint8")
@@ -176,7 +176,7 @@ def encode(
         return result[0] if isinstance(sentences, str) else result
     if texts is not None and Path(output).suffix == ".npy":
         codes = None if scale is None else scale.tolist()
-        settings = precision, codes, str(device), VERSION
+        settings = precision, codes, str(device), computation()
         key = digest(fitted.digest, sentences_digest(texts), settings)
         shape = append_vectors(output, key, len(texts), BLOCK_SENTENCES, blocks)
         _write_ranges(output, scale if ranges is None else None)

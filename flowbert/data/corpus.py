@@ -189,8 +189,9 @@ def load_corpus(source: Any, *, nli: str = "hub", column: str | None = None) -> 
         source: ``nli`` (premises and hypotheses of ``nli``), ``builtin-sample``, files (a path, a
             glob, or a list with commas; text files have one sentence per line), or
             ``hub:NAME?config=C&split=S&revision=R&data_files=F`` (options as needed) for a hub data
-            set or a local folder in the same layout. In memory: a list of sentences, a pandas
-            Series or DataFrame, a ``datasets.Dataset``, or a Corpus.
+            set or a local folder in the same layout. A ``Path`` is one file, even with commas in
+            its name. In memory: a list of sentences, a pandas Series or DataFrame, a
+            ``datasets.Dataset``, or a Corpus.
         nli: NLI pairs, as in :func:`flowbert.data.nli.load_nli`.
         column: Column of tables; optional if there is only one.
 
@@ -203,8 +204,11 @@ def load_corpus(source: Any, *, nli: str = "hub", column: str | None = None) -> 
     """
     if isinstance(source, Corpus):
         return source
-    if isinstance(source, str | Path):
-        corpus = _load_named(str(source), nli, column)
+    layouts = [] if column is None else [[column]]
+    if isinstance(source, Path):
+        corpus = _load_files(source, layouts)
+    elif isinstance(source, str):
+        corpus = _load_named(source, nli, layouts)
     else:
         texts = texts_in_memory(source, column)
         corpus = Corpus.of(IN_MEMORY, texts, consecutive=True)
@@ -215,9 +219,8 @@ def load_corpus(source: Any, *, nli: str = "hub", column: str | None = None) -> 
     return corpus
 
 
-def _load_named(name: str, nli: str, column: str | None) -> Corpus:
+def _load_named(name: str, nli: str, layouts: Sequence[Sequence[str]]) -> Corpus:
     """A corpus by its name or files."""
-    layouts = [] if column is None else [[column]]
     if name in OWN_NAMES:
         raise UserError(
             f"received {name!r} without a task; expected one, or files",
@@ -238,13 +241,18 @@ def _load_named(name: str, nli: str, column: str | None) -> Corpus:
             received=name,
             expected=f"{choices(NAMED, name)}, hub:NAME, or files",
         )
+    return _load_files(name, layouts)
+
+
+def _load_files(spec: str | Path, layouts: Sequence[Sequence[str]]) -> Corpus:
+    """The sentences of text files, tables and pipes."""
     texts = []
-    for path in expand_files(name):
-        if extension(path) == ".txt":
-            texts.append([line.strip() for line in read_lines(path)])
-        elif is_table(path):
+    for path in expand_files(spec):
+        if is_table(path):
             texts.append(read_texts(read_frame(path, *layouts)))
+        elif extension(path) == ".txt" or path.is_fifo():
+            texts.append([line.strip() for line in read_lines(path)])
         else:
             known = choices([".txt", *TABLE_FORMATS], path.suffix)
             raise UserError(f"{path}: received {path.suffix!r}; expected {known}")
-    return Corpus.of(name, *texts, consecutive=True)
+    return Corpus.of(str(spec), *texts, consecutive=True)

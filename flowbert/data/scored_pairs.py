@@ -310,7 +310,8 @@ def make_subset(
     Raises:
         UserError: If a sentence is empty, a score is not allowed, or all scores are equal.
     """
-    parsers = zip(rows, (as_sentence, as_sentence, as_number(low, high)), strict=True)
+    as_score = as_number(low, high, rows.attrs.get("decimal", "."))
+    parsers = zip(rows, (as_sentence, as_sentence, as_score), strict=True)
     first, second, scores = read_columns(rows, dict(parsers), skip)
     if len(set(scores)) < 2:
         raise UserError(

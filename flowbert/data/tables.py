@@ -8,23 +8,25 @@ import csv
 import io
 import json
 import math
+import re
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import chain, compress
+from itertools import compress
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 import pandas as pd
 
-from flowbert.data.text_files import check_file, extension, open_file
+from flowbert.data.text_files import check_file, extension, find_compression
 from flowbert.errors import UserError, choices, first_line, nearest, warn
 from flowbert.numbers import parse_number
 
 Value = TypeVar("Value")
 _FIELD_SEPARATORS = ",;|\t"
+_HEADER = re.compile(r'(?:"[^"]*"|[^"\r\n])*')
+_QUOTED = re.compile(r'"[^"]*"')
 _SHOWN = 3  # invalid rows in a message
-_LONGEST_FIELD = 1 << 30  # characters; of Python's reader 131,072
 
 
 def read_frame(path: str | Path, *layouts: Sequence[str]) -> pd.DataFrame:
@@ -32,8 +34,9 @@ def read_frame(path: str | Path, *layouts: Sequence[str]) -> pd.DataFrame:
 
     A csv file has a header and RFC 4180 quoting; quotes in a tsv file are plain characters (the
     IANA definition, and what NLP data sets do). The separator is the sign of comma, ``;``, ``|``
-    and tab that the header has most often, or that of Excel's line ``sep=;`` above it. A jsonl file
-    has one object per line. Blank lines are dropped.
+    and tab that the header has most often outside of quotes, or that of Excel's line ``sep=;``
+    above it. A jsonl file has one object per line. Blank lines are dropped, except in a csv or tsv
+    file of one column, where they are blank sentences.
 
     Args:
         path: The file.
@@ -42,7 +45,8 @@ def read_frame(path: str | Path, *layouts: Sequence[str]) -> pd.DataFrame:
 
     Returns:
         A frame of the columns in the order of the layout. Its index is called ``line``, or ``row``
-        where a file has no lines, and counts from 1.
+        where a file has no lines, and counts from 1; a row of a csv file counts as one line, even
+        if a field has several.
 
     Raises:
         UserError: If the file is missing, damaged, of another format, or lacks the columns.
@@ -62,7 +66,7 @@ def read_frame(path: str | Path, *layouts: Sequence[str]) -> pd.DataFrame:
         )
     check_file(path)
     try:
-        with open_file(path) as file:
+        with find_compression(path).open(path) as file:
             frame = TABLE_FORMATS[suffix](file)
     # pandas, pyarrow and json raise unrelated types.
     except Exception as error:
@@ -145,7 +149,7 @@ def make_frame(
                 f"{path}: has {names.count(name)} columns {name!r}; expected one"
             )
     columns = list(choose_columns(names, layouts, path))
-    chosen = frame[columns]
+    chosen = frame.set_axis(names, axis="columns")[columns]
     if frame.index.name is None:
         chosen = chosen.set_axis(pd.RangeIndex(1, len(frame) + 1, name="row"))
     chosen.attrs["source"] = str(path)
@@ -192,19 +196,19 @@ def read_columns(
         UserError: If rows are invalid: their number, and cells of the first three.
     """
     columns: list[list[Any]] = []
-    wrong: dict[Any, str] = {}
+    wrong: dict[int, str] = {}  # by position: labels of an index may repeat
     for name, parse in parsers.items():
         columns.append([])
-        for row, cell in frame[name].items():
+        for position, (label, cell) in enumerate(frame[name].items()):
             try:
                 columns[-1].append(parse(cell))
             except ValueError as error:
                 columns[-1].append(None)
                 text = f"{name} is {reprlib.repr(cell)}; expected {error}"
-                wrong.setdefault(row, f"{frame.index.name} {row}: {text}")
+                wrong.setdefault(position, f"{frame.index.name} {label}: {text}")
     if not wrong:
         return columns
-    shown = ", ".join(wrong[row] for row in sorted(wrong)[:_SHOWN])
+    shown = ", ".join(wrong[position] for position in sorted(wrong)[:_SHOWN])
     if len(wrong) > _SHOWN:
         shown += f", and {len(wrong) - _SHOWN} more"
     source = frame.attrs["source"]
@@ -216,7 +220,7 @@ def read_columns(
     warn(
         f"{source}: {len(wrong)} of {len(frame)} rows are invalid and left out: {shown}"
     )
-    valid = [row not in wrong for row in frame.index]
+    valid = [position not in wrong for position in range(len(frame))]
     return [list(compress(column, valid)) for column in columns]
 
 
@@ -236,12 +240,18 @@ def as_sentence(cell: Any) -> str:
     return text
 
 
-def as_number(low: float, high: float) -> Callable[[Any], float]:
-    """Parser of finite numbers from ``low`` to ``high``."""
+def as_number(low: float, high: float, decimal: str = ".") -> Callable[[Any], float]:
+    """Parser of finite numbers from ``low`` to ``high``.
+
+    Args:
+        low: Lowest number.
+        high: Highest number.
+        decimal: Decimal sign, which a point replaces.
+    """
 
     def parse(cell: Any) -> float:
         try:
-            number = parse_number(str(cell))
+            number = parse_number(str(cell).replace(decimal, "."))
         except ValueError:
             number = math.nan
         if not low <= number <= high:
@@ -285,38 +295,36 @@ def read_sentences(frame: pd.DataFrame, column: str) -> list[str]:
 def _read_fields(
     file: BinaryIO, separator: str, quoting: Any = csv.QUOTE_MINIMAL
 ) -> pd.DataFrame:
-    lines = io.StringIO(file.read().decode("utf-8-sig"), newline="")
-    header = lines.readline()
-    is_excel = header.startswith("sep=")
-    separator = max((separator, *_FIELD_SEPARATORS), key=header.count)
+    text = file.read().decode("utf-8-sig")
+    first, _, following = text.partition("\n")
+    is_excel = first.startswith("sep=")
     if is_excel:
-        separator = header[4:5]
-    csv.field_size_limit(_LONGEST_FIELD)
-    reader = csv.reader(
-        chain([header], lines), delimiter=separator, quoting=quoting, strict=True
-    )
-    rows: dict[int, list[str]] = {}
-    line = 1
-    try:
-        for row in reader:
-            if any(map(str.strip, row)) or len(row) == 1:  # or a blank sentence
-                rows[line] = row
-            line = reader.line_num + 1
-    except csv.Error as error:
-        hint = "a quotation mark within a quoted field is written twice"
-        raise ValueError(f"line {line}: {error}; {hint}") from error
-    if is_excel:
-        del rows[1]
-    if not rows:
-        raise ValueError("it is empty")
-    names = rows.pop(min(rows))
-    size = len(names)
-    # All fields of a row that has too many are shown where one is read.
-    cells = [
-        row + [""] * (size - len(row)) if len(row) <= size else [row] * size
-        for row in rows.values()
-    ]
-    return pd.DataFrame(cells, pd.Index(rows, name="line"), names, dtype=object)
+        separator, text = first[4:5], following
+    else:
+        separator = _find_separator(text, separator)
+    cells = pd.read_csv(
+        io.StringIO(text, newline=""),
+        sep=separator,
+        quoting=quoting,
+        header=None,  # pandas renames columns that occur twice
+        dtype=str,
+        keep_default_na=False,
+        skip_blank_lines=False,
+    ).fillna("")
+    cells.index = pd.RangeIndex(1, len(cells) + 1, name="line") + is_excel
+    frame = cells[1:].set_axis(list(cells.iloc[0]), axis="columns")
+    if len(cells.columns) > 1:
+        frame = frame[(frame != "").any(axis="columns")]
+    if separator in ";\t":
+        frame.attrs["decimal"] = ","
+    return frame
+
+
+def _find_separator(text: str, default: str) -> str:
+    """The sign that the header has most often outside of quotes."""
+    header = _HEADER.match(text)
+    bare = _QUOTED.sub("", header[0]) if header else ""
+    return max((default, *_FIELD_SEPARATORS), key=bare.count)
 
 
 def _read_jsonl(file: BinaryIO) -> pd.DataFrame:
@@ -324,7 +332,7 @@ def _read_jsonl(file: BinaryIO) -> pd.DataFrame:
     for number, line in enumerate(file, start=1):
         if line.strip():
             try:
-                records[number] = json.loads(line)
+                records[number] = json.loads(line, object_pairs_hook=_record)
             except (ValueError, RecursionError) as error:
                 raise ValueError(f"line {number}: {error}") from error
             if not isinstance(records[number], dict):
@@ -334,11 +342,25 @@ def _read_jsonl(file: BinaryIO) -> pd.DataFrame:
     return pd.DataFrame(list(records.values()), index, dtype=object)
 
 
+def _record(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON.
+
+    Raises:
+        ValueError: If a name occurs twice.
+    """
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        raise ValueError(f"a name occurs twice among {', '.join(dict(pairs))}")
+    return record
+
+
 def _read_parquet(file: BinaryIO) -> pd.DataFrame:
     import pyarrow.parquet as pq
 
     source = pq.ParquetFile(file if file.seekable() else io.BytesIO(file.read()))
-    return from_arrow(source.read(_flat_columns(source.schema_arrow)))
+    schema = source.schema_arrow
+    names = dict.fromkeys(schema.names[place] for place in _flat_columns(schema))
+    return from_arrow(source.read(list(names)))
 
 
 def _read_arrow(file: BinaryIO) -> pd.DataFrame:
@@ -352,23 +374,29 @@ def _read_arrow(file: BinaryIO) -> pd.DataFrame:
     return from_arrow(table.select(_flat_columns(table.schema)))
 
 
-def _flat_columns(schema: Any) -> list[str]:
-    """Columns that hold no vectors."""
+def _flat_columns(schema: Any) -> list[int]:
+    """Positions of the columns that hold no vectors."""
     import pyarrow as pa
 
-    return [field.name for field in schema if not pa.types.is_nested(field.type)]
+    is_nested = pa.types.is_nested
+    return [place for place, kind in enumerate(schema.types) if not is_nested(kind)]
 
 
 def from_arrow(table: Any) -> pd.DataFrame:
     """The frame of a table; labels that ``datasets`` wrote have their names."""
-    columns = table.to_pydict()
     metadata = table.schema.metadata or {}
     info = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {})
-    for name, feature in info.get("features", {}).items():
-        if name in columns and feature.get("_type") == "ClassLabel":
+    features = info.get("features", {})
+    columns: dict[int, list[Any]] = {}  # by position: a name may occur twice
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        feature = features.get(name, {})
+        values = column.to_pylist()
+        if feature.get("_type") == "ClassLabel":
             labels = dict(enumerate(feature["names"]))
-            columns[name] = [labels.get(value, value) for value in columns[name]]
-    return pd.DataFrame(columns, dtype=object)
+            values = [labels.get(value, value) for value in values]
+        columns[len(columns)] = values
+    frame = pd.DataFrame(columns, dtype=object)
+    return frame.set_axis(table.column_names, axis="columns")
 
 
 TABLE_FORMATS: dict[str, Callable[[BinaryIO], pd.DataFrame]] = {

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -53,14 +53,14 @@ def as_list(value: str | Sequence[str] | None, argument: str) -> list[str]:
 
 
 def check_file(path: Path) -> None:
-    """Check that a path is a file.
+    """Check that a path is a file, or a pipe.
 
     Raises:
         UserError: If it is missing (with the nearest names in its folder) or a folder.
     """
     if path.is_dir():
         raise UserError(f"{path}: is a folder; expected a file")
-    if not path.is_file():
+    if not path.exists():
         raise UserError(f"{path}: no such file; {what_is_missing(path)}")
 
 
@@ -109,13 +109,15 @@ def expand_files(spec: str | Path) -> list[Path]:
     """Files of a comma-separated list of paths and globs (with ``**``), without repetitions.
 
     A path that exists is taken literally, even with a bracket in its name; the files of one glob
-    are sorted by name, with numbers in numeric order. A ``?`` matches a comma in a name.
+    are sorted by name, with numbers in numeric order. A ``?`` matches a comma in a name. A
+    ``Path`` is one path, even with commas in its name.
 
     Raises:
         UserError: If a path is missing or a glob matches no file.
     """
     files: list[Path] = []
-    for name in as_list(str(spec), "files"):
+    names = [str(spec)] if isinstance(spec, Path) else as_list(spec, "files")
+    for name in names:
         path = user_path(name)
         if os.path.exists(path):  # Path.exists fails for long names
             check_file(path)
@@ -136,14 +138,30 @@ def _open_zstd(path: Path) -> Any:
     return io.BufferedReader(stream)
 
 
-COMPRESSIONS: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".zst": _open_zstd}
-"""What opens a compressed file as bytes, by the last extension of its name."""
+class Compression(NamedTuple):
+    """A compression of files.
+
+    Args:
+        open: Opens a compressed file as bytes.
+        errors: What reading a damaged file raises, besides OSError.
+    """
+
+    open: Callable[[Path], Any]
+    errors: tuple[type[Exception], ...] = ()
 
 
-def open_file(path: Path) -> Any:
-    """Open a file as bytes, decompressed."""
-    opened = COMPRESSIONS.get(path.suffix.lower())
-    return path.open("rb") if opened is None else opened(path)
+COMPRESSIONS = {
+    ".gz": Compression(gzip.open, (EOFError, zlib.error)),
+    ".zst": Compression(_open_zstd),
+}
+"""Compressions by the last extension of a file's name."""
+
+_UNCOMPRESSED = Compression(lambda path: path.open("rb"))
+
+
+def find_compression(path: Path) -> Compression:
+    """The compression of a file, by its name."""
+    return COMPRESSIONS.get(path.suffix.lower(), _UNCOMPRESSED)
 
 
 def extension(path: str | Path) -> str:
@@ -164,9 +182,10 @@ def stream_lines(path: Path) -> Iterator[str]:
         UserError: If the file is missing, damaged, not UTF-8, or has a NUL character (UTF-16).
     """
     check_file(path)
+    compression = find_compression(path)
     number = 0
     try:
-        with open_file(path) as lines:
+        with compression.open(path) as lines:
             for number, line in enumerate(lines, start=1):
                 if b"\0" in line:
                     raise UserError(
@@ -176,7 +195,7 @@ def stream_lines(path: Path) -> Iterator[str]:
                 yield line.decode("utf-8" if number > 1 else "utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: line {number} is not UTF-8 text") from error
-    except (EOFError, zlib.error, OSError) as error:
+    except (OSError, *compression.errors) as error:
         raise UserError(f"{path}: damaged, or not readable ({error})") from error
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from flowbert.errors import UserError, first_line
+from flowbert.precision import rounds_products
 
 _CHECKED = (
     "A café isn't far.",
@@ -58,7 +59,7 @@ def sanity_check(backbone: Any) -> Findings:
     alone = [_states(backbone, [row]) for row in (short, long)]
     first = _states(backbone, [{name: row[:3] for name, row in long.items()}])
     dtype = backbone.dtype
-    if torch.get_float32_matmul_precision() != "highest" and dtype == torch.float32:
+    if dtype == torch.float32 and rounds_products():
         dtype = torch.bfloat16  # or TensorFloat-32, in which float32 is multiplied
     rounding = math.sqrt(_ROUNDINGS * (backbone.num_layers + 1))
     tolerance = max(rounding * torch.finfo(dtype).eps, _LEAST_TOLERANCE)

@@ -33,6 +33,7 @@ from flowbert.maps import (
     make_map,
 )
 from flowbert.model import Model, model_folder
+from flowbert.precision import precision_settings
 from flowbert.tasks import Task
 
 _SET_BY_FIT = ("random_state", "accelerator")
@@ -226,6 +227,7 @@ class Experiment:
                 "labels": pairs,
                 "seed": self.seed,
                 "versions": VERSIONS,
+                "precision": precision_settings(),
                 "task": task,
             }
         )

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,15 +22,20 @@ from flowbert.encoders.base import (
 from flowbert.encoders.encoder import encode_counted
 from flowbert.errors import UserError
 from flowbert.io import digest
+from flowbert.precision import precision_settings
 from flowbert.progress import bar
 from flowbert.vectors.base import VectorArray
 from flowbert.vectors.store import KEY_BYTES, Store
 
-VERSION = 3
-"""Raised with every change of the code that moves vectors: older files are then left alone."""
+_VERSION = 3  # raised when a change of the code moves vectors
 
 MEMORY_BYTES = 2**30
 """Size of the vectors above which a copy is in a temporary file."""
+
+
+def computation() -> dict[str, Any]:
+    """What changes vectors besides the encoder: the version of the code, settings of torch."""
+    return {"version": _VERSION, "precision": precision_settings()}
 
 
 class EmbeddingCache:
@@ -134,7 +140,7 @@ class EmbeddingCache:
         with digests_reused(), _writing(self.folder):
             for encoder in encoders:
                 for part in getattr(encoder, "parts", [encoder]):
-                    name = digest(part.identity, VERSION)
+                    name = digest(part.identity, computation())
                     if name not in self._stores:
                         # Others may read the files if its identity is valid beyond this process.
                         is_on_disk = getattr(part, "is_on_disk", True)

@@ -5,13 +5,15 @@ import json
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowbert.data.tables import as_number, read_columns, read_frame, read_texts
-from helpers import refused
+from flowbert.tasks import load_tasks
+from helpers import refused, warned
 
 TEXTS = ["a, b", 'say "hi"', "2020-01-01", "NULL", "long " * 30_000 + "end"]
 
@@ -96,6 +98,79 @@ def test_the_header_tells_the_separator(name, sign, first, tmp_path):
     path.write_text(first.format(sign) + "\n".join(map(sign.join, rows)))
     assert read_texts(read_frame(path, ["text"]), "text") == ["a man rides"]
     refused("columns id, text", read_frame, path)
+
+
+HEADERS = {
+    'note;"rating (0, 1, 2)"': ["note", "rating (0, 1, 2)"],
+    '"a;b;c",d': ["a;b;c", "d"],
+    '"two\nlines | | |"\tb': ["two\nlines | | |", "b"],
+}
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_separators_in_quotes_do_not_count(header, tmp_path):
+    """Whatever the header, as the library that writes csv files quotes it."""
+    path = tmp_path / "a.csv"
+    sign = header[-2] if header[-1] != '"' else ";"
+    path.write_text(f"{header}\nx{sign}1\n")
+    first, second = HEADERS[header]
+    frame = read_frame(path, [first, second])
+    assert frame.to_numpy().tolist() == [["x", "1"]]
+
+
+@pytest.mark.parametrize("sign", [";", "\t", ",", "|"])
+def test_a_decimal_comma_is_a_number_where_no_comma_separates(sign, tmp_path):
+    path = tmp_path / "pairs.csv"
+    cells = ("sentence1", "sentence2", "score"), ("a", "6,5", '"6,6"'), ("c", "d", "1.5")
+    path.write_text("\n".join(map(sign.join, cells)).replace("6,5", '"6,5"'))
+    if sign in ";\t":
+        (subset,) = load_tasks(str(path))[0].data.split("test")
+        assert subset.sentences2 == ("6,5", "d"), "texts keep their commas"
+        assert subset.scores.tolist() == [6.6, 1.5]
+    else:
+        refused("score is '6,6'; expected a finite number", load_tasks, str(path))
+
+
+def repeated(kind, path):
+    """A file with two columns ``text``."""
+    if kind == "csv":
+        path.write_text("text,text\na,b\n")
+    elif kind == "jsonl":
+        path.write_text('{"text": "a", "text": "b"}\n')
+    else:
+        arrays = [pa.array(["a"]), pa.array(["b"]), pa.array([[0.5]])]
+        table = pa.Table.from_arrays(arrays, names=["text", "text", "v"])
+        write = pq.write_table if kind == "parquet" else pa.feather.write_feather
+        write(table, path)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "feather"])
+def test_a_column_that_occurs_twice(kind, tmp_path):
+    path = tmp_path / f"a.{kind}"
+    repeated(kind, path)
+    refused("2 columns 'text'; expected one|occurs twice", read_frame, path, ["text"])
+
+
+ROWS = [("a", "b", 1.0), ("c", "", 2.0), ("e", "f", 3.0), ("g", "h", 4.0)]
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.RangeIndex(4),
+        pd.Index([7, 7, 7, 8], name="id"),
+        pd.Index(["x", 1, None, "x"], name="id"),
+        pd.MultiIndex.from_tuples([(1, 1)] * 4, names=["a", "b"]),
+    ],
+)
+@pytest.mark.parametrize("names", [[0, 1, 2], ["l", "r", "s"]])
+def test_any_data_frame_gives_its_valid_pairs(index, names):
+    frame = pd.DataFrame(ROWS, index, names)
+    columns = ",".join(map(str, names))
+    with warned("1 of 4 rows are invalid"):
+        (task,) = load_tasks(frame, columns=columns, skip_invalid=True)
+    assert task.pairs() == (("a", "e", "g"), ("b", "f", "h"))
+    assert task.gold.tolist() == [1, 3, 4]
 
 
 def test_half_a_character_becomes_a_question_mark(tmp_path):

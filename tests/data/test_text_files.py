@@ -1,9 +1,21 @@
 """Lists, globs and lines of text files."""
 
+import lzma
+import os
+import threading
+
 import pyarrow as pa
 import pytest
 
-from flowbert.data.text_files import as_list, expand_files, read_lines
+from flowbert.data.corpus import load_corpus
+from flowbert.data.text_files import (
+    COMPRESSIONS,
+    Compression,
+    as_list,
+    expand_files,
+    read_lines,
+)
+from helpers import refused
 
 COMPRESSED = {".gz": "gzip", ".zst": "zstd"}
 
@@ -32,3 +44,36 @@ def test_lines_end_with_line_feeds_only(tmp_path, name):
     with pa.output_stream(path, compression=COMPRESSED.get(path.suffix)) as file:
         file.write(data)
     assert read_lines(path) == ["one\u2028 ", "", "\x0btwo\rthree"]
+
+
+def test_a_path_is_one_file_and_a_list_holds_sentences(tmp_path):
+    path = tmp_path / "notes, final.txt"
+    path.write_text("one\ntwo\n")
+    assert load_corpus(path).sentences == ("one", "two")
+    assert load_corpus([str(path)]).sentences == (str(path),)
+    for pattern in (tmp_path / "*, final.txt", str(tmp_path / "*final.txt")):
+        assert load_corpus(pattern).sentences == ("one", "two")
+    refused("/notes: no such file", load_corpus, str(path))
+
+
+@pytest.mark.parametrize("name", ["lines", "lines.txt", "table.csv", "table.jsonl"])
+def test_a_pipe_is_read_once(name, tmp_path):
+    path = tmp_path / name
+    text = '{"text": "one"}\n{"text": "two"}' if "json" in name else "one\ntwo"
+    text = f"text\n{text}" if "csv" in name else text
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_text, args=[text], daemon=True)
+    writer.start()
+    assert load_corpus(str(path)).sentences == ("one", "two")
+    writer.join(10)
+
+
+def test_a_damaged_file_of_an_added_compression(tmp_path, monkeypatch):
+    added = Compression(lzma.open, (lzma.LZMAError, EOFError))
+    monkeypatch.setitem(COMPRESSIONS, ".xz", added)
+    path = tmp_path / "a.txt.xz"
+    path.write_bytes(lzma.compress(b"a line\n" * 1000))
+    assert read_lines(path) == ["a line"] * 1000
+    for content in (path.read_bytes()[:-20], b"not xz"):
+        path.write_bytes(content)
+        refused("a.txt.xz: damaged, or not readable", read_lines, path)

@@ -10,10 +10,12 @@ import time
 import warnings
 from contextlib import closing
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from encoders.tiny import SENTENCES, assert_near
 from flowbert.encoders.passes import encode_together
@@ -198,7 +200,7 @@ def test_a_file_is_checked_once_a_day(tmp_path, monkeypatch):
 def test_files_of_another_version_are_left_alone(tmp_path, monkeypatch):
     path = filled(tmp_path, 20)
     content = path.read_bytes()
-    monkeypatch.setattr(cache, "VERSION", cache.VERSION + 1)
+    monkeypatch.setattr(cache, "_VERSION", cache._VERSION + 1)
     assert check(tmp_path, 20) == (20, [])
     assert path.read_bytes() == content
 
@@ -268,11 +270,12 @@ def test_an_interruption_loses_one_block(calls, tmp_path):
     assert check(tmp_path, 20) == (20 - calls * BLOCK, [])
 
 
-def encode_in_process(folder, count, **options):
+def encode_in_process(folder, count, prepare=lambda: None, **options):
     """A process that encodes sentences, and then puts those that it encoded into its results."""
     results = CONTEXT.Queue()
 
     def fill():
+        prepare()
         encoder = CountingEncoder(**options)
         EmbeddingCache(folder).fill([encoder], texts(count))
         results.put(list(chain(*encoder.calls)))
@@ -315,6 +318,35 @@ def test_another_process_is_waited_for(tmp_path, monkeypatch):
     assert encoded == 0
     assert "waiting for" in message
     assert other.results.get(timeout=30)
+
+
+def set_backends(name, value):
+    owner, _, last = name.rpartition(".")
+    setattr(attrgetter(owner)(torch.backends) if owner else torch.backends, last, value)
+
+
+PRECISIONS = [
+    lambda: torch.set_float32_matmul_precision("medium"),
+    lambda: set_backends("cuda.matmul.allow_tf32", True),
+    lambda: set_backends("cuda.matmul.allow_bf16_reduced_precision_reduction", False),
+    lambda: torch.set_default_dtype(torch.float64),
+]
+if hasattr(torch.backends, "fp32_precision"):  # torch 2.9
+    PRECISIONS.append(lambda: set_backends("fp32_precision", "tf32"))
+    PRECISIONS.append(lambda: set_backends("mkldnn.matmul.fp32_precision", "bf16"))
+
+
+def test_vectors_of_another_precision_are_not_used(tmp_path):
+    """Only those of the same order of sums must agree, so that threads do not count."""
+    filled(tmp_path, 5)
+    same = encode_in_process(
+        tmp_path, 5, lambda: torch.use_deterministic_algorithms(True)
+    )
+    assert same.results.get(timeout=60) == []
+    for prepare in PRECISIONS:
+        process = encode_in_process(tmp_path, 5, prepare)
+        assert len(process.results.get(timeout=60)) == 5
+    assert check(tmp_path, 5) == (0, [])
 
 
 def test_the_home_folder_is_unknown(monkeypatch):

@@ -1,0 +1,50 @@
+"""Settings of torch under which vectors change by more than rounding."""
+
+from contextlib import suppress
+from functools import partial
+from operator import attrgetter
+
+import torch
+
+_PRODUCTS = (
+    "mkldnn.matmul.fp32_precision",
+    "cuda.matmul.fp32_precision",
+    "cuda.matmul.allow_tf32",
+)
+_BACKENDS = (
+    *_PRODUCTS,
+    "mkldnn.conv.fp32_precision",
+    "mkldnn.rnn.fp32_precision",
+    "cudnn.conv.fp32_precision",
+    "cudnn.rnn.fp32_precision",
+    "cudnn.allow_tf32",
+    "cuda.matmul.allow_fp16_accumulation",
+    "cuda.matmul.allow_fp16_reduced_precision_reduction",
+    "cuda.matmul.allow_bf16_reduced_precision_reduction",
+)
+_SETTINGS = {
+    "default_dtype": torch.get_default_dtype,
+    "float32_matmul_precision": torch.get_float32_matmul_precision,
+    **{name: partial(attrgetter(name), torch.backends) for name in _BACKENDS},
+}
+
+
+def precision_settings() -> dict[str, str]:
+    """Global settings of torch that change vectors by more than rounding, by name.
+
+    Deterministic algorithms, kernels of attention and threads only change the order of sums.
+    """
+    settings = {}
+    for name, read in _SETTINGS.items():
+        # An older release has fewer; torch reads no legacy name after a newer one was set.
+        with suppress(AttributeError, RuntimeError):
+            settings[name] = str(read())
+    return settings
+
+
+def rounds_products() -> bool:
+    """Whether float32 matrices are multiplied in bfloat16 or TensorFloat-32."""
+    settings = precision_settings()
+    names = ("float32_matmul_precision", *_PRODUCTS)
+    exact = ("highest", "none", "ieee", "False", None)
+    return any(settings.get(name) not in exact for name in names)
