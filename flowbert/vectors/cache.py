@@ -5,6 +5,7 @@ import io
 import os
 import sqlite3
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -29,6 +30,9 @@ from flowbert.vectors.store import KEY_BYTES, Store
 
 _VERSION = 3  # raised when a change of the code moves vectors
 
+LONGEST_WAIT_SECONDS = 30.0
+"""Seconds after which a process encodes what another one is encoding with the same encoder."""
+
 MEMORY_BYTES = 2**30
 """Size of the vectors above which a copy is in a temporary file."""
 
@@ -41,9 +45,9 @@ def computation() -> dict[str, Any]:
 class EmbeddingCache:
     """Vectors of encoders, in files or in memory; each distinct sentence is encoded once.
 
-    Of processes that use the same encoder, one encodes and the others wait. An interruption loses
-    at most 4,096 sentences. A damaged file is deleted with a warning, and its sentences are encoded
-    again.
+    Of processes that use the same encoder, one encodes and the others wait for 30 s at most. An
+    interruption loses at most 4,096 sentences. A damaged file is deleted with a warning, and its
+    sentences are encoded again.
 
     Args:
         folder: Folder of the files; None for the environment variable FLOWBERT_CACHE, or else
@@ -81,7 +85,7 @@ class EmbeddingCache:
     ) -> None:
         """Encode sentences that are missing, in one pass for all encoders of a backbone.
 
-        It waits while another process encodes with one of them.
+        It waits, for 30 s at most, while another process encodes with one of them.
 
         Args:
             encoders: The encoders.
@@ -102,8 +106,9 @@ class EmbeddingCache:
                 with _writing(self.folder), ExitStack() as locks:
                     if _missing(parts, keys):
                         # In one order, or two processes could wait for each other.
+                        deadline = time.monotonic() + LONGEST_WAIT_SECONDS
                         for store in sorted(parts, key=lambda store: store.name):
-                            locks.enter_context(store.lock())
+                            locks.enter_context(store.lock(deadline))
                         _encode_missing(parts, texts, keys, step)
             except KeyboardInterrupt as error:
                 if self.folder is None:

@@ -1,5 +1,7 @@
 """Vectors of one encoder by sentence: an SQLite table in a file, or in memory."""
 
+import os
+import platform
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -57,22 +59,38 @@ class Store:
                 _check(database)
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Wait until no other process adds vectors, and let none do so meanwhile."""
+    def lock(self, deadline: float) -> Iterator[None]:
+        """Let no other process add vectors, so that none encodes the same sentences.
+
+        Two processes that add vectors harm nothing, so the lock is not waited for after the
+        deadline.
+
+        Args:
+            deadline: End of the wait, by ``time.monotonic()``.
+        """
         if self._path is None:
             yield
             return
         self._path.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self._path.with_suffix(".lock"))
-        try:
-            acquired = lock.acquire(timeout=WARN_AFTER_SECONDS)
-        except Timeout:
+        owner = self._path.with_suffix(".owner")
+        with suppress(Timeout):
+            lock.acquire(timeout=min(WARN_AFTER_SECONDS, _remaining(deadline)))
+        if not lock.is_locked and (remaining := _remaining(deadline)):
             warn(
-                f"{lock.lock_file}: waiting for a process that encodes with the same encoder"
+                f"{lock.lock_file}: waiting {remaining:.0f} s at most for {_describe(owner)}"
             )
-            acquired = lock.acquire()
-        with acquired:
+            with suppress(Timeout):
+                lock.acquire(timeout=remaining)
+        if not lock.is_locked:
             yield
+            return
+        try:
+            owner.write_text(f"process {os.getpid()} on {platform.node()}")
+            yield
+        finally:
+            owner.unlink(missing_ok=True)
+            lock.release()
 
     def find(self, keys: Sequence[bytes]) -> set[bytes]:
         """The keys of the sentences that have a vector."""
@@ -136,6 +154,20 @@ class Store:
         finally:
             if path is not None:
                 database.close()
+
+
+def _remaining(deadline: float) -> float:
+    return max(0.0, deadline - time.monotonic())
+
+
+def _describe(owner: Path) -> str:
+    """The process that holds a lock, and for how long."""
+    try:
+        seconds = time.time() - owner.stat().st_mtime
+        name = owner.read_text()
+    except FileNotFoundError:  # it has just begun or ended
+        return "another process that encodes with the same encoder"
+    return f"{name}, which has encoded with the same encoder for {seconds:.0f} s"
 
 
 def _check(database: sqlite3.Connection) -> None:

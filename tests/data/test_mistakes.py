@@ -88,7 +88,9 @@ def test_files(reader, name, content, message, tmp_path):
     refused(f"^{re.escape(f'{path}: ')}.*{re.escape(message)}", READERS[reader], path)
 
 
-INVALID = 'sentence1;sentence2;score\r\n"a\nb";;3\r\n\r\nc;d;11\r\ne;f;1\r\ng;h\r\n;i;\r\n'
+INVALID = (
+    'sentence1;sentence2;score\r\n"a\nb";;3\r\n\r\nc;d;11\r\ne;f;1\r\ng;h\r\n;i;\r\n'
+)
 
 
 def test_invalid_rows_are_reported_together_or_left_out(tmp_path):

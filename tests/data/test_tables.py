@@ -121,7 +121,11 @@ def test_separators_in_quotes_do_not_count(header, tmp_path):
 @pytest.mark.parametrize("sign", [";", "\t", ",", "|"])
 def test_a_decimal_comma_is_a_number_where_no_comma_separates(sign, tmp_path):
     path = tmp_path / "pairs.csv"
-    cells = ("sentence1", "sentence2", "score"), ("a", "6,5", '"6,6"'), ("c", "d", "1.5")
+    cells = (
+        ("sentence1", "sentence2", "score"),
+        ("a", "6,5", '"6,6"'),
+        ("c", "d", "1.5"),
+    )
     path.write_text("\n".join(map(sign.join, cells)).replace("6,5", '"6,5"'))
     if sign in ";\t":
         (subset,) = load_tasks(str(path))[0].data.split("test")

@@ -316,8 +316,27 @@ def test_another_process_is_waited_for(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "WARN_AFTER_SECONDS", 0.05)
     encoded, (message,) = check(tmp_path, 20)
     assert encoded == 0
-    assert "waiting for" in message
+    assert f"at most for process {other.pid} on" in message
     assert other.results.get(timeout=30)
+
+
+def test_a_process_that_stands_still_is_not_waited_for(tmp_path, monkeypatch):
+    began, ended = CONTEXT.Event(), CONTEXT.Event()
+
+    def stop(_):
+        began.set()
+        ended.wait(60)
+
+    other = encode_in_process(tmp_path, 20, before=stop)
+    assert began.wait(30)
+    monkeypatch.setattr(store, "WARN_AFTER_SECONDS", 0.1)
+    monkeypatch.setattr(cache, "LONGEST_WAIT_SECONDS", 0.3)
+    encoded, (message,) = check(tmp_path, 20)
+    assert encoded == 20
+    assert f"at most for process {other.pid} on" in message
+    ended.set()
+    assert len(other.results.get(timeout=30)) == 20, "it adds what is there already"
+    assert check(tmp_path, 20) == (0, [])
 
 
 def set_backends(name, value):
