@@ -478,7 +478,8 @@ def test_a_closed_standard_stream_of_a_process(line, code):
 
 
 @pytest.mark.parametrize("name", ["stdout", "stderr"])
-def test_a_closed_standard_stream_of_a_command(name, folder, monkeypatch):
+@pytest.mark.usefixtures("folder")
+def test_a_closed_standard_stream_of_a_command(name, monkeypatch):
     monkeypatch.setattr(sys, name, None)
     main(["encode", "--input=wrong.csv", "--column=a", "--output=a.npy"])
     main(["compare", "--methods=raw", "--tasks=wrong.csv", "--columns=a,b,c"])

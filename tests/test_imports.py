@@ -9,8 +9,8 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1] / "flowbert"
 # A room imports those before it: sentences, encoders, maps, tasks, evaluation, pages, commands.
 ORDER = (
-    *("__init__", "errors", "arrays", "numbers", "progress", "quota", "seeding"),
-    *("threads", "io", "options", "registry", "text_tables"),
+    *("__init__", "errors", "arrays", "numbers", "precision", "progress", "quota"),
+    *("seeding", "threads", "io", "options", "registry", "text_tables"),
     *("data", "encoders", "flows", "vectors", "tasks", "metrics"),
     *("training", "maps", "methods", "model"),
     *("experiments", "encoding", "fitting", "cli", "__main__"),
