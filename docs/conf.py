@@ -62,13 +62,23 @@ html_math_renderer = "mathml"
 copybutton_exclude = ".linenos, .gp, .go"
 
 
-def show_both_themes(_app, _docname, source):
-    """Markdown's <picture> becomes two pictures, one of which furo hides."""
-    pattern = r'<picture>\s*<source [^>]*srcset="([^"]*)">\s*<img src="([^"]*)"(.*?)>\s*</picture>'
-    pictures = (
-        r'<img src="\2" class="only-light"\3>\n\n<img src="\1" class="only-dark"\3>'
-    )
-    source[0] = re.sub(pattern, pictures, source[0], flags=re.DOTALL)
+def show_one_picture(_app, _docname, source):
+    """Markdown's <picture> becomes a picture per theme and width, of which site.css shows one."""
+
+    def pictures(match):
+        *sources, last = re.findall(r"<(?:source|img) [^>]*>", match[0])
+        alt = re.search(r' alt="[^"]*"', last)[0]
+        images = []
+        for source in [*sources, last]:
+            file = re.search(r'src(?:set)?="([^"]*)"', source)[1]
+            theme = "only-dark" if "-dark" in file else "only-light"
+            width = (
+                " phone" if "-phone" in file else " wide" if len(sources) > 1 else ""
+            )
+            images.append(f'<img src="{file}" class="{theme}{width}"{alt}>')
+        return "\n\n".join(images)
+
+    source[0] = re.sub(r"<picture>.*?</picture>", pictures, source[0], flags=re.DOTALL)
 
 
 def keep_intervals_whole(_app, _docname, source):
@@ -121,7 +131,7 @@ def write_formula(writer, node):
 
 def setup(app):
     """Register the functions above."""
-    app.connect("source-read", show_both_themes)
+    app.connect("source-read", show_one_picture)
     app.connect("source-read", keep_intervals_whole)
     app.connect("source-read", summarize)
     app.add_html_math_renderer("mathml", (write_formula, None), (write_formula, None))

@@ -9,7 +9,7 @@ from sentence_transformers import SentenceTransformer
 
 from examples import duplicates
 from experiments.small import write_sentence_transformer
-from flowbert import Model, SentenceEncoder, Whitening
+from flowbert import Model, SentenceEncoder, Whitening, encode
 from flowbert.data.sample import sample_corpus, sample_encoder_path
 
 PLANTED = ("Whales sing under the northern ice.", "Whales sing below the northern ice.")
@@ -54,6 +54,28 @@ def test_search(file):
     assert as_it_is == run(
         *words, "--encoder", write_sentence_transformer(folder + "-st")
     )
+
+
+def test_search_reads_written_vectors(file, tmp_path, capsys):
+    """Rows of the file are those of the sentences, in their order, repeated ones too."""
+    pytest.importorskip("faiss")
+    lines = Path(file).read_text().splitlines()
+    Path(file).write_text("\n".join([PLANTED[1], *lines]))
+    model, vectors = str(tmp_path / "model"), str(tmp_path / "vectors.npy")
+    Model(SentenceEncoder()).save(model)
+    encode(input=file, model=model, output=vectors)
+    words = ["search", PLANTED[0], "--input", file, "--model", model]
+    found = run(*words, "--vectors", vectors)
+    assert found == run(*words)
+    np.save(
+        vectors, -np.load(vectors)
+    )  # these are read: the nearest are now the farthest
+    assert not {*found} & {*run(*words, "--vectors", vectors)}
+    np.save(vectors, np.load(vectors)[1:])
+    with pytest.raises(SystemExit):
+        run(*words, "--vectors", vectors)
+    count = len(lines)
+    assert f"has {count} rows; expected {count + 1}" in capsys.readouterr().err
 
 
 def test_duplicates(file):
