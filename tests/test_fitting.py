@@ -158,6 +158,17 @@ class Spoil(Callback):
                 torch.nn.init.normal_(parameter)
 
 
+def test_the_logged_alignment_has_the_given_positives(splits, tmp_path):
+    options = {**FLOW, **splits, "trainer": {**TRAINER, "max_epochs": 1}}
+    fit("flow", **options, positive_above=0.3, run_dir=tmp_path)
+    logged = pd.read_csv(tmp_path / "metrics.csv")
+    (task,) = load_tasks(**splits, split="dev", positive_above=0.3)
+    record = task.measure(torch.from_numpy(SentenceEncoder().encode(task.sentences)))
+    alignment = logged[f"raw/{task.name}/dev/alignment"].dropna().iloc[-1]
+    # Logged in float32.
+    assert alignment == pytest.approx(record.scores["alignment", "all"], rel=1e-6)
+
+
 def test_predict(run, tmp_path):
     with prepare_run("predict", FitOptions(**FLOW), tmp_path / "rows") as again:
         rows = again.cache.rows(again.encoder, again.fitted_on.sentences)[:]

@@ -111,7 +111,7 @@ def prepare_run(command: str, options: FitOptions, folder: Path) -> Iterator[Run
     closed_form = _closed_form(options, module)
     tasks = _load_tasks(options, "dev" if command == "validate" else "test")
     validated = [
-        STS(task.data, "dev")
+        task.other_split("dev")
         for task in tasks
         if isinstance(task, STS) and "dev" in task.data.splits
     ]

@@ -232,8 +232,12 @@ def with_network(
     encoder: SentenceEncoder, network: nn.Module, pooling: str
 ) -> SentenceEncoder:
     """An encoder with another network and pooling, and all else the same."""
-    backbone = encoder.backbone.like(network)
-    return encoder.read(backbone=backbone, pooling=pooling, frozen=False)
+    return encoder.read(
+        backbone=encoder.backbone.like(network),
+        pooling=pooling,
+        sink_token=encoder.sink_token,  # otherwise the pooling would choose one
+        frozen=False,
+    )
 
 
 def _freeze_lower_blocks(backbone: Backbone, count: int) -> None:
