@@ -124,9 +124,3 @@ def check_limits(function: Callable[..., Any], values: Mapping[str, Any]) -> Non
     for name, parameter in inspect.signature(function).parameters.items():
         if name in values:
             check_number(name, values[name], parameter.annotation)
-
-
-def check_hyperparameters(module: Any) -> None:
-    """Check the hyper-parameters of a LightningModule or data module, see :func:`check_limits`."""
-    for kind in type(module).__mro__:
-        check_limits(kind.__init__, module.hparams)  # type: ignore[misc]

@@ -85,6 +85,10 @@ class GlowOptions:
         return {field.name: getattr(self, field.name) for field in fields(GlowOptions)}
 
 
+SCHEDULES = ("constant", "linear", "cosine")
+"""Schedules of the learning rate."""
+
+
 @dataclass(eq=False, repr=False)
 class FlowOptions(GlowOptions):
     """A flow and its training.

@@ -34,7 +34,7 @@ from flowbert.training.checkpoints import (
     claim_folder,
     new_folder,
 )
-from flowbert.training.trainer import quiet_lightning, seeded
+from flowbert.training.trainer import quiet_lightning, seeded, usual_modes
 
 __all__ = [
     "FitOptions",
@@ -68,6 +68,7 @@ def _takes(options: type) -> Callable[[Function], Function]:
 
 @takes_options
 @_takes(FitOptions)
+@usual_modes()
 def fit(
     method: str = "flow",
     encoder: EncoderOptions | str = "builtin-sample",
@@ -145,6 +146,7 @@ def _fit_seed(given: FitOptions, folder: Path, seed: int) -> Results:
 
 @takes_options
 @_takes(RunOptions)
+@usual_modes()
 def validate(run: str | Path, **options: Any) -> Results:
     """Log the likelihood or loss of a run's checkpoint, and compare on the development split.
 
@@ -157,6 +159,7 @@ def validate(run: str | Path, **options: Any) -> Results:
 
 @takes_options
 @_takes(RunOptions)
+@usual_modes()
 def test(run: str | Path, **options: Any) -> Results:
     """Log the likelihood or loss of a run's checkpoint, and compare on the test split.
 
@@ -169,6 +172,7 @@ def test(run: str | Path, **options: Any) -> Results:
 
 @takes_options
 @_takes(PredictOptions)
+@usual_modes()
 def predict(run: str | Path, **options: Any) -> Path:
     """Write the vectors of the corpus of a run into ``predictions.npy``.
 

@@ -66,8 +66,8 @@ def list_methods(run: Run) -> list[Method]:
     encoder = module.trained_encoder().to(run.device)
     raw = Raw().fit(torch.zeros(1, encoder.dim))
     methods = [Method(module.name, raw, corpus, seed, encoder)]
-    head = module.hparams.get("head")
-    if head not in (None, *HEADS):
+    head = module.head_name
+    if head not in HEADS:
         # The map of the encoder before the training, and of the trained one.
         sentences = run.data.sample(SAMPLED_ROWS)
         trained = f"{module.name}+{head}", encoder, encoder

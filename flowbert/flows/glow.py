@@ -11,7 +11,7 @@ from flowbert.errors import UserError, check_choice
 from flowbert.flows.bijection import Bijection, Composition
 from flowbert.flows.coupling import COUPLINGS
 from flowbert.flows.data_initialized import ActNorm, DataInitialized, WhiteningLayer
-from flowbert.flows.mixing import MIXINGS
+from flowbert.flows.mixing import MIXING_INITS, MIXINGS
 from flowbert.numbers import Count, check_limits
 from flowbert.options import GlowOptions
 from flowbert.seeding import Stream
@@ -40,6 +40,25 @@ class StandardNormal:
     def log_prob(self, z: Tensor) -> Tensor:
         """Log density of latents ``(B, D)`` in nats, ``(B,)``."""
         return -0.5 * (z.square().sum(1) + z.shape[1] * math.log(2 * math.pi))
+
+
+def check_glow(dim: Count, options: GlowOptions) -> None:
+    """Check the options of a flow on vectors of size ``dim``; one coupling is made.
+
+    Raises:
+        UserError: If D cannot be halved so often, a size is below 1, or a name is unknown.
+    """
+    check_limits(check_glow, {"dim": dim})
+    check_limits(GlowOptions, vars(options))
+    most = max(1, (dim - 1).bit_length())
+    if options.levels > most:
+        expected = f"1 to {most} for vectors of size {dim}"
+        raise UserError(argument="levels", received=options.levels, expected=expected)
+    check_choice("init", options.init, INITS)
+    check_choice("mixing_init", options.mixing_init, MIXING_INITS)
+    MIXINGS.parse(options.mixing)
+    sizes = {"dim": max(2, dim), "hidden_dim": options.width}
+    COUPLINGS.make(options.coupling, **sizes, seed=0)
 
 
 class Glow(Bijection):
@@ -92,14 +111,8 @@ class Glow(Bijection):
     def __init__(self, dim: Count, seed: int = 0, **options: Any) -> None:
         super().__init__()
         chosen = GlowOptions(**options)
-        check_limits(Glow, {"dim": dim})
-        check_limits(GlowOptions, options)
+        check_glow(dim, chosen)
         levels, depth = chosen.levels, chosen.depth
-        most = max(1, (dim - 1).bit_length())
-        if levels > most:
-            expected = f"1 to {most} for vectors of size {dim}"
-            raise UserError(argument="levels", received=levels, expected=expected)
-        check_choice("init", chosen.init, INITS)
         self.config = {"dim": dim, "seed": seed, **chosen.glow()}
         self.dim = dim
         self.register_buffer("initialized", torch.zeros(()))

@@ -10,10 +10,12 @@ import torch
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from flowbert.errors import UserError
+from flowbert.errors import UserError, check_choice
 from flowbert.flows import FlowOptions
+from flowbert.flows.glow import check_glow
 from flowbert.maps.base import MAPS, LabelledPairs, Map
 from flowbert.numbers import Count, HalfAtMost, Positive, TwoOrMore, check_limits
+from flowbert.options import SCHEDULES
 from flowbert.vectors import Vectors
 
 
@@ -54,16 +56,25 @@ class Flow(FlowOptions, Map):
 
     def output_dim(self, dim: int) -> int:
         """Check the parameters for rows of size ``dim``, which stays."""
-        from flowbert.maps.flow_module import FlowModule
-
         check_limits(Flow, vars(self))
         valid = self.epochs <= 1 or self.epochs == int(self.epochs)
         self.require("epochs", valid, "a whole number, or a share of one epoch")
-        FlowModule(dim, **self.training())
+        check_choice("schedule", self.schedule, SCHEDULES)
+        check_glow(dim, self)
         return dim
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.n_features_in_)
 
     def fit(self, X: Any, y: Any = None, pairs: LabelledPairs | None = None) -> Self:
         """Fit on rows ``(N, D)``, N at least 2; y is ignored. Returns self."""
+        from flowbert.training.trainer import usual_modes
+
+        with usual_modes():
+            return self._train(X)
+
+    def _train(self, X: Any) -> Self:
         from pytorch_lightning import Trainer
 
         from flowbert.maps.flow_module import FlowModule
@@ -120,10 +131,9 @@ class Flow(FlowOptions, Map):
                 "received a FlowModule that was not trained; expected one after Trainer.fit",
                 argument="map",
             )
-        parameters = {name: module.hparams[name] for name in FlowOptions().training()}
-        parameters |= module.fit_parameters
-        made = cls(**parameters, random_state=module.hparams["seed"])
-        made.seed_ = module.hparams["seed"]
+        parameters = module.options | module.fit_parameters
+        made = cls(**parameters, random_state=module.seed)
+        made.seed_ = module.seed
         return made._hold(module)
 
     def _hold(self, module: Any) -> Self:

@@ -1,6 +1,7 @@
 """BERT-flow as a LightningModule: a Glow-style flow on vectors, by maximum likelihood."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor
+from torch.utils.data import DataLoader, IterableDataset
 
 from flowbert.errors import warn
 from flowbert.flows import FlowOptions, FullPrecision, Glow, bits_per_dim
@@ -16,7 +18,7 @@ from flowbert.seeding import Stream
 from flowbert.training.base import TrainingModule
 from flowbert.training.optim import BertAdam
 from flowbert.training.rows import RowsDataModule
-from flowbert.vectors import Vectors
+from flowbert.vectors import Vectors, as_vectors
 from flowbert.vectors.moments import Moments
 
 RowsBatch = Tensor | NDArray[np.float32]
@@ -67,34 +69,61 @@ class FlowModule(FullPrecision, TrainingModule):
         # Lightning takes the hyper-parameters from the arguments as they are now: all of them.
         options = chosen.training()
         check_limits(FlowOptions, options)
-        super().__init__()
+        super().__init__(
+            learning_rate=chosen.learning_rate,
+            weight_decay=chosen.weight_decay,
+            schedule=chosen.schedule,
+            warmup=chosen.warmup,
+            seed=seed,
+        )
         self.save_hyperparameters(options)  # LightningCLI's are those of its parser
+        self._options = options
+        self.noise: float = options["noise"]
         self.flow = Glow(dim, seed=seed, **chosen.glow())
         self.register_buffer("noise_std", torch.zeros(()))
         self.fit_parameters: dict[str, Any] = {}
 
-    def on_fit_start(self) -> None:
+    @property
+    def options(self) -> dict[str, Any]:
+        """Fields of :class:`flowbert.flows.FlowOptions` by name, as the training uses them."""
+        return {**self._options, "learning_rate": self.learning_rate}
+
+    def on_train_start(self) -> None:
         """Initialize the flow and set the noise, unless the fit is resumed."""
+        super().on_train_start()
         if self.flow.initialized:
             return
-        noise, dim = self.hparams["noise"], self.flow.dim
         rows = self._fitted_rows()
-        sample = torch.as_tensor(rows.init_sample()).to(self.device, self.flow.dtype)
-        self.noise_std = (noise * sample.var(dim=0).mean()).sqrt()
-        noisy = sample + self._noise_like(
-            sample, Stream(self.hparams["seed"], "start noise")
-        )
-        if self.hparams["init"] == "whitening":
+        if rows is not None:
+            self._initialize(rows.init_sample(), rows.rows)
+            self._check_distinct(rows.rows)
+
+    def on_train_batch_start(self, batch: RowsBatch, batch_idx: int) -> None:
+        """Initialize the flow with the first batch of a loader that can be read only once."""
+        if not self.flow.initialized:
+            rows = self._rows(batch)
+            self._initialize(rows, as_vectors(rows))
+
+    def _initialize(self, sample: Tensor, rows: Vectors) -> None:
+        """Set the noise by a sample, and initialize the flow with it or with all rows."""
+        sample = sample.to(self.device, self.flow.dtype)
+        self.noise_std = (self.noise * sample.var(dim=0).mean()).sqrt()
+        noisy = sample + self._noise_like(sample, Stream(self.seed, "start noise"))
+        if self.flow.config["init"] == "whitening":
             # Whitened is what the flow trains on: the rows with their noise.
-            self.flow.initialize(noisy, self._moments(rows.rows))
+            self.flow.initialize(noisy, self._moments(rows))
         else:
             # With the noise of the training in dimensions that hardly vary.
             constant = sample.std(dim=0) < _SMALLEST_DEVIATION * self.noise_std
             self.flow.initialize(torch.where(constant, noisy, sample))
         if self.trainer.world_size > 1:  # machines may round differently
             self.load_state_dict(self.trainer.strategy.broadcast(self.state_dict()))
-        needed = 2 if noise else dim + 1
-        distinct = rows.rows.count_distinct(needed)
+
+    def _check_distinct(self, rows: Vectors) -> None:
+        """Warn if the rows are too few for a maximum of the likelihood."""
+        dim = self.flow.dim
+        needed = 2 if self.noise else dim + 1
+        distinct = rows.count_distinct(needed)
         if distinct < needed:
             self.invalid_reason = (
                 f"a flow of N={distinct} distinct sentences in D={dim} dimensions has no maximal "
@@ -137,23 +166,24 @@ class FlowModule(FullPrecision, TrainingModule):
         super().on_load_checkpoint(checkpoint)
         self.fit_parameters = checkpoint.get("fit_parameters", {})
 
-    def _fitted_rows(self) -> Any:
-        """The data module, or the first rows of another one: the sample and the count are of it."""
+    def _fitted_rows(self) -> RowsDataModule | None:
+        """The data module, or the first rows of a loader; None if it can be read only once."""
         datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
         if hasattr(datamodule, "init_sample"):
-            return datamodule
-        self.trainer.fit_loop.setup_data()
+            return datamodule  # type: ignore[no-any-return]
+        loader: Any = self.trainer.train_dataloader
+        if not isinstance(loader, DataLoader) or isinstance(
+            loader.dataset, IterableDataset
+        ):
+            return None
         batches: list[Tensor] = []
-        with torch.random.fork_rng(
-            devices=[]
-        ):  # the order of the training stays as it is
-            loader: Any = self.trainer.train_dataloader
-            for batch in loader:
+        with _order_kept(loader):
+            for batch in _copy(loader):
                 batches.append(self._rows(batch))
                 if sum(map(len, batches)) >= _INITIAL_ROWS:
                     break
         rows = torch.cat(batches).cpu().numpy()
-        return RowsDataModule(rows, init_size=_INITIAL_ROWS, seed=self.hparams["seed"])
+        return RowsDataModule(rows, init_size=_INITIAL_ROWS, seed=self.seed)
 
     def _moments(self, rows: Vectors) -> tuple[Tensor, Tensor]:
         """Mean and covariance of the rows with the noise of the training."""
@@ -174,7 +204,7 @@ class FlowModule(FullPrecision, TrainingModule):
     def training_step(self, batch: RowsBatch, batch_idx: int) -> Tensor:
         """Mean negative log-likelihood of a batch in bits per dimension."""
         rows = self._rows(batch)
-        if self.hparams["noise"]:
+        if self.noise:
             rows = rows + self._noise_like(rows, self.stream("noise"))
         nll = -self.flow.log_prob(rows).mean()
         self.check_loss(nll)
@@ -189,11 +219,20 @@ class FlowModule(FullPrecision, TrainingModule):
         self, batch: RowsBatch, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
         """Log the likelihood of fitting or held-out vectors, without noise."""
+        self._log_likelihood("val", batch, dataloader_idx)
+
+    def test_step(
+        self, batch: RowsBatch, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        """Log the likelihood as in validation."""
+        self._log_likelihood("test", batch, dataloader_idx)
+
+    def _log_likelihood(self, stage: str, batch: RowsBatch, number: int) -> None:
         rows = self._rows(batch)
         nll = -self.flow.log_prob(rows).mean()
-        split = f"val_{dataloader_idx}" if dataloader_idx else "val"
+        split = f"{stage}_{number}" if number else stage
         if hasattr(self.trainer.datamodule, "likelihood_rows"):  # type: ignore[attr-defined]
-            split = LIKELIHOOD_SPLITS[dataloader_idx]
+            split = LIKELIHOOD_SPLITS[number]
         self.log_dict(
             {
                 f"{split}/nll": nll,
@@ -205,8 +244,6 @@ class FlowModule(FullPrecision, TrainingModule):
             batch_size=len(rows),
         )
 
-    test_step = validation_step
-
     def predict_step(self, batch: RowsBatch, batch_idx: int) -> Tensor:
         """Latents of a batch, ``(B, D)``."""
         return self.flow.latents(self._rows(batch))
@@ -217,10 +254,32 @@ class FlowModule(FullPrecision, TrainingModule):
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """BertAdam and the schedule."""
-        rate, decay = self.hparams["learning_rate"], self.hparams["weight_decay"]
-        return self.scheduled(BertAdam(self.parameters(), rate, weight_decay=decay))
+        return self.scheduled(
+            BertAdam(
+                self.parameters(), self.learning_rate, weight_decay=self.weight_decay
+            )
+        )
 
     def _rows(self, batch: Any) -> Tensor:
         if isinstance(batch, list | tuple):
             (batch,) = batch
         return torch.as_tensor(batch).to(self.device, self.flow.dtype)
+
+
+def _copy(loader: DataLoader[Any]) -> DataLoader[Any]:
+    """A loader of the same batches; one with persistent workers has a single iterator."""
+    batching: dict[str, Any] = {"batch_sampler": loader.batch_sampler}
+    if loader.batch_sampler is None:
+        batching = {"batch_size": None, "sampler": loader.sampler}
+    return DataLoader(loader.dataset, collate_fn=loader.collate_fn, **batching)
+
+
+@contextmanager
+def _order_kept(loader: DataLoader[Any]) -> Iterator[None]:
+    """Restore the generators that the order of a loader is drawn from."""
+    generator = getattr(loader.sampler, "generator", None)
+    state = None if generator is None else generator.get_state()
+    with torch.random.fork_rng(devices=[]):
+        yield
+    if generator is not None:
+        generator.set_state(state)

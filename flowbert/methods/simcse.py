@@ -25,7 +25,14 @@ from flowbert.methods.trained import (
     dropout_rates,
     with_network,
 )
-from flowbert.numbers import Count, NotNegative, Positive, Share, ShareAbove0
+from flowbert.numbers import (
+    Count,
+    NotNegative,
+    Positive,
+    Share,
+    ShareAbove0,
+    check_limits,
+)
 from flowbert.registry import import_object
 from flowbert.seeding import Stream
 
@@ -86,14 +93,26 @@ class SimCSEModule(TrainedModule):
     ) -> None:
         # Lightning takes the hyper-parameters from the arguments as they are now.
         head = normalize_head(head)
-        super().__init__(encoder, **shared)
+        check_limits(SimCSEModule, locals())
+        super().__init__(
+            encoder,
+            learning_rate=learning_rate,
+            weight_decay=weight_decay,
+            warmup=warmup,
+            **shared,
+        )
+        self.head_name = head
+        self.head_refit_every = head_refit_every
+        self.mlm_weight = mlm_weight
+        self.mask_fraction = mask_fraction
+        self.chunk_size = chunk_size
         self.loss: ContrastiveLoss = LOSSES.make(loss, argument="loss")
         self.head: Any = None
         self._fitted_at = 0  # optimizer steps before the last fit of the head
         if head not in HEADS:
             self.head = AffineHead(head, encoder.dim)
         elif head != "none":
-            self.head = dense_tanh(encoder.dim, self.hparams["seed"])
+            self.head = dense_tanh(encoder.dim, self.seed)
         if head == "mlp":
             _check_pooler(encoder)
         if mlm_weight:
@@ -115,6 +134,11 @@ class SimCSEModule(TrainedModule):
         if isinstance(self.head, AffineHead) and self.trainer.ckpt_path is None:
             self._fit_head()
 
+    def on_train_start(self) -> None:
+        """Fit a head that is a map for Lightning's LearningRateFinder, too."""
+        super().on_train_start()
+        self.on_validation_start()
+
     def on_validation_start(self) -> None:
         """Fit a head that is a map, unless it was fitted or loaded before."""
         if isinstance(self.head, AffineHead) and not self.head.is_fitted:
@@ -135,7 +159,7 @@ class SimCSEModule(TrainedModule):
 
     def on_train_batch_start(self, batch: TextBatch, batch_idx: int) -> None:
         """Fit a head that is a map again, every so many steps."""
-        every, step = self.hparams["head_refit_every"], self.global_step
+        every, step = self.head_refit_every, self.global_step
         # A fit that resumes while gradients accumulate fits again: the same map.
         if every is not None and step % every == 0 and step != self._fitted_at:
             self._fit_head()
@@ -150,7 +174,7 @@ class SimCSEModule(TrainedModule):
             columns = gathered.transpose(0, 1).flatten(1, 2)
         size = batch["rows"].shape[1]
         losses: Losses = {"contrastive_loss": (1.0, self.loss(*columns), size)}
-        if weight := self.hparams["mlm_weight"]:
+        if weight := self.mlm_weight:
             masked = import_object(f"{MASKING}.masked_losses")
             losses |= masked(self, batch["chunks"], random, weight)
         return losses
@@ -169,7 +193,7 @@ class SimCSEModule(TrainedModule):
     ) -> Tensor:
         """Embeddings with the present weights, after a head that is kept."""
         embeddings = super().embed_sentences(sentences)
-        if self.hparams["head"] != "mlp":
+        if self.head_name != "mlp":
             return embeddings
         with torch.autocast(self.device.type, enabled=False):
             kept: Tensor = self.head(embeddings.to(self.device))
@@ -177,7 +201,7 @@ class SimCSEModule(TrainedModule):
 
     def trained_encoder(self) -> SentenceEncoder:
         """The encoder to save; a head that is kept is its pooler."""
-        if self.hparams["head"] != "mlp":
+        if self.head_name != "mlp":
             return self.encoder
         old: Any = self.encoder.backbone.network
         network = type(old)(old.config)

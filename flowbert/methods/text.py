@@ -13,7 +13,7 @@ from flowbert.arrays import Indices
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.methods.examples import Examples
-from flowbert.numbers import Count, CountOrZero, HalfAtMost, Seed
+from flowbert.numbers import Count, CountOrZero, HalfAtMost, Seed, check_limits
 from flowbert.progress import track
 from flowbert.seeding import Stream
 from flowbert.training.sampler import BatchDataModule, same_for_all
@@ -73,6 +73,7 @@ class TextDataModule(BatchDataModule):
         workers: CountOrZero = 0,
         seed: Seed = 0,
     ) -> None:
+        check_limits(TextDataModule, locals())
         super().__init__(batch_size=batch_size, workers=workers, seed=seed)
         if not isinstance(examples, Examples):
             raise UserError(

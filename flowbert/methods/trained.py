@@ -16,7 +16,15 @@ from flowbert.errors import UserError, warn
 from flowbert.methods.examples import Examples
 from flowbert.methods.losses import Losses
 from flowbert.methods.text import TextBatch, TextDataModule
-from flowbert.numbers import CountOrZero, NotNegative, Positive, Seed, Share, is_count
+from flowbert.numbers import (
+    CountOrZero,
+    NotNegative,
+    Positive,
+    Seed,
+    Share,
+    check_limits,
+    is_count,
+)
 from flowbert.registry import import_object
 from flowbert.seeding import Stream
 from flowbert.training.base import TrainingModule
@@ -61,6 +69,8 @@ class TrainedModule(TrainingModule):
     """
 
     name: ClassVar[str]
+    chunk_size: int | None = None
+    head_name = "none"
     pools: ClassVar[bool] = True
     starts_at_random = False
 
@@ -76,7 +86,16 @@ class TrainedModule(TrainingModule):
         warmup: Share = 0.1,
         seed: Seed = 0,
     ) -> None:
-        super().__init__()
+        super().__init__(
+            learning_rate=learning_rate,
+            weight_decay=weight_decay,
+            schedule=schedule,
+            warmup=warmup,
+            seed=seed,
+        )
+        check_limits(
+            TrainedModule, {"dropout": dropout, "frozen_layers": frozen_layers}
+        )
         if encoder.frozen:
             raise ValueError("encoder: received a frozen one; expected frozen=False")
         if encoder.backbone.dtype != torch.float32:
@@ -97,13 +116,14 @@ class TrainedModule(TrainingModule):
     def add_predictor(self) -> None:
         """Put a masked language model above the encoder."""
         above = import_object(f"{MASKING}.predictor_above")
-        made = above(self.encoder, self.hparams["seed"])
+        made = above(self.encoder, self.seed)
         self.predictor, self.starts_at_random = made
 
     def on_train_start(self) -> None:
         """Warn that prediction layers start at random, unless a fit resumes."""
-        alone = self.hparams.get("head_only", False)
-        if self.starts_at_random and not alone and self.trainer.ckpt_path is None:
+        super().on_train_start()
+        is_trained = any(p.requires_grad for p in self.encoder.parameters())
+        if self.starts_at_random and is_trained and self.global_step == 0:
             name = self.encoder.path or "encoder"
             warn(
                 f"{name}: has no prediction layers; new ones start at random and disturb the "
@@ -149,7 +169,7 @@ class TrainedModule(TrainingModule):
 
     def embed(self, batch: TextBatch) -> Tensor:
         """Embeddings of a batch by column, ``(G, B, D)``, with gradient."""
-        chunks, size = batch["chunks"], self.hparams["chunk_size"]
+        chunks, size = batch["chunks"], self.chunk_size
         if size is None or not torch.is_grad_enabled():
             vectors: Tensor = self.encoder(*chunks)
             return vectors[batch["rows"]]
@@ -179,10 +199,14 @@ class TrainedModule(TrainingModule):
 
     def validation_step(self, batch: TextBatch, batch_idx: int) -> None:
         """Log the losses without dropout, each weighted by its size."""
-        random = Stream(self.hparams["seed"], "validation masks", batch=batch_idx)
-        self._log_losses("val", batch, random)
+        self._log_losses("val", batch, self._validation_stream(batch_idx))
 
-    test_step = validation_step
+    def test_step(self, batch: TextBatch, batch_idx: int) -> None:
+        """Log the losses as in validation."""
+        self._log_losses("test", batch, self._validation_stream(batch_idx))
+
+    def _validation_stream(self, batch_idx: int) -> Stream:
+        return Stream(self.seed, "validation masks", batch=batch_idx)
 
     def _log_losses(self, stage: str, batch: TextBatch, random: Stream) -> Tensor:
         """Log the losses and their sum, and return it."""
@@ -198,7 +222,7 @@ class TrainedModule(TrainingModule):
         table = self.encoder.log_token_factors
         factors = None if table is None else table.weight
         trained = [p for p in self.parameters() if p.requires_grad and p is not factors]
-        decay, rate = self.hparams["weight_decay"], self.hparams["learning_rate"]
+        decay, rate = self.weight_decay, self.learning_rate
         groups: list[dict[str, Any]] = [
             {"params": [p for p in trained if p.ndim > 1], "weight_decay": decay},
             {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},

@@ -8,14 +8,16 @@ from pytorch_lightning import Callback, LightningModule
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor
 from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
 
 from flowbert.errors import UserError, check_choice
-from flowbert.numbers import check_hyperparameters
+from flowbert.numbers import NotNegative, Positive, Seed, Share, check_limits
+from flowbert.options import SCHEDULES
 from flowbert.registry import imports_refused
 from flowbert.seeding import Stream
 from flowbert.training.callbacks import TrainingThreads
-from flowbert.training.optim import SCHEDULES
-from flowbert.training.resume import ExactResume
+from flowbert.training.optim import SHARES_OF_PEAK
+from flowbert.training.resume import ExactResume, count_steps
 
 _CHECK_EVERY = 50  # losses: reading one waits for an accelerator
 
@@ -23,8 +25,15 @@ _CHECK_EVERY = 50  # losses: reading one waits for an accelerator
 class TrainingModule(LightningModule):
     """Base of the modules.
 
-    The arguments of a subclass are its hyper-parameters, ``learning_rate``, ``weight_decay``,
-    ``schedule``, ``warmup`` and ``seed`` among them.
+    What the training uses are attributes; the hyper-parameters are saved copies of them, to which
+    a subclass may add its own by ``save_hyperparameters``.
+
+    Args:
+        learning_rate: Peak learning rate.
+        weight_decay: Decoupled weight decay.
+        schedule: ``constant``, ``linear`` or ``cosine``.
+        warmup: Share of the steps over which the learning rate rises.
+        seed: Seed of all random numbers.
 
     Attributes:
         invalid_reason: Why what was trained is undefined, in one line; None if it is not.
@@ -34,12 +43,25 @@ class TrainingModule(LightningModule):
         UserError: If an argument is outside of its limits.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        *,
+        learning_rate: Positive,
+        weight_decay: NotNegative,
+        schedule: str,
+        warmup: Share,
+        seed: Seed,
+    ) -> None:
         super().__init__()
+        check_limits(TrainingModule, locals())
+        check_choice("schedule", schedule, SCHEDULES)
         # Lightning finds them in the calls of the constructors that led here.
         self.save_hyperparameters(ignore=["encoder"])
-        check_hyperparameters(self)
-        check_choice("schedule", self.hparams["schedule"], SCHEDULES)
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.schedule = schedule
+        self.warmup = warmup
+        self.seed = seed
         self.invalid_reason: str | None = None
         self.fitted_on: dict[str, Any] = {}
         self._loss = torch.zeros(())
@@ -77,20 +99,16 @@ class TrainingModule(LightningModule):
         return math.inf
 
     def scheduled(self, optimizer: Optimizer) -> OptimizerLRScheduler:
-        """An optimizer with the schedule of the hyper-parameters, per step."""
-        from transformers import get_scheduler
-
-        steps = self.trainer.estimated_stepping_batches
-        schedule = self.schedule_over_length
+        """An optimizer with the schedule, per step."""
+        steps, schedule = count_steps(self.trainer), self.schedule_over_length
         if math.isinf(steps) and schedule:
             raise UserError(
                 f"received {schedule} for a training without an end; "
                 "expected max_steps or max_epochs, or a constant schedule without warm-up",
                 argument="model.schedule",
             )
-        steps = 0 if math.isinf(steps) else int(steps)
-        name, rising = self.hparams["schedule"], self.hparams["warmup"] * steps
-        scheduler = get_scheduler(SCHEDULES[name], optimizer, math.ceil(rising), steps)
+        self._scheduled = steps, self.learning_rate
+        scheduler = LambdaLR(optimizer, self._share_of_peak)
         # A fused step unscales float16 gradients by itself, too late to clip them.
         optimizer._step_supports_amp_scaling = False  # type: ignore[attr-defined]
         return {
@@ -98,10 +116,34 @@ class TrainingModule(LightningModule):
             "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
         }
 
+    def _share_of_peak(self, step: int) -> float:
+        """The learning rate of a step as a share of the peak."""
+        steps, _ = self._scheduled
+        rising = math.ceil(self.warmup * steps) if self.warmup else 0
+        if step < rising:
+            return step / rising
+        return SHARES_OF_PEAK[self.schedule](step - rising, steps - rising)
+
+    def on_train_start(self) -> None:
+        """Schedule with the batch size and the learning rate that Lightning's finders have set."""
+        _, before = self._scheduled
+        self._scheduled = count_steps(self.trainer), self.learning_rate
+        if self.learning_rate == before:
+            return
+        scheduler: Any = self.lr_schedulers()
+        scheduler.base_lrs = [
+            rate * self.learning_rate / before for rate in scheduler.base_lrs
+        ]
+        share = self._share_of_peak(self.global_step)
+        for group, rate in zip(
+            scheduler.optimizer.param_groups, scheduler.base_lrs, strict=True
+        ):
+            group["lr"] = share * rate
+
     @property
     def schedule_over_length(self) -> str:
         """The schedule in words, if a step's learning rate depends on the number of all steps."""
-        schedule, warmup = self.hparams["schedule"], self.hparams["warmup"]
+        schedule, warmup = self.schedule, self.warmup
         if schedule == "constant" and not warmup:
             return ""
         return f"{schedule!r}{f' with warm-up {warmup}' if warmup else ''}"
@@ -109,7 +151,7 @@ class TrainingModule(LightningModule):
     def stream(self, name: str) -> Stream:
         """Random numbers of the current batch on this process, the same in a resumed run."""
         batch = self.trainer.fit_loop.total_batch_idx
-        return Stream(self.hparams["seed"], name, batch=batch, rank=self.global_rank)
+        return Stream(self.seed, name, batch=batch, rank=self.global_rank)
 
     def check_loss(self, loss: Tensor) -> None:
         """Stop at a loss that is not finite; on an accelerator some steps later."""
@@ -125,7 +167,7 @@ class TrainingModule(LightningModule):
         """
         if not torch.isfinite(self._loss):
             raise UserError(
-                f"received {self.hparams['learning_rate']}, and the loss is {self._loss.item()} "
+                f"received {self.learning_rate}, and the loss is {self._loss.item()} "
                 f"at step {self.global_step}; expected a lower one, or a gradient_clip_val",
                 argument="learning_rate",
             )

@@ -1,5 +1,6 @@
 """The optimizer of BERT's own code, and learning-rate schedules by name."""
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -7,12 +8,23 @@ import torch
 from torch import Tensor
 from torch.optim import AdamW
 
-SCHEDULES = {
-    "constant": "constant_with_warmup",
-    "linear": "linear",
-    "cosine": "cosine",
-}
-"""Schedules by name, and their names in transformers."""
+from flowbert.options import SCHEDULES
+
+
+def _constant(_step: int, _steps: float) -> float:
+    return 1.0
+
+
+def _linear(step: int, steps: float) -> float:
+    return max(0.0, (steps - step) / max(1, steps))
+
+
+def _cosine(step: int, steps: float) -> float:
+    return (1 + math.cos(math.pi * (step / max(1, steps)))) / 2
+
+
+SHARES_OF_PEAK = dict(zip(SCHEDULES, (_constant, _linear, _cosine), strict=True))
+"""Learning rate as a share of its peak, by the step after the warm-up and the number of those."""
 
 _MANY_STEPS = 2.0**31  # a beta of 0.999 to this power is 0 in every floating type
 

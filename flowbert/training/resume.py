@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 from pytorch_lightning import Callback, Trainer
+from pytorch_lightning.callbacks import GradientAccumulationScheduler
 from torch import Tensor
 
 from flowbert.errors import UserError
@@ -17,14 +18,15 @@ class ExactResume(Callback):
     that had resumed from the last batch of an epoch.
 
     Raises:
-        UserError: If the run had another number of steps and a schedule over them, or if more steps
-            were done than are wanted.
+        UserError: If the run had another number of steps and a schedule over them, if more steps
+            were done than are wanted, or if another callback has reset the training.
     """
 
     def __init__(self) -> None:
         self._gradients: dict[str, Tensor] = {}
         self._saved_steps: tuple[int, float] | None = None  # done, and in all
-        self._total_steps = math.inf
+        # None before the fit starts: Lightning's finders save and load checkpoints then.
+        self._total_steps: float | None = None
 
     def on_save_checkpoint(
         self, trainer: Trainer, pl_module: Any, checkpoint: dict[str, Any]
@@ -45,16 +47,16 @@ class ExactResume(Callback):
         self, trainer: Trainer, pl_module: Any, checkpoint: dict[str, Any]
     ) -> None:
         """Keep them until the training starts."""
-        if trainer.state.fn == "fit":
+        if trainer.state.fn == "fit" and checkpoint["total_steps"] is not None:
             self._gradients = checkpoint.get("gradients", {})
             self._saved_steps = checkpoint["global_step"], checkpoint["total_steps"]
 
     def on_fit_start(self, trainer: Trainer, pl_module: Any) -> None:
         """Check that the steps that were done do not depend on the new length."""
-        wanted = self._total_steps = trainer.estimated_stepping_batches
+        wanted = self._total_steps = count_steps(trainer)
         if self._saved_steps is None:
             return
-        (done, before), self._saved_steps = self._saved_steps, None
+        done, before = self._saved_steps
         name = "max_epochs" if trainer.max_steps == -1 else "max_steps"
         if wanted < done:
             raise UserError(
@@ -73,10 +75,37 @@ class ExactResume(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
         """Restore the gradients of a checkpoint that was written while they accumulated."""
+        if (
+            self._saved_steps is not None
+            and trainer.global_step != self._saved_steps[0]
+        ):
+            raise UserError(
+                f"received one that resets the training to step {trainer.global_step}, after a "
+                f"checkpoint of step {self._saved_steps[0]}; expected none of Lightning's finders "
+                "with ckpt_path",
+                argument="trainer.callbacks",
+            )
         for name, parameter in pl_module.named_parameters():
             if name in self._gradients:
                 parameter.grad = self._gradients[name].to(parameter.device)
         self._gradients = {}
+
+
+def count_steps(trainer: Trainer) -> float:
+    """Number of optimizer steps of a fit, also if a callback accumulates by epoch."""
+    steps: float = trainer.estimated_stepping_batches
+    for callback in trainer.callbacks:  # type: ignore[attr-defined]
+        if (
+            isinstance(callback, GradientAccumulationScheduler)
+            and trainer.max_epochs != -1
+        ):
+            batches = trainer.num_training_batches
+            sizes = map(
+                callback.get_accumulate_grad_batches, range(trainer.max_epochs or 0)
+            )
+            steps = sum(math.ceil(batches / size) for size in sizes)
+            steps = steps if trainer.max_steps == -1 else min(steps, trainer.max_steps)
+    return steps
 
 
 def _mark_end_of_epoch(loops: dict[str, Any], num_batches: float) -> None:

@@ -10,7 +10,14 @@ from torch.utils.data import DataLoader
 
 from flowbert.arrays import Floats, Indices
 from flowbert.errors import UserError
-from flowbert.numbers import Count, CountOrZero, HalfAtMost, Seed, TwoOrMore
+from flowbert.numbers import (
+    Count,
+    CountOrZero,
+    HalfAtMost,
+    Seed,
+    TwoOrMore,
+    check_limits,
+)
 from flowbert.seeding import Stream
 from flowbert.training.sampler import BatchDataModule, same_for_all
 from flowbert.vectors import Vectors, as_vectors
@@ -64,6 +71,7 @@ class RowsDataModule(BatchDataModule):
         name: str = "",
         digest: str | None = None,
     ) -> None:
+        check_limits(RowsDataModule, locals())
         super().__init__(batch_size=batch_size, workers=workers, seed=seed)
         self.held_out = held_out
         self.init_size = init_size

@@ -11,13 +11,7 @@ from pytorch_lightning import LightningDataModule
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, Subset
 
 from flowbert.arrays import is_pinned_for
-from flowbert.numbers import (
-    Count,
-    CountOrZero,
-    Seed,
-    check_hyperparameters,
-    check_limits,
-)
+from flowbert.numbers import Count, CountOrZero, Seed, check_limits
 from flowbert.seeding import Stream
 from flowbert.training.checkpoints import check_corpus
 
@@ -166,7 +160,6 @@ class BatchDataModule(LightningDataModule):
         # Lightning finds them in the calls of the constructors that led here.
         self.save_hyperparameters(ignore=_NOT_PLAIN, logger=False)
         check_limits(BatchDataModule, locals())
-        check_hyperparameters(self)
         self.batch_size = batch_size
         self.workers = workers
         self.seed = seed

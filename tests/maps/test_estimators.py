@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import (
 
 from flowbert.extras.maps.all_but_the_top import LearnedRemoval, RemoveDirections
 from flowbert.extras.views import ViewsMap
+from flowbert.flows import Glow
 from flowbert.maps import (
     MAPS,
     ZCA,
@@ -138,6 +139,38 @@ def test_chunks_and_moments_give_what_all_rows_give(estimator):
     assert_array_equal(known.transform(x), whole.transform(x))
 
 
+@pytest.mark.parametrize(
+    "mode",
+    [
+        lambda: torch.autocast("cpu", torch.bfloat16),
+        torch.inference_mode,
+        torch.no_grad,
+    ],
+)
+def test_a_flow_is_fitted_alike_in_each_mode_of_torch(mode):
+    x = rows(128, 8)
+    expected = Flow(**QUICK).fit(x)
+    with mode():
+        fitted = Flow(**QUICK).fit(x)
+        score = fitted.score(x)
+    assert_array_equal(fitted.transform(x), expected.transform(x))
+    assert score == expected.score(x)
+
+
+def test_a_flow_builds_one_network(monkeypatch):
+    built = []
+    make = Glow.__init__
+    monkeypatch.setattr(
+        Glow, "__init__", lambda *args, **kw: built.append(make(*args, **kw))
+    )
+    x = rows(70, 6)
+    flow = Flow(**QUICK)
+    assert flow.check(6) == 6
+    assert len(built) == 0
+    flow.fit(x).inverse_transform(flow.transform(x))
+    assert len(built) == 1
+
+
 def test_one_epoch_is_all_batches():
     x = rows(256, 8)  # four batches
     whole, share = (Flow(**{**QUICK, "epochs": value}).fit(x) for value in (1, 1.0))
@@ -159,6 +192,7 @@ def test_an_undefined_map_says_so_when_it_is_loaded(tmp_path):
         (LearnedRemoval(penalty=-1), "penalty: received -1"),
         (Flow(epochs=2.5), "epochs: received 2.5"),
         (Flow(mixing="swap"), "mixing: received 'swap'"),
+        (Flow(schedule="steps"), "schedule: received 'steps'"),
     ],
     ids=str,
 )

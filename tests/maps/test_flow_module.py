@@ -2,6 +2,8 @@
 
 import math
 import warnings
+from contextlib import redirect_stderr
+from io import StringIO
 from typing import Any
 
 import numpy as np
@@ -9,11 +11,19 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 from pytorch_lightning import Callback, Trainer
-from torch.utils.data import DataLoader, TensorDataset
+from pytorch_lightning.callbacks import (
+    BatchSizeFinder,
+    GradientAccumulationScheduler,
+    LearningRateFinder,
+    StochasticWeightAveraging,
+    WeightAveraging,
+)
+from pytorch_lightning.cli import LightningCLI
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from fits import DIM, differences, fit, make_data, make_module, make_rows
 from flowbert.flows import bits_per_dim
-from flowbert.maps import as_map
+from flowbert.maps import as_map, make_map
 from flowbert.methods import FlowModule
 from flowbert.model import Model
 from flowbert.training import RowsDataModule
@@ -176,6 +186,10 @@ def test_a_stock_trainer_with_stock_loaders(tmp_path):
             loader = DataLoader(rows, 64)  # type: ignore[arg-type]
             trainer.fit(module, loader, [loader, loader])
             assert {"val/nll", "val_1/nll"} <= trainer.callback_metrics.keys()
+            trainer.test(module, [loader, loader], verbose=False)
+            logged = {name for name in trainer.callback_metrics if name.endswith("nll")}
+            assert logged == {"test/nll", "test_1/nll"}
+            trainer.validate(module, loader, verbose=False)
             nll = -module.flow.log_prob(x).mean()
             # Means of batches in float32 against one mean.
             close(trainer.callback_metrics["val/nll"], nll, rtol=1e-5, atol=0)
@@ -186,6 +200,146 @@ def test_a_stock_trainer_with_stock_loaders(tmp_path):
         close(module.noise_std, start.sqrt(), rtol=1e-5, atol=0)
         fits.append(trainer)
     assert differences(*fits) == []
+
+
+class Seen(Callback):
+    """The rows of the training."""
+
+    def __init__(self):
+        self.batches = []
+
+    def on_train_batch_end(self, trainer, module, outputs, batch, *_):
+        self.batches.append(batch)
+
+
+class Stream(IterableDataset):
+    """Rows that can be read only once."""
+
+    def __init__(self):
+        self.rows = iter(torch.from_numpy(ROWS))
+
+    def __iter__(self):
+        return self.rows
+
+
+def persistent():
+    options: dict[str, Any] = {"num_workers": 1, "persistent_workers": True}
+    rows: Any = torch.from_numpy(ROWS)
+    return DataLoader(rows, 60, multiprocessing_context="fork", **options)
+
+
+def shuffled():
+    generator = torch.Generator().manual_seed(3)
+    rows: Any = torch.from_numpy(ROWS)
+    return DataLoader(rows, 60, shuffle=True, generator=generator)
+
+
+LOADERS = {
+    "persistent workers": persistent,
+    "shuffled": shuffled,
+    "generator": lambda: (x for x in torch.from_numpy(ROWS).split(60)),
+    "iterable data set": lambda: DataLoader(Stream(), 60),
+}
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_the_initialization_leaves_the_training_as_it_is(name, tmp_path):
+    """Its rows and their order are those of a flow that is initialized already."""
+    batches = []
+    for initialized in (False, True):
+        module, seen = make_module(), Seen()
+        module.flow.initialized.fill_(initialized)
+        fit(tmp_path, seen, module=module, loader=LOADERS[name](), max_epochs=1)
+        batches.append(torch.cat(seen.batches))
+        assert bool(module.flow.initialized)
+    assert len(batches[0]) == len(ROWS)
+    assert torch.equal(*batches)
+
+
+def test_callbacks_that_find_the_learning_rate_or_the_batch_size(tmp_path):
+    """What is trained then is what these settings train from the start."""
+    options: dict[str, Any] = {"max_epochs": 6, "log_every_n_steps": 1}
+    finder = LearningRateFinder(1e-4, 0.1, num_training_steps=25)
+    with redirect_stderr(StringIO()):  # its progress bar
+        found = fit(tmp_path, finder, module=make_module(warmup=0.2), **options)
+    rate = found.lightning_module.learning_rate
+    assert rate != make_module().learning_rate
+    module = make_module(warmup=0.2, learning_rate=rate)
+    assert differences(found, fit(tmp_path, module=module, **options)) == []
+    data = make_data()
+    size = BatchSizeFinder(init_val=3, max_trials=2)
+    found = fit(tmp_path, size, data=data, **options)
+    assert data.batch_size != make_data().batch_size
+    expected = fit(tmp_path, data=make_data(batch_size=data.batch_size), **options)
+    assert differences(found, expected) == []
+
+
+def test_a_schedule_over_epochs_that_accumulate_differently(tmp_path):
+    accumulation = GradientAccumulationScheduler({0: 2, 1: 1})
+    trainer = fit(tmp_path, accumulation, module=make_module(schedule="linear"))
+    (optimizer,) = trainer.optimizers
+    assert (trainer.global_step, optimizer.param_groups[0]["lr"]) == (3 + 5, 0)
+
+
+@pytest.mark.filterwarnings("ignore:SWA is currently only supported every epoch")
+def test_averages_of_weights(tmp_path):
+    """Of epochs, and moving ones: of the flow after its initialization."""
+    x = torch.from_numpy(make_rows())
+    callbacks = [StochasticWeightAveraging(1e-3, swa_epoch_start=1)]
+    callbacks += [WeightAveraging(use_buffers=True)]
+    for callback in callbacks:
+        module = fit(tmp_path, callback, max_epochs=4).lightning_module
+        assert module.flow.latents(x).std() < 2
+
+
+class SmallFlow(FlowModule):
+    """With arguments of its own, saved as Lightning's documents have it."""
+
+    def __init__(self, dim: int = DIM, noise: float | None = None, label: str = "a"):
+        super().__init__(dim, noise=noise, levels=1)
+        self.save_hyperparameters()
+
+
+class LabelledFlow(FlowModule):
+    def __init__(self, dim: int, label: str = "a", **options: Any):
+        super().__init__(dim, **options)
+        self.save_hyperparameters()
+
+
+class LabelledRows(RowsDataModule):
+    def __init__(self, rows: str, label: str = "a"):
+        super().__init__(rows, held_out=0.2)
+        self.save_hyperparameters()
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (SmallFlow, ["--model.label=b"]),
+        (LabelledFlow, [f"--model.dim={DIM}", "--model.levels=1", "--model.label=b"]),
+    ],
+)
+def test_subclasses_save_their_hyperparameters(kind, options, tmp_path, monkeypatch):
+    """Under LightningCLI, whose hyper-parameters are those of the command line."""
+    monkeypatch.chdir(tmp_path)
+    np.save("rows.npy", make_rows(100))
+    trainer = {"max_epochs": 1, "accelerator": "cpu", "logger": "false"}
+    trainer |= {"enable_progress_bar": "false", "enable_model_summary": "false"}
+    options = [*options, *(f"--trainer.{name}={x}" for name, x in trainer.items())]
+    monkeypatch.setattr("sys.argv", ["x.py", "fit", "--data.rows=rows.npy", *options])
+    with quiet_lightning():
+        usual: dict[str, Any] = {
+            "save_config_callback": None,
+            "seed_everything_default": False,
+        }
+        cli: Any = LightningCLI(kind, LabelledRows, **usual)
+    file = cli.trainer.checkpoint_callback.best_model_path
+    again = kind.load_from_checkpoint(file, weights_only=True)
+    x = torch.from_numpy(make_rows())
+    assert torch.equal(again.flow.latents(x), cli.model.flow.latents(x))
+    assert again.hparams["label"] == "b"
+    text = f"flow:levels=1:held_out=0.2:steps={cli.trainer.global_step}"
+    assert as_map(again).text == make_map(text).text
 
 
 def test_a_trained_module_is_a_map(tmp_path):

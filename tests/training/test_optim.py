@@ -1,10 +1,15 @@
 """BertAdam against its formula, and the schedules against those of transformers."""
 
+import math
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 from torch.nn import Parameter
+from transformers import get_scheduler
 
+from fits import make_module
 from flowbert.training.optim import BertAdam
 
 START = np.random.default_rng(0).normal(size=(3, 2))
@@ -56,3 +61,21 @@ def test_groups_have_their_own_settings():
     optimizer.step()  # without a gradient nothing decays
     check(first, 5, 0.1, 0.0, (0.5, 0.9))
     check(second, 5, 0.01, 0.2, (0.9, 0.999))
+
+
+@pytest.mark.parametrize("warmup", [0.0, 0.2])
+@pytest.mark.parametrize("schedule", ["constant", "linear", "cosine"])
+def test_schedules_are_those_of_transformers(schedule, warmup):
+    module = make_module(schedule=schedule, warmup=warmup, learning_rate=1.0)
+    module.trainer = SimpleNamespace(estimated_stepping_batches=17, callbacks=[])
+    optimizers = [torch.optim.SGD(module.parameters(), lr=1.0) for _ in range(2)]
+    name = "constant_with_warmup" if schedule == "constant" else schedule
+    rising = math.ceil(17 * warmup)
+    expected = get_scheduler(name, optimizers[0], rising, 17)
+    scheduler = module.scheduled(optimizers[1])["lr_scheduler"]["scheduler"]
+    for optimizer in optimizers:
+        optimizer.step()
+    for _ in range(17):
+        assert scheduler.get_last_lr() == expected.get_last_lr()
+        expected.step()
+        scheduler.step()

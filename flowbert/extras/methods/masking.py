@@ -132,7 +132,7 @@ def masked_losses(
     Args:
         module: With ``encoder``, ``predictor`` (the masked language model above it), ``continuing``
             (ids of tokens that are not the first of their word, to choose whole words, or None)
-            and the hyper-parameter ``mask_fraction``.
+            and ``mask_fraction``.
         chunks: Token features, each ``(b, t)``.
         stream: Random numbers of the masks.
         weight: Weight of the cross-entropy.
@@ -141,7 +141,7 @@ def masked_losses(
         Losses for :meth:`TrainedModule.batch_losses`; 0 with a gradient where no token was chosen.
     """
     tokenizer = module.encoder.backbone.tokenizer
-    fraction = module.hparams["mask_fraction"] or MASK_FRACTION
+    fraction = module.mask_fraction or MASK_FRACTION
     generator = stream.generator()
     masked, labels = [], []
     for chunk in chunks:

@@ -11,7 +11,7 @@ from flowbert.extras.methods.masking import MASK_FRACTION, masked_losses
 from flowbert.methods.losses import Losses
 from flowbert.methods.text import TextBatch
 from flowbert.methods.trained import TrainedModule, with_network
-from flowbert.numbers import NotNegative, Positive, Share, ShareAbove0
+from flowbert.numbers import NotNegative, Positive, Share, ShareAbove0, check_limits
 from flowbert.seeding import Stream
 
 _CONTINUES = "##"  # WordPiece's mark of a piece that is not the first of its word
@@ -62,7 +62,10 @@ class MLMModule(TrainedModule):
         warmup: Share = 0.06,
         **shared: Any,
     ) -> None:
-        super().__init__(encoder, **shared)
+        check_limits(MLMModule, locals())
+        super().__init__(encoder, learning_rate=learning_rate, warmup=warmup, **shared)
+        self.mask_fraction = mask_fraction
+        self.cosreg_weight = cosreg_weight
         if str(encoder.pooling) == "cls_pooler":
             raise UserError(
                 "received cls_pooler, a layer that is not trained; expected another one",
@@ -77,7 +80,7 @@ class MLMModule(TrainedModule):
     def batch_losses(self, batch: TextBatch, random: Stream) -> Losses:
         """Loss of masked tokens, and mean cosine of word embeddings."""
         losses = masked_losses(self, batch["chunks"], random, 1.0)
-        if weight := self.hparams["cosreg_weight"]:
+        if weight := self.cosreg_weight:
             words = self.predictor.get_input_embeddings()
             cosine = mean_pair_cosine(words.weight)
             losses["word_cosine"] = weight, cosine, 1

@@ -13,7 +13,7 @@ from flowbert.methods.examples import Examples
 from flowbert.methods.losses import Losses
 from flowbert.methods.text import TextBatch
 from flowbert.methods.trained import TrainedModule
-from flowbert.numbers import Count, Positive
+from flowbert.numbers import Count, Positive, check_limits
 from flowbert.seeding import Stream
 
 _CLASSES = 3
@@ -57,30 +57,32 @@ class SBERTModule(TrainedModule):
         **shared: Any,
     ) -> None:
         check_choice("objective", objective, OBJECTIVES)
+        check_limits(SBERTModule, locals())
         super().__init__(encoder, **shared)
+        self.objective = objective
+        self.margin = 1.0 if margin is None else margin
+        self.chunk_size = chunk_size
         self.classifier: Any = None
         if objective == "softmax":
-            with Stream(self.hparams["seed"], "classifier").torch():
+            with Stream(self.seed, "classifier").torch():
                 self.classifier = nn.Linear(3 * encoder.dim, _CLASSES)
 
     def check_examples(self, examples: Examples) -> None:
         """Raise an error for examples of another objective."""
         kind = None if examples.targets is None else examples.targets.dtype.kind
         needed = {"softmax": (2, "i"), "cosine": (2, "f"), "triplet": (3, None)}
-        objective = self.hparams["objective"]
-        if (len(examples.columns), kind) != needed[objective]:
+        if (len(examples.columns), kind) != needed[self.objective]:
             raise UserError(
-                f"received {objective!r}, which cannot train on {examples.name}",
+                f"received {self.objective!r}, which cannot train on {examples.name}",
                 argument="objective",
             )
 
     def batch_losses(self, batch: TextBatch, random: Stream) -> Losses:
         """Loss of the objective."""
-        columns, objective = self.embed(batch), self.hparams["objective"]
+        columns, objective = self.embed(batch), self.objective
         if objective == "triplet":
             first, second, third = columns
-            margin = self.hparams["margin"]
-            loss = triplet_loss(first, second, third, 1.0 if margin is None else margin)
+            loss = triplet_loss(first, second, third, self.margin)
         else:
             first, second = columns
             targets = batch["targets"]
