@@ -27,7 +27,7 @@ extensions = [
     "sphinx_copybutton",
 ]
 highlight_language = "none"
-myst_enable_extensions = ["colon_fence", "html_image"]
+myst_enable_extensions = ["colon_fence", "dollarmath", "html_image"]
 myst_heading_anchors = 3  # named as on GitHub
 napoleon_custom_sections = ["Shapes"]
 napoleon_use_rtype = False
@@ -91,6 +91,16 @@ def keep_intervals_whole(_app, _docname, source):
     )
 
 
+def fold_notes(_app, docname, source):
+    """The sidebar has the research notes below their list, where furo folds them."""
+    if docname != "docs/research/README":
+        return
+    notes = re.findall(r"^\| \[(.+)\]\((.+)\.md\)", source[0], re.MULTILINE)
+    entries = [f"{name.capitalize()} <{file}>" for name, file in notes]
+    lines = ["", ":::{toctree}", ":hidden:", "", *entries, ":::", ""]
+    source[0] += "\n".join(lines)
+
+
 def summarize(_app, docname, source):
     """Insert a table of what a page of the reference documents, below its title."""
     if not docname.startswith("docs/reference/") or docname.endswith("index"):
@@ -133,5 +143,6 @@ def setup(app):
     """Register the functions above."""
     app.connect("source-read", show_one_picture)
     app.connect("source-read", keep_intervals_whole)
+    app.connect("source-read", fold_notes)
     app.connect("source-read", summarize)
     app.add_html_math_renderer("mathml", (write_formula, None), (write_formula, None))
