@@ -206,15 +206,15 @@ def main() -> None:
         size = Size(options.folder, options.rows, options.dim, options.encoder)
         print(json.dumps(measure(options.only, size, options.threads)))
         return
-    from flowbert.extras.vector_files import write_vectors
+    from flowbert.vectors import write_vectors
 
     options.folder.mkdir(parents=True)
     print("| stage | items | s | s of CPU | MB at the start | MB | with files |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for times in TIMES:
         size = Size(options.folder, times * options.rows, options.dim)
-        shape = size.rows, size.dim
-        write_vectors(size.vectors, vectors(*shape), shape, "float32")
+        blocks = vectors(size.rows, size.dim)
+        write_vectors(size.vectors, lambda _, x=blocks: x, size.rows)
         for stage in options.stages:
             words = ["--folder", str(size.folder), "--only", stage]
             words += ["--rows", str(size.rows), "--dim", str(size.dim)]

@@ -1,6 +1,5 @@
 """Sentences, a file of them, or vectors to the vectors of a model."""
 
-import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from flowbert.arrays import Floats
 from flowbert.data.corpus import load_corpus
 from flowbert.encoders import (
     EncoderOptions,
@@ -17,22 +17,20 @@ from flowbert.encoders import (
 )
 from flowbert.encoders.base import BLOCK_SENTENCES
 from flowbert.errors import UserError, check_choice, warn
-from flowbert.io import digest, sentences_digest, write_atomically
+from flowbert.io import digest, sentences_digest
 from flowbert.model import Model, find_model, load_fitted
 from flowbert.numbers import Count
 from flowbert.options import takes_options
 from flowbert.progress import bar
 from flowbert.registry import import_object
 from flowbert.seeding import Stream
-from flowbert.vectors import (
-    Vectors,
-    append_vectors,
-    as_vectors,
-    check_output,
-)
+from flowbert.vectors import Vectors, as_vectors, check_output, write_vectors
 from flowbert.vectors.cache import computation
 
-PRECISIONS = ("float32", "float16", "int8", "uint8", "binary", "ubinary")
+PRECISIONS = (
+    *("float32", "float16", "bfloat16"),
+    *("int8", "uint8", "binary", "ubinary"),
+)
 _BYTES = ("int8", "uint8")
 
 
@@ -40,7 +38,7 @@ _BYTES = ("int8", "uint8")
 def encode(
     sentences: str | Sequence[str] | None = None,
     *,
-    input: str | None = None,
+    input: str | Path | None = None,
     column: str | None = None,
     vectors: Any = None,
     model: str | None = None,
@@ -57,7 +55,8 @@ def encode(
 
     Args:
         sentences: The sentences; one string is one sentence.
-        input: Text files with a sentence per line, or tables, instead of sentences; may be a glob.
+        input: Text files with a sentence per line, or tables, instead of sentences; may be a glob,
+            or a pipe.
         column: Column of the sentences in a table, or of the vectors in a file.
         vectors: File of vectors instead of sentences; in Python also an array ``(N, D)``.
         model: Run folder of a finished fit, exported folder, or the hub name of one.
@@ -90,18 +89,7 @@ def encode(
         >>> encode(["a dog runs", "the cat sleeps"]).shape
         (2, 128)
     """
-    if output is not None:
-        check_output(output)
-    is_bfloat16 = precision == "bfloat16"
-    if is_bfloat16:
-        if Path(output or "").suffix != ".safetensors":
-            raise UserError(
-                argument="precision",
-                received=precision,
-                expected="float16, or an output ending in .safetensors",
-            )
-        precision = "float32"  # rounded when it is written
-    check_choice("precision", precision, PRECISIONS)
+    _check_output(output, precision, devices, num_nodes)
     received = [value is not None for value in (sentences, input, vectors)]
     if sum(received) != 1:
         raise UserError(
@@ -113,121 +101,66 @@ def encode(
         raise UserError(
             f"received {method!r} without a model; expected raw", argument="method"
         )
-    is_plain = Path(output or "").suffix == ".npy" and precision == "float32"
-    for name, number in {"devices": devices, "num_nodes": num_nodes}.items():
-        if number > 1 and not is_plain:
-            expected = "1, or an output ending in .npy in float32"
-            raise UserError(argument=name, received=number, expected=expected)
-    texts: Sequence[str] | None = None
     rows: Vectors | Sequence[str]
     if vectors is not None:
         rows = as_vectors(vectors, column)
-        saved = None if model is None else load_fitted(find_model(model), method)
-        fitted = Model(None, saved)
-        size = getattr(fitted.map, "n_features_in_", rows.shape[1])
-        if rows.shape[1] != size:
-            raise UserError(
-                f"received vectors of size {rows.shape[1]}; expected {size}, as those "
-                f"that {model} was fitted on",
-                argument="vectors",
-            )
+        fitted = _open_map(model, method, rows)
     else:
-        given = sentences is not None
-        rows = texts = as_sentences(sentences) if given else _read(str(input), column)
-        if not texts:
-            raise UserError(
-                "received none; expected at least one", argument="sentences"
-            )
+        rows = _read(input, column) if sentences is None else as_sentences(sentences)
+        if not rows:
+            expected = "at least one"
+            raise UserError(argument="sentences", received="none", expected=expected)
         fitted = _open_model(model, method, encoder, device)
         if devices > 1 or num_nodes > 1:
             predict = import_object("flowbert.extras.devices.predict_vectors")
             kind = torch.device(device).type
-            shape: tuple[int, int]
-            shape = predict(fitted, texts, str(output), kind, devices, num_nodes)
-            return shape
+            return predict(fitted, rows, str(output), kind, devices, num_nodes)
     scale = None
     if precision in _BYTES:
-        if ranges is None:
-            order = Stream(0, "ranges").rng().permutation(len(rows))
-            chosen = np.sort(order[:BLOCK_SENTENCES])
-            if texts is not None:
-                sample = fitted.embed([texts[place] for place in chosen])
-            elif isinstance(rows, Vectors):
-                sample = fitted.transform(rows[chosen])
-            scale = np.stack([sample.min(axis=0), sample.max(axis=0)])
-        else:
-            scale = as_vectors(ranges)[:]
-        if not (scale[1] > scale[0]).any():
-            raise UserError(
-                f"received {precision} for equal vectors, which have no ranges; expected "
-                "several, or the ranges of an earlier output",
-                argument="precision",
-            )
+        scale = _ranges(fitted, rows) if ranges is None else as_vectors(ranges)[:]
 
     def blocks(start: int = 0) -> Iterator[Any]:
-        if isinstance(rows, Vectors):
-            return _quantized(_mapped(fitted, rows), precision, scale)
-        progress = bar("encoding", len(rows), done=start)
-        embedded = fitted.embed_blocks(rows[start:], BLOCK_SENTENCES, progress)
-        return _quantized(embedded, precision, scale)
+        for block in _compute(fitted, rows, start):
+            yield _convert(block, precision, scale)
 
     if output is None:
         result = np.concatenate(list(blocks()))
         return result[0] if isinstance(sentences, str) else result
-    if texts is not None and Path(output).suffix == ".npy":
+    key = columns = None
+    suffix = Path(output).suffix
+    if suffix == ".npy" and not isinstance(rows, Vectors):
         codes = None if scale is None else scale.tolist()
         settings = precision, codes, str(device), computation()
-        key = digest(fitted.digest, sentences_digest(texts), settings)
-        shape = append_vectors(output, key, len(texts), BLOCK_SENTENCES, blocks)
-        _write_ranges(output, scale if ranges is None else None)
-        return shape
-    finished = blocks()
-    first = next(finished)
-    shape = len(rows), first.shape[1]
-    columns = None
-    if Path(output).suffix == ".parquet":
-        if texts is not None:
-            import pyarrow as pa  # slow to import
-
-            columns = pa.table({"sentence": texts})
-        elif isinstance(rows, Vectors):
-            columns = rows.other_columns()
-    dtype = "bfloat16" if is_bfloat16 else first.dtype.name
-    write = import_object("flowbert.extras.vector_files.write_vectors")
-    write(output, itertools.chain([first], finished), shape, dtype, columns)
-    _write_ranges(output, scale if ranges is None else None)
+        key = digest(fitted.digest, sentences_digest(rows), settings)
+    elif suffix == ".parquet":
+        columns = _other_columns(rows)
+    shape = write_vectors(
+        output, blocks, len(rows), columns=columns, key=key, size=BLOCK_SENTENCES
+    )
+    if scale is not None and ranges is None:
+        write_vectors(Path(output).with_suffix(".ranges.npy"), lambda _: [scale], 2)
     return shape
 
 
-def _write_ranges(output: str | Path, ranges: Any) -> None:
-    """Write the ranges of codes, if there are any, into a file of their own."""
-    if ranges is not None:
-        with write_atomically(Path(output).with_suffix(".ranges.npy")) as temporary:
-            np.save(temporary, ranges.astype(np.float32))
+def _check_output(
+    output: str | Path | None, precision: str, devices: int, num_nodes: int
+) -> None:
+    """Raise a UserError for a file, or a precision in it, that cannot be written."""
+    check_choice("precision", precision, PRECISIONS)
+    if output is not None:
+        check_output(output)
+    suffix = Path(output or "").suffix
+    if precision == "bfloat16" and suffix != ".safetensors":
+        expected = "float16, or an output ending in .safetensors"
+        raise UserError(argument="precision", received=precision, expected=expected)
+    for name, number in {"devices": devices, "num_nodes": num_nodes}.items():
+        if number > 1 and (suffix, precision) != (".npy", "float32"):
+            expected = "1, or an output ending in .npy in float32"
+            raise UserError(argument=name, received=number, expected=expected)
 
 
-def _quantized(blocks: Iterator[Any], precision: Any, ranges: Any) -> Iterator[Any]:
-    """Blocks of vectors in a precision."""
-    for block in blocks:
-        if precision in ("float32", "float16"):
-            yield block.astype(precision, copy=False)
-            continue
-        if precision not in _BYTES:
-            from sentence_transformers import quantize_embeddings
-
-            yield quantize_embeddings(block, precision)
-            continue
-        if ranges.shape != (2, block.shape[1]):
-            expected = f"those of vectors of size {block.shape[1]}"
-            raise UserError(argument="ranges", received=ranges.shape, expected=expected)
-        # Before version 6 quantize_embeddings lets vectors beyond the ranges overflow.
-        low, high = ranges
-        steps = np.where(high > low, (high - low) / 255, 1)
-        codes = np.clip(np.floor((block - low) / steps), 0, 255)
-        yield (codes - 128 if precision == "int8" else codes).astype(precision)
-
-
-def _read(path: str, column: str | None) -> Sequence[str]:
+def _read(path: str | Path | None, column: str | None) -> Sequence[str]:
+    """Sentences of files."""
     corpus = load_corpus(path, column=column)
     if corpus.blank:
         message = (
@@ -253,9 +186,78 @@ def _open_model(
     return fitted.to(device)
 
 
-def _mapped(model: Model, vectors: Vectors) -> Iterator[Any]:
-    """Blocks of vectors after the map of a model, with a progress bar."""
-    with bar("mapping", len(vectors)) as advance:
-        for block in vectors.blocks():
+def _open_map(model: str | None, method: str | None, vectors: Vectors) -> Model:
+    """The map of a fitted model, for vectors.
+
+    Raises:
+        UserError: If it was fitted on vectors of another size.
+    """
+    saved = None if model is None else load_fitted(find_model(model), method)
+    fitted = Model(None, saved)
+    size = getattr(fitted.map, "n_features_in_", vectors.shape[1])
+    if vectors.shape[1] != size:
+        raise UserError(
+            f"received vectors of size {vectors.shape[1]}; expected {size}, as those that "
+            f"{model} was fitted on",
+            argument="vectors",
+        )
+    return fitted
+
+
+def _compute(model: Model, rows: Vectors | Sequence[str], start: int) -> Iterator[Any]:
+    """Blocks of the vectors of a model, float32, from a row on, with a progress bar."""
+    if not isinstance(rows, Vectors):
+        progress = bar("encoding", len(rows), done=start)
+        yield from model.embed_blocks(rows[start:], BLOCK_SENTENCES, progress)
+        return
+    with bar("mapping", len(rows)) as advance:
+        for block in rows.blocks():
             yield model.transform(block)
             advance(len(block))
+
+
+def _ranges(model: Model, rows: Vectors | Sequence[str]) -> Floats:
+    """Lowest and highest value of each dimension in a sample of the rows, ``(2, k)``."""
+    order = Stream(0, "ranges").rng().permutation(len(rows))
+    chosen = np.sort(order[:BLOCK_SENTENCES])
+    if isinstance(rows, Vectors):
+        sample = model.transform(rows[chosen])
+    else:
+        sample = model.embed([rows[place] for place in chosen])
+    return np.stack([sample.min(axis=0), sample.max(axis=0)])
+
+
+def _convert(block: Floats, precision: Any, ranges: Floats | None) -> Any:
+    """Vectors ``(n, k)``, float32, in a precision.
+
+    Raises:
+        UserError: If a value is too large for it, or the ranges are those of another size.
+    """
+    if precision == "float32":
+        return block
+    if precision in ("float16", "bfloat16"):
+        rounded = torch.from_numpy(block).to(getattr(torch, precision))
+        if not rounded.isfinite().all():
+            expected = f"float32, which holds {np.abs(block).max():g}"
+            raise UserError(argument="precision", received=precision, expected=expected)
+        return rounded if precision == "bfloat16" else rounded.numpy()
+    from sentence_transformers import quantize_embeddings
+
+    if ranges is None:
+        return quantize_embeddings(block, precision)
+    if ranges.shape != (2, block.shape[1]):
+        expected = f"those of vectors of size {block.shape[1]}"
+        raise UserError(argument="ranges", received=ranges.shape, expected=expected)
+    # Before version 6 the library does not clip, and rounds int8 in another way.
+    clipped = np.clip(block, *ranges)
+    codes: Any = quantize_embeddings(clipped, "uint8", ranges=ranges)
+    return codes if precision == "uint8" else (codes - 128.0).astype(np.int8)
+
+
+def _other_columns(rows: Vectors | Sequence[str]) -> Any:
+    """Columns of a .parquet file in front of the vectors: the sentences, or those of the input."""
+    if isinstance(rows, Vectors):
+        return rows.other_columns()
+    import pyarrow as pa  # slow to import
+
+    return pa.table({"sentence": rows})

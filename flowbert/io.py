@@ -35,11 +35,16 @@ def write_atomically(path: str | Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.stem}.{secrets.token_hex(8)}{path.suffix}")
     try:
         yield temporary
-        with temporary.open("rb") as file:
-            os.fsync(file)  # or a power failure could leave an empty one
-        os.replace(temporary, path)
+        replace_durably(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def replace_durably(temporary: Path, path: Path) -> None:
+    """Rename a file that is on the disk: a power failure leaves the old file or the new one."""
+    with temporary.open("rb") as file:
+        os.fsync(file)
+    os.replace(temporary, path)
 
 
 def follow_link(path: str | Path) -> Path:

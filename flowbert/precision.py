@@ -1,5 +1,6 @@
 """Settings of torch under which vectors change by more than rounding."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from operator import attrgetter
@@ -22,7 +23,7 @@ _BACKENDS = (
     "cuda.matmul.allow_fp16_reduced_precision_reduction",
     "cuda.matmul.allow_bf16_reduced_precision_reduction",
 )
-_SETTINGS = {
+_SETTINGS: dict[str, Callable[[], object]] = {
     "default_dtype": torch.get_default_dtype,
     "float32_matmul_precision": torch.get_float32_matmul_precision,
     **{name: partial(attrgetter(name), torch.backends) for name in _BACKENDS},

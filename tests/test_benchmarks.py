@@ -14,7 +14,7 @@ from benchmarks.harness import (
     bfloat16_is_fast,
     table,
 )
-from flowbert.extras.vector_files import write_vectors
+from flowbert.vectors import write_vectors
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # as python -m benchmarks
 
@@ -55,7 +55,7 @@ def test_encoding(real):
 @pytest.mark.parametrize("stage", STAGES)
 def test_growth(stage, tmp_path):
     size = Size(tmp_path, 500, 8)
-    write_vectors(size.vectors, vectors(500, 8), (500, 8), "float32")
+    write_vectors(size.vectors, lambda _: vectors(500, 8), 500)
     row = measure(stage, size)
     assert row["items"] == (20 if stage == "encoding" else 500)
     assert row["peak"] >= row["own"] >= row["before"] > 0

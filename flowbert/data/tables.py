@@ -323,7 +323,7 @@ def _read_fields(
 def _find_separator(text: str, default: str) -> str:
     """The sign that the header has most often outside of quotes."""
     header = _HEADER.match(text)
-    bare = _QUOTED.sub("", header[0]) if header else ""
+    bare: str = _QUOTED.sub("", header[0]) if header else ""
     return max((default, *_FIELD_SEPARATORS), key=bare.count)
 
 

@@ -143,15 +143,15 @@ class Compression(NamedTuple):
 
     Args:
         open: Opens a compressed file as bytes.
-        errors: What reading a damaged file raises, besides OSError.
+        errors: What reading a damaged file raises.
     """
 
     open: Callable[[Path], Any]
-    errors: tuple[type[Exception], ...] = ()
+    errors: tuple[type[Exception], ...] = (OSError,)
 
 
 COMPRESSIONS = {
-    ".gz": Compression(gzip.open, (EOFError, zlib.error)),
+    ".gz": Compression(gzip.open, (OSError, EOFError, zlib.error)),
     ".zst": Compression(_open_zstd),
 }
 """Compressions by the last extension of a file's name."""
@@ -195,7 +195,7 @@ def stream_lines(path: Path) -> Iterator[str]:
                 yield line.decode("utf-8" if number > 1 else "utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: line {number} is not UTF-8 text") from error
-    except (OSError, *compression.errors) as error:
+    except compression.errors as error:
         raise UserError(f"{path}: damaged, or not readable ({error})") from error
 
 

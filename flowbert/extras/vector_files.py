@@ -1,13 +1,12 @@
-"""Files of vectors: .npy, .safetensors and .parquet, read and written block by block."""
+"""Files of vectors: .npy, .safetensors and .parquet, read block by block."""
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from flowbert.arrays import (
@@ -19,11 +18,10 @@ from flowbert.arrays import (
 )
 from flowbert.data.text_files import sort_names, user_path
 from flowbert.errors import UserError, choices
-from flowbert.io import release_pages, write_atomically
+from flowbert.io import release_pages
 from flowbert.vectors.base import Vectors
-from flowbert.vectors.output import VECTOR_FORMATS, check_output
+from flowbert.vectors.write import PARQUET_COLUMN, VECTOR_FORMATS
 
-_WRITTEN_COLUMN = "embedding"  # column of .parquet files that are written
 _BUFFER = 2**20  # bytes of a file that are read at once
 
 
@@ -149,7 +147,7 @@ class VectorFile(Vectors):
         """
         if not self._is_parquet:
             return None
-        vectors = self._name, _WRITTEN_COLUMN
+        vectors = self._name, PARQUET_COLUMN
         names = [name for name in self._dataset.schema.names if name not in vectors]
         return self._dataset.to_table(columns=names) if names else None
 
@@ -213,68 +211,3 @@ def _choose(names: Sequence[str], wanted: str | None, path: Path) -> str:
             argument="column",
         )
     return wanted
-
-
-def write_vectors(
-    path: str | Path,
-    blocks: Iterable[NDArray[Any]],
-    shape: tuple[int, int],
-    dtype: str,
-    columns: Any = None,
-) -> None:
-    """Write vectors atomically, block by block; .safetensors at once.
-
-    Args:
-        path: File ending in .npy, .safetensors or .parquet.
-        blocks: Rows ``(n, k)`` in order.
-        shape: ``(N, k)``.
-        dtype: Their dtype; ``bfloat16`` for .safetensors alone.
-        columns: Further columns of a .parquet file, in front of ``embedding``: a table of pyarrow
-            with N rows.
-
-    Raises:
-        UserError: If the extension is unknown.
-    """
-    path = Path(path)
-    check_output(path)
-    with write_atomically(path) as temporary:
-        if path.suffix == ".parquet":
-            _write_parquet(temporary, blocks, shape[1], dtype, columns)
-            return
-        if path.suffix == ".safetensors":
-            import torch
-            from safetensors.torch import save
-
-            values = torch.from_numpy(np.concatenate(list(blocks)))
-            tensors = {"embeddings": values.to(getattr(torch, dtype))}
-            temporary.write_bytes(save(tensors))
-            return
-        rows = np.lib.format.open_memmap(temporary, "w+", dtype, shape=shape)
-        start = 0
-        for block in blocks:
-            rows[start : start + len(block)] = block
-            start += len(block)
-        rows.flush()
-
-
-def _write_parquet(
-    path: Path,
-    blocks: Iterable[NDArray[Any]],
-    dim: int,
-    dtype: str,
-    others: Any,
-) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet
-
-    kind = pa.list_(pa.from_numpy_dtype(dtype), dim)
-    fields = [] if others is None else others.schema
-    schema = pa.schema([*fields, (_WRITTEN_COLUMN, kind)])
-    start = 0
-    with pyarrow.parquet.ParquetWriter(path, schema) as writer:
-        for block in blocks:
-            rows = [] if others is None else others.slice(start, len(block)).columns
-            values = pa.array(block.reshape(-1))
-            vectors = pa.FixedSizeListArray.from_arrays(values, dim)
-            writer.write_table(pa.table([*rows, vectors], schema=schema))
-            start += len(block)

@@ -2,13 +2,13 @@
 
 from flowbert.vectors.base import VectorArray, Vectors, as_vectors
 from flowbert.vectors.cache import EmbeddingCache
-from flowbert.vectors.output import append_vectors, check_output
+from flowbert.vectors.write import check_output, write_vectors
 
 __all__ = [
     "EmbeddingCache",
     "VectorArray",
     "Vectors",
-    "append_vectors",
     "as_vectors",
     "check_output",
+    "write_vectors",
 ]

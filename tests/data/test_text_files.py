@@ -69,7 +69,7 @@ def test_a_pipe_is_read_once(name, tmp_path):
 
 
 def test_a_damaged_file_of_an_added_compression(tmp_path, monkeypatch):
-    added = Compression(lzma.open, (lzma.LZMAError, EOFError))
+    added = Compression(lzma.open, (OSError, lzma.LZMAError, EOFError))
     monkeypatch.setitem(COMPRESSIONS, ".xz", added)
     path = tmp_path / "a.txt.xz"
     path.write_bytes(lzma.compress(b"a line\n" * 1000))

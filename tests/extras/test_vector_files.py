@@ -15,12 +15,12 @@ import torch
 from filelock import FileLock
 
 from flowbert.arrays import BLOCK_ROWS
-from flowbert.extras.vector_files import VectorFile, write_vectors
+from flowbert.extras.vector_files import VectorFile
 from flowbert.maps import (
     Moments,
     Standardization,
 )
-from flowbert.vectors import append_vectors, as_vectors
+from flowbert.vectors import as_vectors, write_vectors
 from helpers import refused, rows
 
 X = rows(50, 6).astype(np.float32)
@@ -30,9 +30,8 @@ def test_a_folder_of_parquet_files_is_one_table(tmp_path):
     """In the numeric order of their names."""
     for number in range(11):
         part = X[4 * number : 4 * number + 4]
-        write_vectors(
-            tmp_path / f"part.{number}.parquet", [part], part.shape, "float32"
-        )
+        file = tmp_path / f"part.{number}.parquet"
+        write_vectors(file, lambda _, x=part: [x], len(part))
     assert np.array_equal(np.concatenate(list(as_vectors(tmp_path).blocks())), X[:44])
 
 
@@ -51,7 +50,7 @@ def test_columns_beside_the_vectors_follow_their_rows(tmp_path):
     opened = VectorFile(tmp_path / "parts")
     blocks = [values[:1], values[1:3500], values[3500:]]
     to = tmp_path / "to.parquet"
-    write_vectors(to, blocks, values.shape, "float32", opened.other_columns())
+    write_vectors(to, lambda _: blocks, count, columns=opened.other_columns())
     written = pyarrow.parquet.read_table(to)
     assert written.column_names == ["id", "name", "embedding"]
     assert written["id"].to_pylist() == list(range(count))
@@ -128,7 +127,7 @@ def test_lists_of_words_are_no_vectors(tmp_path):
 def test_other_numbers_become_float32(suffix, tmp_path):
     for dtype in ("float16", "float64", "int16", "int64"):
         file, values = tmp_path / f"x{suffix}", X.astype(dtype)
-        write_vectors(file, [values], values.shape, dtype)
+        write_vectors(file, lambda _, x=values: [x], len(values))
         assert np.array_equal(as_vectors(file)[:], values.astype(np.float32))
 
 
@@ -144,7 +143,7 @@ def test_bfloat16_becomes_float32(tmp_path):
 def test_bytes_are_no_vectors(suffix, tmp_path):
     for codes in (X.astype("int8"), np.packbits(X > 0, axis=1)):
         file = tmp_path / f"x{suffix}"
-        write_vectors(file, [codes], codes.shape, str(codes.dtype))
+        write_vectors(file, lambda _, x=codes: [x], len(codes))
         for vectors in (file, codes, torch.from_numpy(codes)):
             refused("two bytes or more", as_vectors, vectors)
 
@@ -166,7 +165,7 @@ def test_files_that_hold_no_vectors_are_named(name, tmp_path):
 )
 def test_memory_does_not_grow_with_the_rows(read, tmp_path):
     vectors = rows(12 * BLOCK_ROWS, 16).astype(np.float32)
-    write_vectors(tmp_path / "x.npy", [vectors], vectors.shape, "float32")
+    write_vectors(tmp_path / "x.npy", lambda _: [vectors], len(vectors))
     read(as_vectors(tmp_path / "x.npy"))  # what is imported and cached stays
     tracemalloc.start()
     read(as_vectors(tmp_path / "x.npy"))
@@ -186,7 +185,7 @@ def append(path, start=0, killed_at=50):
                 os.kill(os.getpid(), signal.SIGKILL)
             yield X[row : row + 10]
 
-    return append_vectors(path, "key", len(X), 10, blocks)
+    return write_vectors(path, blocks, len(X), key="key", size=10)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from flowbert.extras.vector_files import write_vectors
 from flowbert.maps import Whitening
-from flowbert.vectors import EmbeddingCache, Vectors, as_vectors, base
+from flowbert.vectors import EmbeddingCache, Vectors, as_vectors, base, write_vectors
 from helpers import refused, rows
 
 X = rows(50, 6).astype(np.float32)
@@ -46,7 +45,7 @@ def sources(folder):
     }
     for suffix in ("npy", "safetensors", "parquet"):
         path = folder / f"x.{suffix}"
-        write_vectors(path, [X[:20], X[20:]], X.shape, "float32")
+        write_vectors(path, lambda _: [X[:20], X[20:]], len(X))
         found[suffix] = path
     found["mapped"] = np.load(folder / "x.npy", mmap_mode="r")
     texts = [str(number) for number in range(len(X))]

@@ -1,0 +1,170 @@
+"""Files of vectors: the only writer, whose .npy files resume."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from filelock import FileLock, Timeout
+
+from flowbert.errors import UserError
+from flowbert.io import follow_link, replace_durably, write_atomically
+
+VECTOR_FORMATS = (".npy", ".safetensors", ".parquet")
+"""Extensions of files of vectors."""
+
+PARQUET_COLUMN = "embedding"
+"""Column of the vectors in .parquet files."""
+
+
+def check_output(path: str | Path) -> None:
+    """Raise a UserError for a file that cannot be written, by its extension."""
+    if Path(path).suffix not in VECTOR_FORMATS:
+        raise UserError(
+            f"received {path}; expected a file ending in {', '.join(VECTOR_FORMATS)}",
+            argument="output",
+        )
+
+
+def write_vectors(
+    path: str | Path,
+    blocks: Callable[[int], Iterable[Any]],
+    count: int,
+    *,
+    columns: Any = None,
+    key: str | None = None,
+    size: int = 1,
+) -> tuple[int, int]:
+    """Write vectors block by block; .safetensors at once.
+
+    The file appears when it is complete. With a key, an unfinished .npy file is kept as
+    ``.NAME.KEY.npy`` in the same folder, and the next call with this key continues it.
+
+    Args:
+        path: File ending in .npy, .safetensors or .parquet.
+        blocks: Computes the blocks from a row on, at least one: arrays ``(n, k)``, or tensors for
+            .safetensors.
+        count: Number of rows N.
+        columns: Further columns of a .parquet file, in front of ``embedding``: a table of pyarrow
+            with N rows.
+        key: Digest of what determines the vectors of a .npy file; None for a file that does not
+            resume.
+        size: Rows of a block, of which a file that is continued has a multiple.
+
+    Returns:
+        Shape ``(N, k)``.
+
+    Raises:
+        UserError: If the extension is unknown, or another process writes the same vectors.
+        KeyboardInterrupt: After Ctrl-C; its message says what is kept.
+    """
+    path = follow_link(path)
+    check_output(path)
+    opened = write_atomically(path) if key is None else _write_resumably(path, key)
+    with opened as unfinished:
+        if path.suffix == ".npy":
+            dim = _write_npy(unfinished, blocks, count, size)
+        elif path.suffix == ".parquet":
+            dim = _write_parquet(unfinished, blocks(0), columns)
+        else:
+            dim = _write_safetensors(unfinished, blocks(0))
+    return count, dim
+
+
+@contextmanager
+def _write_resumably(path: Path, key: str) -> Iterator[Path]:
+    """Yield the path of an unfinished file; rename it to ``path`` at the end.
+
+    The file is kept after an interruption, and deleted after a mistake of the user.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.stem}.{key}{path.suffix}")
+    lock = unfinished.with_suffix(".lock")
+    try:
+        with FileLock(lock, timeout=0):
+            try:
+                yield unfinished
+                replace_durably(unfinished, path)
+            finally:
+                lock.unlink()
+    except Timeout as error:
+        message = f"another process writes these vectors into {path}"
+        raise UserError(message, argument="output") from error
+    except UserError:
+        unfinished.unlink(missing_ok=True)
+        raise
+    except KeyboardInterrupt as error:
+        if not unfinished.exists():
+            raise
+        message = f"{unfinished} has what is finished; the same command resumes"
+        raise KeyboardInterrupt(message) from error
+
+
+def _write_npy(
+    path: Path, blocks: Callable[[int], Iterable[Any]], count: int, size: int
+) -> int:
+    done = _resume(path, count, size)
+    for block in blocks(done):
+        dim: int = block.shape[1]
+        with path.open("ab") as file:
+            if not done:
+                header = np.lib.format.header_data_from_array_1_0(block)
+                header |= {"shape": (count, dim), "fortran_order": False}
+                np.lib.format.write_array_header_1_0(file, header)
+            file.write(block.tobytes())
+        done += len(block)
+    return dim
+
+
+def _resume(path: Path, count: int, size: int) -> int:
+    """Cut an unfinished file after its last whole block, and return the number of its rows.
+
+    The last block of N rows is written again: it tells the shape.
+    """
+    if not path.exists():
+        return 0
+    with path.open("r+b") as file:
+        try:
+            np.lib.format.read_magic(file)
+            (_, dim), _, dtype = np.lib.format.read_array_header_1_0(file)
+        except ValueError:  # not even a whole header
+            file.truncate(0)
+            return 0
+        start, row = file.tell(), dim * dtype.itemsize
+        written = (file.seek(0, os.SEEK_END) - start) // row
+        rows = min(written, count - 1) // size * size
+        file.truncate(start + rows * row if rows else 0)
+    return rows
+
+
+def _write_safetensors(path: Path, blocks: Iterable[Any]) -> int:
+    import torch
+    from safetensors.torch import save
+
+    values = torch.cat([torch.as_tensor(block) for block in blocks])
+    path.write_bytes(save({"embeddings": values}))
+    return int(values.shape[1])
+
+
+def _write_parquet(path: Path, blocks: Iterable[Any], others: Any) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    remaining = iter(blocks)
+    first = next(remaining)
+    dim: int = first.shape[1]
+    kind = pa.list_(pa.from_numpy_dtype(first.dtype), dim)
+    fields = [] if others is None else others.schema
+    schema = pa.schema([*fields, (PARQUET_COLUMN, kind)])
+    start = 0
+    with pyarrow.parquet.ParquetWriter(path, schema) as writer:
+        for block in chain([first], remaining):
+            rows = [] if others is None else others.slice(start, len(block)).columns
+            values = pa.array(block.reshape(-1))
+            vectors = pa.FixedSizeListArray.from_arrays(values, dim)
+            writer.write_table(pa.table([*rows, vectors], schema=schema))
+            start += len(block)
+    return dim
