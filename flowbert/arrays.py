@@ -1,12 +1,31 @@
-"""Types of arrays, pinned memory, and the number of rows of a block."""
+"""Types of arrays, tensors of arrays, pinned memory, and the number of rows of a block."""
 
 from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
 Indices: TypeAlias = NDArray[np.int64]
+
+
+def to_tensor(x: Any) -> Tensor:
+    """A tensor without its graph; numbers in a list, or in an array of any layout and byte order.
+
+    Memory is shared where torch can read it: torch has no negative strides, no foreign byte order
+    and no read-only tensors.
+
+    Example:
+        >>> to_tensor(np.arange(3.0, dtype=">f4")[::-1])
+        tensor([2., 1., 0.])
+    """
+    if isinstance(x, Tensor):
+        return x.detach()
+    array = np.asarray(x)
+    native = array.dtype.newbyteorder("=")
+    return torch.from_numpy(np.require(array, native, ["C", "W"]))
 
 
 def is_pinned_for(device: Any) -> bool:

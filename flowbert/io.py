@@ -72,7 +72,7 @@ def digest_stream(parts: Iterable[bytes | str | object]) -> str:
     state = hashlib.blake2b(digest_size=16)
     for part in parts:
         if not isinstance(part, bytes | bytearray | memoryview):
-            part = json.dumps(part, sort_keys=True, default=str).encode()
+            part = json.dumps(part, sort_keys=True, default=_plain_or_text).encode()
         state.update(part)
     return state.hexdigest()
 
@@ -119,10 +119,10 @@ def save_tensors(
     }
     content = {"kind": kind, "metadata": metadata}
     content["digest"] = digest(content, digest_tensors(contiguous))
+    text = json.dumps(content, sort_keys=True, default=_plain)
+    arrays = {name: tensor.numpy() for name, tensor in contiguous.items()}
     with write_atomically(path) as temporary:
-        arrays = {name: tensor.numpy() for name, tensor in contiguous.items()}
-        text = json.dumps(content, sort_keys=True)
-        # Of save_file nobody else may read the file.
+        # `save_file` creates files that only the owner can read.
         temporary.write_bytes(save(arrays, {_METADATA: text}))
 
 
@@ -203,9 +203,26 @@ def read_json(path: str | Path, schema: Mapping[str, Any] | type = dict) -> Any:
 
 def write_json(path: str | Path, content: Any) -> None:
     """Write JSON atomically; NaN is refused."""
-    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(
+        content, indent=1, ensure_ascii=False, allow_nan=False, default=_plain
+    )
     with write_atomically(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def _plain(value: Any) -> Any:
+    """The JSON value of a number of numpy.
+
+    Raises:
+        UserError: If the value is something else.
+    """
+    if isinstance(value, np.generic):
+        return value.item()
+    raise UserError(f"{value!r} cannot be saved; expected a number, text or a list")
+
+
+def _plain_or_text(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else str(value)
 
 
 def as_json(value: Any, describe: Callable[[Any], Any] = str) -> Any:

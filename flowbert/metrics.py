@@ -8,6 +8,7 @@ repeated ones count twice. ``Trainer(use_distributed_sampler=False)`` with a cus
 this; processes may have different numbers of examples, or none.
 """
 
+import math
 from abc import abstractmethod
 from typing import Any
 
@@ -116,10 +117,13 @@ class VectorMetric(_RowMetric):
     Exact: the state is all vectors.
 
     Args:
-        name: Its name, such as ``isoscore``.
+        name: Its name, such as ``isoscore``. Of pairs there is :class:`Alignment`.
         dim: Vector size D; None for that of the first vectors.
         limit: As of :class:`Uniformity`.
         **kwargs: Further arguments of :class:`torchmetrics.Metric`.
+
+    Raises:
+        UserError: If no metric of vectors has this name.
 
     Example:
         >>> metric = VectorMetric("isoscore")
@@ -136,8 +140,16 @@ class VectorMetric(_RowMetric):
         **kwargs: Any,
     ) -> None:
         super().__init__(dim, **kwargs)
+        of_vectors = [x for x in SPACE_METRICS if not SPACE_METRICS[x].of_pairs]
+        check_choice("name", name, of_vectors)
         self.measured = SPACE_METRICS[name]
         self.limit = limit
+
+    @property
+    def higher_is_better(self) -> bool | None:  # type: ignore[override]
+        """Whether higher is better; None if neither higher nor lower is."""
+        sign = self.measured.sign
+        return None if math.isnan(sign) else sign > 0
 
     def update(self, x: Tensor) -> None:
         """Add vectors ``(N, D)``, which need not be normalized."""
@@ -196,8 +208,6 @@ class Uniformity(VectorMetric):
         >>> metric.compute()
         tensor(-8., dtype=torch.float64)
     """
-
-    higher_is_better = False
 
     def __init__(
         self, dim: int | None = None, limit: int | None = None, **kwargs: Any

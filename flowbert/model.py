@@ -135,10 +135,10 @@ class Model(Embedder):
                 "folder",
                 argument="folder",
             )
+        # First what may be impossible to save.
+        save_map(self.map, folder / f"{self.map_name}.safetensors", identity)
         save_token_weights(folder, getattr(self.encoder, "token_weights", None))
         write_json(folder / MODEL_FILE, content | {"digest": digest(content)})
-        file = folder / f"{self.map_name}.safetensors"
-        save_map(self.map, file, identity)
 
     @classmethod
     def load(

@@ -16,7 +16,8 @@ from flowbert.metrics import (
     VectorMetric,
 )
 from flowbert.tasks import alignment, mean_cosine, sts_spearman, uniformity
-from flowbert.tasks.measures import isoscore, spectrum
+from flowbert.tasks.measures import SPACE_METRICS, isoscore, spectrum
+from helpers import refused
 
 DIM, COUNT = 5, 90
 METRICS: dict[str, Callable[[], Metric]] = {
@@ -100,3 +101,13 @@ def test_wrong_shapes_and_names():
         STSSpearman().update(torch.ones(3), torch.ones(4))
     with pytest.raises(ValueError, match="received 'max'; expected all, mean, wmean"):
         STSSpearman("max")
+
+
+def test_a_metric_by_name_is_the_metric():
+    for named, made in (("uniformity", Uniformity()), ("mean_cosine", MeanCosine())):
+        assert VectorMetric(named).higher_is_better is made.higher_is_better
+    assert Uniformity().higher_is_better is False
+    assert VectorMetric("isoscore").higher_is_better is True
+    assert MeanCosine().higher_is_better is None
+    for wrong in ("isoscre", *(x for x in SPACE_METRICS if SPACE_METRICS[x].of_pairs)):
+        refused(f"name: received '{wrong}'", VectorMetric, wrong)

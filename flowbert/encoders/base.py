@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from flowbert.arrays import Floats
+from flowbert.arrays import Floats, to_tensor
 from flowbert.errors import UserError
 from flowbert.numbers import is_count
 from flowbert.progress import bar
@@ -171,10 +171,11 @@ class Embedder(ABC):
         return str(id(self))
 
     def similarity(self, first: Any, second: Any) -> Tensor:
-        """Cosines of vectors ``(N, D)`` and ``(M, D)``, arrays or tensors: ``(N, M)``."""
-        rows: list[Tensor] = list(map(torch.as_tensor, (first, second)))
+        """Cosines of vectors ``(N, D)`` and ``(M, D)``, arrays or tensors: ``(N, M)``, float32."""
+        rows = [to_tensor(x).float() for x in (first, second)]
         units = [normalize(x.reshape(-1, x.shape[-1]), dim=1) for x in rows]
-        return units[0] @ units[1].T
+        with torch.autocast(units[0].device.type, enabled=False):
+            return units[0] @ units[1].T
 
     def get_sentence_embedding_dimension(self) -> int:
         """:attr:`dim`, as sentence-transformers calls it."""

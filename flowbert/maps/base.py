@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from torch import Tensor
 
-from flowbert.arrays import BLOCK_ROWS
+from flowbert.arrays import BLOCK_ROWS, to_tensor
 from flowbert.errors import UserError
 from flowbert.maps.state import pack, unpack
 from flowbert.numbers import is_count
@@ -23,7 +24,8 @@ from flowbert.registry import Registry
 from flowbert.vectors import Vectors
 from flowbert.vectors.moments import Moments
 
-_FLOATS = (np.float64, np.float32)
+# Types of arrays that are read as they are, also in a foreign byte order; others become float64.
+_FLOATS = [np.dtype(x) for x in ("f8", "f4", "f2", ">f4", ">f2", "<f4", "<f2")]
 
 LabelledPairs = tuple[Any, Any, Any]
 """Vectors of labelled pairs, ``(P, D)`` each, and their scores ``(P,)``."""
@@ -33,6 +35,8 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A map of sentence embeddings as a scikit-learn transformer.
 
     Rows may be numpy arrays or torch tensors; the result is of the same kind, on the same device.
+    Maps compute in float64. Rows in float32 or half precision are mapped to float32, others to
+    float64 (tensors of integers to float32).
 
     Attributes:
         size_parameter: Parameter that a number after the name sets, as in ``whitening-128``.
@@ -130,7 +134,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             y: Nothing.
             pairs: Vectors of labelled pairs and their scores; used where :attr:`supervised`.
         """
-        next(self._row_blocks(X))  # sets n_features_in_
+        self._row_blocks(X)
         self.output_dim(self.n_features_in_)
         self.check_pairs(pairs)
         return self
@@ -169,12 +173,14 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return self
 
     def _fitted_attributes(self) -> list[str]:
-        parameters = self.get_params(deep=False)
-        return [
-            name
-            for name in vars(self)
-            if name not in parameters and not name.startswith("_sklearn")
-        ]
+        names = vars(self).keys() - self.get_params(deep=False).keys()
+        # Private ones are scikit-learn's, or computed from the others.
+        return sorted(name for name in names if not name.startswith("_"))
+
+    def _set_unnamed_features(self, dim: int) -> None:
+        """Set ``n_features_in_``, and forget the names of an earlier frame's columns."""
+        self.n_features_in_ = dim
+        self.__dict__.pop("feature_names_in_", None)
 
     def set_run_parameters(self, seed: int, accelerator: str) -> None:
         """Set ``random_state`` and ``accelerator`` of a run, where they are parameters."""
@@ -194,14 +200,15 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def inverse_transform(self, X: Any) -> Any:
         """Map rows ``(N, k)`` back to ``(N, D)``; the nearest rows where the map reduces."""
         check_is_fitted(self)
-        return self._by_blocks(self._invert, check_rows(X), self._n_features_out)
+        rows = check_rows(X, least=0)
+        return self._by_blocks(self._invert, rows, self._n_features_out)
 
     def _rows(self, X: Any) -> Any:
         """Checked rows ``(N, D)`` for the fitted map, an array or a tensor."""
         check_is_fitted(self)
         if isinstance(X, Tensor):
-            return check_rows(X)
-        return validate_data(self, X, dtype=_FLOATS, reset=False)
+            return check_rows(X, least=0)
+        return validate_data(self, X, dtype=_FLOATS, reset=False, ensure_min_samples=0)
 
     @property
     def _n_features_out(self) -> int:
@@ -213,9 +220,8 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 f"X: received the shape {tuple(X.shape)}; expected (N, {dim})"
             )
         mapped = []
-        for start in range(0, len(X), BLOCK_ROWS):
-            block = X[start : start + BLOCK_ROWS]
-            rows = block.detach() if isinstance(block, Tensor) else torch.tensor(block)
+        for start in range(0, max(len(X), 1), BLOCK_ROWS):
+            rows = to_tensor(X[start : start + BLOCK_ROWS])
             # Apple's GPU has no float64.
             device = "cpu" if rows.device.type == "mps" else rows.device
             dtype = rows.dtype if rows.dtype == torch.float64 else torch.float32
@@ -225,25 +231,23 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return whole if isinstance(X, Tensor) else whole.numpy()
 
     def _row_blocks(self, X: Any) -> Iterator[Tensor]:
-        """Checked blocks of the rows to fit on; vectors are read one by one."""
-        if isinstance(X, Vectors | Tensor):
-            size: Any = (check_rows(X) if isinstance(X, Tensor) else X).shape[1]
-            self.n_features_in_ = size
-            if hasattr(self, "feature_names_in_"):  # of an earlier frame
-                del self.feature_names_in_
+        """Check the rows to fit on, and set ``n_features_in_``.
+
+        Returns:
+            The rows in blocks; vectors are read one block after another.
+        """
         if isinstance(X, Vectors):
-            yield from map(torch.from_numpy, X.blocks())
-        elif isinstance(X, Tensor):
-            yield from torch.split(X.detach(), BLOCK_ROWS)
+            self._set_unnamed_features(X.shape[1])
+            return map(torch.from_numpy, X.blocks())
+        if isinstance(X, Tensor):
+            rows = check_rows(X, least=self.min_samples)
+            self._set_unnamed_features(rows.shape[1])
         else:
             rows = validate_data(
-                self,
-                X,
-                dtype=_FLOATS,
-                ensure_min_samples=self.min_samples,
+                self, X, dtype=_FLOATS, ensure_min_samples=self.min_samples
             )
-            for start in range(0, len(rows), BLOCK_ROWS):
-                yield torch.from_numpy(np.array(rows[start : start + BLOCK_ROWS]))
+        starts = range(0, len(rows), BLOCK_ROWS)
+        return (to_tensor(rows[start : start + BLOCK_ROWS]) for start in starts)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -292,18 +296,21 @@ class AffineMap(Map):
     def fit(self, X: Any, y: Any = None, pairs: LabelledPairs | None = None) -> Self:
         """Fit on rows ``(N, D)``; y is ignored. Returns self."""
         blocks = self._row_blocks(X)
-        first = next(blocks)
-        moments = Moments(first.shape[1]).update(first)
+        moments = Moments(self.n_features_in_)
         for block in blocks:
             moments.update(block)
-        return self.fit_moments(moments, pairs)
+        return self._fit(moments, pairs)
 
     def fit_moments(self, moments: Moments, pairs: LabelledPairs | None = None) -> Self:
         """Fit on rows whose moments are known, such as merged ones. Returns self."""
+        self._set_unnamed_features(moments.dim)
+        return self._fit(moments, pairs)
+
+    def _fit(self, moments: Moments, pairs: LabelledPairs | None) -> Self:
         self.output_dim(moments.dim)
         self.check_pairs(pairs)
-        self.n_features_in_ = moments.dim
         self.invalid_reason_ = None
+        self.__dict__.pop("_inverse", None)
         if pairs is not None:
             self.learn(moments, pairs)
         # A product rounds by the layout of its factors: the same before and after saving.
@@ -322,25 +329,42 @@ class AffineMap(Map):
         return (rows - self.center_.to(rows.device)) @ self.weight_.to(rows.device)
 
     def _invert(self, rows: Tensor) -> Tensor:
+        return rows @ self._inverse.to(rows.device) + self.center_.to(rows.device)
+
+    @cached_property
+    def _inverse(self) -> Tensor:
+        """Pseudo-inverse of the weight, ``(k, D)``, computed once after a fit."""
         inverse: Tensor = torch.linalg.pinv(self.weight_)
-        return rows @ inverse.to(rows.device) + self.center_.to(rows.device)
+        return inverse
+
+    def set_state(self, state: Mapping[str, Any]) -> Self:
+        """Restore what :meth:`get_state` gave. Returns self."""
+        self.__dict__.pop("_inverse", None)
+        return super().set_state(state)
 
     @property
     def _n_features_out(self) -> int:
         return int(self.weight_.shape[1])
 
 
-def check_rows(X: Any, name: str = "X") -> Any:
+def check_rows(X: Any, name: str = "X", least: int = 1) -> Any:
     """Rows ``(N, D)``, an array or a tensor of finite numbers.
+
+    Args:
+        X: The rows.
+        name: Name of the argument, for messages.
+        least: Smallest number of rows.
 
     Raises:
         ValueError: If it is something else.
     """
     if not isinstance(X, Tensor):
-        return check_array(X, dtype=_FLOATS, input_name=name)
-    if X.ndim != 2 or not X.numel():
+        return check_array(X, dtype=_FLOATS, input_name=name, ensure_min_samples=least)
+    if X.ndim != 2 or len(X) < least or not X.shape[1]:
         received = f"{X.dtype} of shape {tuple(X.shape)}"
-        raise ValueError(f"{name}: received {received}; expected (N, D), N at least 1")
+        raise ValueError(
+            f"{name}: received {received}; expected (N, D), N at least {least}"
+        )
     if not bool(torch.isfinite(X).all()):
         raise ValueError(f"{name}: received NaN or infinity; expected finite numbers")
     return X

@@ -53,6 +53,12 @@ class SpectralMap(AffineMap):
         if rank == 0:
             identity = torch.eye(moments.dim, dtype=torch.float64)
             return moments.mean, identity[:, :wanted]
+        asked = self.n_components is not None
+        if rank < wanted and (asked or rank >= moments.distinct - 1):
+            warn(
+                f"{self.name}: {rank} directions in place of {wanted}; the {moments.distinct} "
+                "distinct sentences vary in no others"
+            )
         if equalizes:
             few = rank + 1 < moments.distinct < ROWS_PER_DIRECTION * rank
             advice = f"shrinkage ({self.name}:shrinkage=0.1)"
@@ -77,7 +83,8 @@ class Whitening(SpectralMap):
     which a last LayerNorm leaves one, are dropped.
 
     Args:
-        n_components: Number of directions k; None for all.
+        n_components: Number of directions k; None for all. Rows that vary in fewer directions give
+            fewer, with a warning where k was asked for or rows are too few.
         shrinkage: Weight s of the mean eigenvalue, in [0, 1], or ``"oas"`` for the oracle
             approximating shrinkage estimate.
         exponent: Power of the eigenvalues, in [-1, 0]: -0.5 whitens, 0 only rotates.
@@ -99,6 +106,11 @@ class Whitening(SpectralMap):
     shrinkage: float | str = 0.0
     exponent: float = -0.5
     rank_tolerance: float = RANK_TOLERANCE
+
+    @property
+    def n_components_(self) -> int:
+        """Number of directions that the fit has kept, at most k."""
+        return self._n_features_out
 
     def _weight(self, vectors: Tensor, scales: Tensor) -> Tensor:
         return vectors * scales

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from flowbert.arrays import Floats, Indices
+from flowbert.arrays import Floats, Indices, to_tensor
 from flowbert.seeding import Stream
 from flowbert.threads import MAX_WORKERS, in_threads
 
@@ -115,7 +115,7 @@ Weights = NDArray[np.integer[Any]] | Floats
 
 def to_rows(x: Array) -> Tensor:
     """Vectors ``(N, D)`` as a float64 tensor on their device (the CPU where it has no float64)."""
-    rows = x.detach() if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x))
+    rows = to_tensor(x)
     if rows.ndim != 2:
         raise ValueError(
             f"embeddings: received the shape {tuple(rows.shape)}; expected (N, D)"
@@ -299,9 +299,11 @@ def uniformity(
             total += kernel.sum(dim=1).sum(dtype=torch.float64)
         return total
 
-    with in_threads(
-        sum_of_rows, range(0, count, rows), MAX_WORKERS if on_cpu else 1
-    ) as sums:
+    workers = MAX_WORKERS if on_cpu else 1
+    with (
+        torch.autocast(unit.device.type, enabled=False),
+        in_threads(sum_of_rows, range(0, count, rows), workers) as sums,
+    ):
         total = torch.stack(list(sums)).sum()
     return math.log(float(total) / (count * (count - 1) / 2))
 

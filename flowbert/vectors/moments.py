@@ -3,15 +3,20 @@ r"""Count, means and covariance of rows that come in chunks, in float64; memory 
 import hashlib
 from collections.abc import Iterable
 from functools import reduce
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from flowbert.arrays import to_tensor
 from flowbert.errors import UserError
+from flowbert.io import load_tensors, save_tensors
 from flowbert.threads import threads_for
+
+_KIND = "moments"
 
 ROWS_PER_BLOCK = 4096
 """Rows of a block, each of which is summed around its own mean."""
@@ -76,20 +81,47 @@ class Moments:
                 whole._add(part._all())
         return whole
 
+    def save(self, path: str | Path) -> None:
+        """Write a safetensors file without the rows, to which later rows can be added.
+
+        Raises:
+            UserError: If there are no rows.
+        """
+        tensors = self._all()._asdict()
+        digests = sorted(int.from_bytes(seen, signed=True) for seen in self._seen)
+        tensors["seen"] = torch.tensor(digests)
+        save_tensors(path, _KIND, tensors, number=tensors.pop("number"))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Moments":
+        """Read a file of :meth:`save`.
+
+        Raises:
+            UserError: If the file is missing, damaged or holds something else.
+        """
+        tensors, metadata = load_tensors(path, _KIND)
+        digests = tensors.pop("seen").tolist()
+        moments = cls(len(tensors["mean"]))
+        moments.count = metadata["number"]
+        moments._sums = _Sums(metadata["number"], **tensors)
+        moments._seen = {seen.to_bytes(8, signed=True) for seen in digests}
+        return moments
+
     @property
     def distinct(self) -> int:
         """Number of distinct rows, exact below :attr:`enough`."""
         return min(len(self._seen), self.enough)
 
-    def update(self, x: Tensor) -> "Moments":
-        """Add rows ``(N, D)`` behind the last ones. Returns self."""
+    def update(self, x: Any) -> "Moments":
+        """Add rows ``(N, D)``, an array or a tensor, behind the last ones. Returns self."""
+        x = to_tensor(x)
         if x.ndim != 2 or x.shape[1] != self.dim:
             raise ValueError(
                 f"x: received the shape {tuple(x.shape)}; expected (N, {self.dim})"
             )
-        x = x.detach()
         if x.device.type == "mps":  # it has no float64
             x = x.cpu()
+        x = x.to(torch.promote_types(x.dtype, torch.float32))
         self._eigen = self._complete = None
         self.count += len(x)
         for block in torch.split(x, _ROWS_PER_PRODUCT):
@@ -129,7 +161,7 @@ class Moments:
     def update_blocks(self, blocks: Iterable[NDArray[np.float32]]) -> "Moments":
         """Add rows block by block. Returns self."""
         for block in blocks:
-            self.update(torch.from_numpy(block))
+            self.update(block)
         return self
 
     @property
@@ -198,14 +230,13 @@ class _Sums(NamedTuple):
             rows = torch.cat([piece.to(rows.device) for piece in pieces])
         number, dim = rows.shape
         width = -(-dim // _PANELS)
-        exact = torch.promote_types(rows.dtype, torch.float32)
         with threads_for(dim * dim // _PANELS):
             # Near the mean is enough: what is left is subtracted from the sums.
-            shift = rows.mean(dim=0, dtype=exact).double()
+            shift = rows.mean(dim=0).double()
             total, unit_total = shift.new_zeros(dim), shift.new_zeros(dim)
             scatter = shift.new_zeros(dim, dim)
             for block in torch.split(rows, _ROWS_PER_PRODUCT):
-                lengths = torch.linalg.vector_norm(block, dim=1, dtype=exact)
+                lengths = torch.linalg.vector_norm(block, dim=1)
                 shares = torch.where(lengths > 0, 1 / lengths.double(), 0.0)
                 centred = block - shift
                 total += centred.sum(dim=0)

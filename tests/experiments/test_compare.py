@@ -202,6 +202,7 @@ def test_the_analysis_is_of_a_sample_of_the_sentences(encoder, output, monkeypat
     assert analyze_results(results).setting["sentences"] == 40
 
 
+@pytest.mark.filterwarnings("ignore:whitening. 5 directions in place of 6")
 def test_methods_without_meaning_have_a_reason(encoder, output, pairs, tmp_path):
     """Nor are they averaged with other tasks, or shown in the analysis."""
     tasks = [write_pairs(tmp_path / "few.tsv", count=3), pairs[0]]

@@ -1,13 +1,17 @@
 """Every map under scikit-learn's own checks, for numpy and torch alike."""
 
 import math
+import warnings
+from functools import partial
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import (
     check_estimator,
@@ -16,6 +20,7 @@ from sklearn.utils.estimator_checks import (
     check_transformer_get_feature_names_out,
 )
 
+from flowbert.errors import FlowbertWarning
 from flowbert.extras.maps.all_but_the_top import LearnedRemoval, RemoveDirections
 from flowbert.extras.views import ViewsMap
 from flowbert.flows import Glow
@@ -24,6 +29,7 @@ from flowbert.maps import (
     ZCA,
     AffineMap,
     Centering,
+    Chain,
     Flow,
     Map,
     MeanRemoval,
@@ -31,7 +37,9 @@ from flowbert.maps import (
     Standardization,
     Truncation,
     Whitening,
+    as_map,
     load_map,
+    make_map,
     save_map,
 )
 from flowbert.vectors.moments import Moments
@@ -134,7 +142,7 @@ def test_chunks_and_moments_give_what_all_rows_give(estimator):
     whole = fit(clone(estimator), x)
     moments = Moments(6)
     for chunk in np.array_split(x, 5):
-        moments.update(torch.from_numpy(chunk))
+        moments.update(chunk)
     known = clone(estimator).fit_moments(moments, pairs_of(x))
     assert_array_equal(known.transform(x), whole.transform(x))
 
@@ -240,6 +248,93 @@ def test_a_second_fit_forgets_the_first(estimator):
     x, other = rows(300, 6), rows(200, 5, seed=1) + 5
     again = fit(fit(clone(estimator), other[:, [0, 1, 2, 3, 4, 0]]), x)
     assert np.array_equal(again.transform(x), fit(estimator, x).transform(x))
+
+
+ODD_ARRAYS: dict[str, Any] = {
+    "reversed": lambda x: x[::-1].copy()[::-1],
+    "reversed columns": lambda x: x[:, ::-1].copy()[:, ::-1],
+    "Fortran": np.asfortranarray,
+    "big-endian": lambda x: x.astype(x.dtype.newbyteorder(">")),
+    "read-only": lambda x: np.frombuffer(x.tobytes(), x.dtype).reshape(x.shape),
+    "every other": lambda x: np.repeat(x, 2, axis=0)[::2],
+}
+
+
+@pytest.mark.parametrize("layout", ODD_ARRAYS)
+@pytest.mark.parametrize("text", ["whitening-4+standardization", "views", "PCA"])
+def test_layout_and_byte_order_of_an_array_change_nothing(text, layout):
+    x = rows(60, 6).astype(np.float32)
+    odd = ODD_ARRAYS[layout](x)
+    assert np.array_equal(odd, x)
+    new = partial(as_map, PCA(4)) if text == "PCA" else partial(make_map, text)
+    expected = new().fit(x).transform(x)
+    found = new().fit(odd).transform(odd)
+    assert_array_equal(found, expected)
+    assert found.dtype == np.float32
+
+
+@pytest.mark.parametrize("make", [np.asarray, torch.as_tensor])
+def test_precision_of_rows_is_that_of_the_result_and_float32_at_least(estimator, make):
+    x = rows(300, 6)
+    fitted = fit(estimator, x)
+    pca = as_map(PCA(3)).fit(x)
+    for each in (fitted, fit(Chain.of(fitted, Centering()), x), pca):
+        for given, wanted in {"f2": "f4", "f4": "f4", "f8": "f8"}.items():
+            found = each.transform(make(x.astype(given)))
+            assert np.asarray(found).dtype == np.dtype(wanted)
+            back = each.inverse_transform(found)
+            assert np.asarray(back).dtype == np.dtype(wanted)
+            if each is not pca:
+                none = make(x[:0].astype(given))
+                assert each.transform(none).shape == (0, found.shape[1])
+
+
+@pytest.mark.parametrize("estimator", AFFINE, ids=str)
+def test_a_pseudo_inverse_is_computed_once_per_fit(estimator, monkeypatch, tmp_path):
+    counted = Mock(side_effect=torch.linalg.pinv)
+    monkeypatch.setattr(torch.linalg, "pinv", counted)
+    monkeypatch.setattr("flowbert.maps.base.BLOCK_ROWS", 50)
+    x, y = rows(300, 6), rows(300, 6, seed=1)
+    fitted = fit(estimator, x)
+    for _ in range(2):
+        fitted.inverse_transform(fitted.transform(x))
+    assert counted.call_count == (type(estimator) is not Raw)
+    save_map(fitted, tmp_path / "map")
+    again = fit(clone(estimator), y)
+    again.inverse_transform(again.transform(y))
+    mapped = fitted.transform(x)
+    expected = fitted.inverse_transform(mapped)
+    again.set_state(fitted.get_state())
+    assert_allclose(again.inverse_transform(mapped), expected)
+    fit(fitted, y)
+    mapped = fitted.transform(y)
+    assert_allclose(fitted.transform(fitted.inverse_transform(mapped)), mapped)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "count", "kept"),
+    [
+        (Whitening(), 20, 19),
+        (Whitening(n_components=30, exponent=-0.25), 20, 19),
+        (Whitening(n_components=32), 200, 31),
+    ],
+    ids=str,
+)
+def test_fewer_directions_than_asked_for_are_told(estimator, count, kept):
+    x = rows(count, 32)
+    x[:, 3] = x[:, 5]
+    with pytest.warns(FlowbertWarning, match=f"{kept} directions in place of"):
+        estimator.fit(x)
+    assert estimator.n_components_ == kept == estimator.transform(x).shape[1]
+
+
+def test_a_direction_without_variance_is_expected():
+    """A last LayerNorm leaves one."""
+    x = rows(400, 6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted = Whitening().fit(x - x.mean(axis=1, keepdims=True))
+    assert fitted.n_components_ == 5
 
 
 class SignedRoot(Map):

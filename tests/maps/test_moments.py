@@ -77,6 +77,44 @@ def test_the_rest_of_a_block_is_not_what_the_caller_changes():
     assert torch.equal(moments.mean, Moments(DIM).update(X[:10]).mean)
 
 
+@pytest.mark.parametrize("cut", [1, BLOCK, 5 * BLOCK + 3])
+def test_saved_moments_go_on(cut, tmp_path):
+    """What is added after loading counts like what is added at once."""
+    file = tmp_path / "corpus.moments"
+    Moments(DIM).update(X[:cut]).save(file)
+    loaded = Moments.load(file)
+    assert (loaded.count, loaded.distinct) == (cut, min(cut, loaded.enough))
+    whole, grown = Moments(DIM).update(X), loaded.update(X[cut:])
+    assert (grown.count, grown.distinct) == (whole.count, whole.distinct)
+    for name in ("mean", "mean_direction"):
+        assert_allclose(getattr(grown, name), getattr(whole, name), rtol=ROUNDING)
+    assert_allclose(grown.covariance(), whole.covariance(), atol=100 * ROUNDING)
+    grown.save(file)
+    assert torch.equal(Moments.load(file).covariance(), grown.covariance())
+    refused("rows: received none", Moments(DIM).save, tmp_path / "empty")
+    assert [*tmp_path.iterdir()] == [file]
+
+
+def test_arrays_and_tensors_are_the_same_rows():
+    expected = Moments(DIM).update(X)
+    odd = X.numpy()[::-1]
+    for given in (
+        X.numpy(),
+        X.double(),
+        X.tolist(),
+        odd[::-1],
+        odd.astype(">f4")[::-1],
+    ):
+        moments = Moments(DIM).update(given)
+        assert_allclose(moments.covariance(), expected.covariance(), rtol=ROUNDING)
+        assert moments.distinct == expected.distinct
+    half = X.half()
+    assert torch.equal(
+        Moments(DIM).update(half).covariance(),
+        Moments(DIM).update(half.float()).covariance(),
+    )
+
+
 def test_wrong_parts_and_rows():
     first = Moments(DIM).update(X[:10])
     refused("rows: received none", Moments.merge([Moments(DIM)]).covariance)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from flowbert.arrays import Floats
+from flowbert.arrays import Floats, to_tensor
 from flowbert.errors import UserError
 from flowbert.maps.base import AffineMap, LabelledPairs, check_rows
 from flowbert.maps.simple import standard_deviations
@@ -119,14 +119,9 @@ class LearnedRemoval(AffineMap):
                 "expected at least two different finite scores", argument="labels"
             )
         directions, center = self._directions(moments), self._center(moments)
-        checked = [check_rows(x, "pairs") for x in (left, right)]
-        rows = [
-            torch.as_tensor(np.array(x) if isinstance(x, np.ndarray) else x.detach())
-            .to("cpu", torch.float64)
-            .sub(center)
-            for x in checked
-        ]
-        learned = _Pairs(rows[0], rows[1], directions, target)
+        rows = [to_tensor(check_rows(x, "pairs")) for x in (left, right)]
+        first, second = (x.to("cpu", torch.float64) - center for x in rows)
+        learned = _Pairs(first, second, directions, target)
         found: list[Any] = [
             minimize(
                 learned.loss,

@@ -2,12 +2,12 @@
 
 from typing import Any, Self
 
-import numpy as np
 import torch
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from flowbert.arrays import to_tensor
 from flowbert.errors import UserError
 from flowbert.maps.base import LabelledPairs, Map, check_rows
 from flowbert.vectors import Vectors
@@ -49,7 +49,7 @@ class SklearnTransformer(Map):
             self.estimator.set_params(random_state=seed)
 
     @property
-    def n_features_in_(self) -> int | None:
+    def n_features_in_(self) -> int | None:  # type: ignore[override]
         """Size of the rows; None where the transformer takes any."""
         return getattr(self.estimator, "n_features_in_", None)
 
@@ -70,9 +70,10 @@ class SklearnTransformer(Map):
         Raises:
             UserError: If the transformer cannot be fitted on rows alone.
         """
-        rows = X[:] if isinstance(X, Vectors) else check_rows(X)
+        rows = to_tensor(X[:] if isinstance(X, Vectors) else check_rows(X)).cpu()
+        single = torch.promote_types(rows.dtype, torch.float32)
         try:
-            self.estimator.fit(np.asarray(rows))
+            self.estimator.fit(rows.to(single).numpy())
         except (TypeError, ValueError) as error:
             raise UserError(f"{self.name}: cannot be fitted: {error}") from error
         return self
@@ -80,11 +81,12 @@ class SklearnTransformer(Map):
     def transform(self, X: Any) -> Any:
         """Map rows ``(N, D)`` to ``(N, k)``."""
         rows = check_rows(X)
-        array = rows.detach().cpu().numpy() if isinstance(rows, Tensor) else rows
-        mapped: Any = self.estimator.transform(array)
-        if not isinstance(rows, Tensor):
-            return mapped
-        return torch.from_numpy(np.array(mapped)).to(rows.device, rows.dtype)
+        return self._by_blocks(self._apply, rows, rows.shape[1])
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Map rows ``(N, k)`` back to ``(N, D)``, where the transformer can."""
+        rows = check_rows(X)
+        return self._by_blocks(self._invert, rows, rows.shape[1])
 
     def get_state(self) -> dict[str, Any]:
         """Raise a UserError: a transformer cannot be saved here, only by its library.
@@ -95,7 +97,9 @@ class SklearnTransformer(Map):
         raise UserError(f"{self.name}: cannot be saved; expected maps of flowbert")
 
     def _apply(self, rows: Tensor) -> Tensor:
-        return torch.from_numpy(self.transform(rows.numpy()))
+        mapped: Any = self.estimator.transform(rows.cpu().numpy())
+        return to_tensor(mapped)
 
     def _invert(self, rows: Tensor) -> Tensor:
-        return torch.from_numpy(self.estimator.inverse_transform(rows.numpy()))
+        mapped: Any = self.estimator.inverse_transform(rows.cpu().numpy())
+        return to_tensor(mapped)
