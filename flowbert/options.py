@@ -70,6 +70,8 @@ class GlowOptions:
         mixing_init: Initial ``lu``: ``identity``, ``reverse``, ``random`` or ``rotation``.
         init: ``actnorm``: the actnorms are initialized with a sample, as in the papers;
             ``whitening``: a layer in front of them with mean and covariance of all vectors.
+        prior: Density of the latents: ``normal``, or the import path of another with its options,
+            as in ``mypackage.priors.StudentT:degrees=5``.
     """
 
     levels: Count = 2
@@ -79,6 +81,7 @@ class GlowOptions:
     coupling: str = "additive"
     mixing_init: str = "identity"
     init: str = "actnorm"
+    prior: str = "normal"
 
     def glow(self) -> dict[str, Any]:
         """Arguments of a :class:`flowbert.flows.Glow`, without its vector size and seed."""

@@ -156,6 +156,7 @@ OTHERS: dict[str, dict[str, Any]] = {
         "model.coupling": "affine",
         "model.mixing_init": "rotation",
         "model.init": "whitening",
+        "model.prior": "examples.extend.prior.StudentT",
         "model.noise": "0.5",
         "data.init_size": "8",
     },

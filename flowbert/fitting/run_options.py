@@ -177,7 +177,7 @@ def read_run(run: str | Path, given: PredictOptions) -> FitOptions:
     runs = folders_with(run, RUN_CONFIG)
     if runs and not (path.parent / "checkpoints").is_dir():
         raise UserError(f"received {run}; expected a run: {', '.join(runs)}")
-    content = read_yaml(path)
+    content = dict(read_yaml(path))
     if (method := content.get("method", "flow")) not in TRAINED_METHODS:
         raise UserError(
             f"received {run} of method {method}, which is not trained; expected another run, or "

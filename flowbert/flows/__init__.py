@@ -12,7 +12,7 @@ from flowbert.flows.coupling import (
     CouplingNet,
 )
 from flowbert.flows.data_initialized import ActNorm, DataInitialized, WhiteningLayer
-from flowbert.flows.glow import Glow, StandardNormal, bits_per_dim
+from flowbert.flows.glow import Glow, bits_per_dim
 from flowbert.flows.mixing import (
     MIXING_INITS,
     MIXINGS,
@@ -20,12 +20,14 @@ from flowbert.flows.mixing import (
     RandomPermutation,
     Reverse,
 )
+from flowbert.flows.prior import PRIORS, Prior, StandardNormal
 from flowbert.options import FlowOptions, GlowOptions
 
 __all__ = [
     "COUPLINGS",
     "MIXINGS",
     "MIXING_INITS",
+    "PRIORS",
     "ActNorm",
     "AdditiveCoupling",
     "AffineCoupling",
@@ -38,6 +40,7 @@ __all__ = [
     "Glow",
     "GlowOptions",
     "LULinear",
+    "Prior",
     "RandomPermutation",
     "Reverse",
     "StandardNormal",

@@ -12,6 +12,7 @@ from flowbert.flows.bijection import Bijection, Composition
 from flowbert.flows.coupling import COUPLINGS
 from flowbert.flows.data_initialized import ActNorm, DataInitialized, WhiteningLayer
 from flowbert.flows.mixing import MIXING_INITS, MIXINGS
+from flowbert.flows.prior import PRIORS, Prior
 from flowbert.numbers import Count, check_limits
 from flowbert.options import GlowOptions
 from flowbert.seeding import Stream
@@ -32,18 +33,8 @@ def bits_per_dim(nats: TensorOrFloat, dim: int) -> TensorOrFloat:
     return nats / (dim * math.log(2))
 
 
-class StandardNormal:
-    """The prior of latents z: N(0, I)."""
-
-    name = "normal"
-
-    def log_prob(self, z: Tensor) -> Tensor:
-        """Log density of latents ``(B, D)`` in nats, ``(B,)``."""
-        return -0.5 * (z.square().sum(1) + z.shape[1] * math.log(2 * math.pi))
-
-
 def check_glow(dim: Count, options: GlowOptions) -> None:
-    """Check the options of a flow on vectors of size ``dim``; one coupling is made.
+    """Check the options of a flow on vectors of size ``dim``; one coupling and the prior are made.
 
     Raises:
         UserError: If D cannot be halved so often, a size is below 1, or a name is unknown.
@@ -57,12 +48,12 @@ def check_glow(dim: Count, options: GlowOptions) -> None:
     check_choice("init", options.init, INITS)
     check_choice("mixing_init", options.mixing_init, MIXING_INITS)
     MIXINGS.parse(options.mixing)
-    sizes = {"dim": max(2, dim), "hidden_dim": options.width}
-    COUPLINGS.make(options.coupling, **sizes, seed=0)
+    COUPLINGS.make(options.coupling, dim=max(2, dim), hidden_dim=options.width, seed=0)
+    PRIORS.make(options.prior, dim=dim)
 
 
 class Glow(Bijection):
-    r"""Glow on vectors: :math:`\log p(x) = \log N(z; 0, I) + \log|\det dz/dx|`.
+    r"""Glow on vectors: :math:`\log p(x) = \log p(z) + \log|\det dz/dx|`, by default z ~ N(0, I).
 
     A level is ``depth`` steps of actnorm, mixing and coupling. After every level but the last, the
     second half of the vector leaves as latent and the first half enters the next; the latent is
@@ -85,7 +76,6 @@ class Glow(Bijection):
         config: These arguments, as JSON values.
         front: What comes before the levels, a :class:`Composition` of at most one layer.
         levels: A :class:`Composition` of the steps of each level.
-        prior: The density of the latents.
         initialized: Whether :meth:`initialize` was called, ``()``, part of the state.
 
     Shapes:
@@ -105,7 +95,6 @@ class Glow(Bijection):
         True
     """
 
-    prior = StandardNormal()
     initialized: Tensor
 
     def __init__(self, dim: Count, seed: int = 0, **options: Any) -> None:
@@ -117,6 +106,7 @@ class Glow(Bijection):
         self.dim = dim
         self.register_buffer("initialized", torch.zeros(()))
         whitens = chosen.init == "whitening"
+        self._prior: Prior = PRIORS.make(chosen.prior, dim=dim)
         self.front = Composition({"whitening": WhiteningLayer(dim)} if whitens else {})
         self.levels = nn.ModuleList()
         seeds = (
@@ -180,8 +170,12 @@ class Glow(Bijection):
     def log_prob(self, x: Tensor) -> Tensor:
         """Log density of embeddings ``(B, D)`` in nats, ``(B,)``."""
         z, log_det = self(x)
-        nats: Tensor = self.prior.log_prob(z) + log_det
-        return nats
+        return self.prior_log_prob(z) + log_det
+
+    def prior_log_prob(self, z: Tensor) -> Tensor:
+        """Log density of latents ``(B, D)`` in nats, ``(B,)``."""
+        with torch.autocast(z.device.type, enabled=False):
+            return self._prior.log_prob(z)
 
     @torch.no_grad()
     def latents(self, x: Tensor) -> Tensor:

@@ -3,8 +3,10 @@
 import copy
 import math
 
+import numpy as np
 import pytest
 import torch
+from scipy.stats import multivariate_normal, multivariate_t
 from torch import Tensor, nn
 from torch.testing import assert_close
 
@@ -75,6 +77,22 @@ def test_initialize_depends_on_its_batch_alone(flow):
     assert not loaded.initialized
     loaded.load_state_dict(flow.state_dict())
     assert loaded.initialized
+
+
+def test_density_has_the_prior_of_the_options():
+    prior = "examples.extend.prior.StudentT:degrees=5"
+    flow, usual = (Glow(6, **options).double() for options in ({"prior": prior}, {}))
+    x = batch(dim=6).double()
+    for each in (flow, usual):
+        each.initialize(x)
+        z, log_det = each(x)
+        log_prob = multivariate_normal(np.zeros(6)).logpdf(z.detach())
+        if each is flow:
+            log_prob = multivariate_t(np.zeros(6), np.eye(6), df=5).logpdf(z.detach())
+        # Sums of six float64 numbers.
+        assert_close(each.log_prob(x), torch.from_numpy(log_prob) + log_det)
+    assert Glow(**flow.config).config["prior"] == prior
+    refused(r"^prior: received 'cauchy'; expected normal", Glow, 6, prior="cauchy")
 
 
 def test_a_whitening_flow_begins_as_the_gaussian_of_its_moments():

@@ -31,6 +31,7 @@ TEXTS = [
     "whitening:shrinkage=0.1",
     FLOW,
     "flow:steps=2:depth=1:coupling=affine:init=whitening:noise=0.0",
+    f"{FLOW}:prior=[examples.extend.prior.StudentT:degrees=5]",
     "whitening-4+standardization",
     "whitening-5+learned-removal-2",
     f"whitening-4+{FLOW}",

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from flowbert.arrays import BLOCK_ROWS, Floats
 from flowbert.errors import UserError
-from flowbert.flows import Glow
+from flowbert.flows import StandardNormal
 from flowbert.maps.base import Map
 from flowbert.maps.flow import Flow
 from flowbert.maps.simple import Standardization
@@ -38,14 +38,16 @@ def log_density(fitted: Map | None, rows: Floats) -> NDArray[np.float64]:
     whitens = isinstance(last, SpectralMap) and last.exponent == -0.5
     if not whitens and not isinstance(last, Flow | Standardization):
         raise _no_density(fitted)
-    prior = last.flow_.prior if isinstance(last, Flow) else Glow.prior
+    prior = StandardNormal(last.n_features_in_).log_prob
+    if isinstance(last, Flow):
+        prior = last.flow_.prior_log_prob
     found = []
     for z in torch.split(torch.as_tensor(rows, dtype=torch.float64), BLOCK_ROWS):
         total = torch.zeros(len(z), dtype=torch.float64)
         for part in parts:
             log_det, z = _step(part, z)
             total = total + log_det
-        total += prior.log_prob(z)
+        total += prior(z)
         found.append(total)
     return torch.cat(found).numpy()
 
