@@ -324,7 +324,8 @@ def _find_separator(text: str, default: str) -> str:
     """The sign that the header has most often outside of quotes."""
     header = _HEADER.match(text)
     bare: str = _QUOTED.sub("", header[0]) if header else ""
-    return max((default, *_FIELD_SEPARATORS), key=bare.count)
+    separator: str = max((default, *_FIELD_SEPARATORS), key=bare.count)
+    return separator
 
 
 def _read_jsonl(file: BinaryIO) -> pd.DataFrame:

@@ -26,7 +26,7 @@ _BUFFER = 2**20  # bytes of a file that are read at once
 
 
 class VectorFile(Vectors):
-    """Vectors in a file, of which only the rows that are asked for are in memory.
+    """Vectors in a file; only the rows that are read are in memory.
 
     Args:
         path: A .npy, .safetensors or .parquet file, or a folder of .parquet files, sorted by name
@@ -63,14 +63,14 @@ class VectorFile(Vectors):
         self.shape = int(shape[0]), int(shape[1])
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but what is open: where it is unpickled, the file is opened again."""
+        """Attributes without open files, which are opened again when they are used."""
         opened = ("_rows", "_dataset")
         return {name: x for name, x in vars(self).items() if name not in opened}
 
     def take(self, indices: Indices) -> Floats:
         """A copy of some rows, ``(n, D)``, float32.
 
-        Rows of parquet are copied into a temporary file when they are first asked for.
+        Rows of parquet are copied into a temporary file at the first call.
         """
         chosen = self._checked(self._rows[indices])
         release_pages(self._rows)
@@ -78,12 +78,7 @@ class VectorFile(Vectors):
 
     def blocks(self) -> Iterator[Floats]:
         """All rows in order, in blocks ``(n, D)``, float32."""
-        if self._is_parquet:
-            yield from self._parquet_blocks()
-            return
-        for start in range(0, len(self), BLOCK_ROWS):
-            # Mapped anew: the pages of an older map would stay in memory.
-            yield self._checked(self._map()[start : start + BLOCK_ROWS])
+        return self._parquet_blocks() if self._is_parquet else super().blocks()
 
     def _checked(self, values: Any) -> Floats:
         if isinstance(values, Tensor):  # numpy has no bfloat16
@@ -142,8 +137,8 @@ class VectorFile(Vectors):
     def other_columns(self) -> Any:
         """Columns of .parquet files other than the vectors, such as ids: a table of pyarrow.
 
-        The whole table is in memory, but for a column that is called as the written vectors. None
-        if there are none.
+        The whole table is in memory, without a column ``embedding``, whose place the written
+        vectors take. None if there are no other columns.
         """
         if not self._is_parquet:
             return None
@@ -173,9 +168,9 @@ class VectorFile(Vectors):
             yield self._checked(rows.reshape(-1, dim))
 
     def _batches(self, size: int = BLOCK_ROWS) -> Iterator[Any]:
-        """Rows of the vectors, in order, of which few are in memory.
+        """Record batches of the vectors in order, few rows at a time.
 
-        A scan of the dataset reads ahead, and a whole group of rows at once, which may be the file.
+        A scan of the dataset would read whole groups of rows ahead, and a file may be one group.
         """
         from pyarrow.parquet import ParquetFile
 
@@ -189,7 +184,7 @@ class VectorFile(Vectors):
 
 
 def _holds_vectors(kind: Any) -> bool:
-    """Whether a type of pyarrow is one of lists of numbers of two bytes or more."""
+    """Whether a type of pyarrow is a list of numbers of two bytes or more."""
     from pyarrow import types
 
     is_list = (types.is_list, types.is_large_list, types.is_fixed_size_list)

@@ -1,4 +1,4 @@
-"""N vectors of size D, wherever they are: the protocol, arrays, and subsets."""
+"""The protocol ``Vectors``: rows that may be on a disk; arrays, and subsets of rows."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -24,10 +24,10 @@ from flowbert.seeding import Stream
 
 
 class Vectors(ABC):
-    """N vectors of size D, of which only the rows that are asked for need be in memory.
+    """N vectors of size D; only the rows that are read need to fit in memory.
 
-    A subclass sets :attr:`shape` and defines :meth:`take`. Whatever reads vectors takes one, and a
-    PyTorch DataLoader does, too.
+    A subclass sets :attr:`shape` and defines :meth:`take`. All functions of this package that read
+    vectors accept one, and so does a PyTorch DataLoader.
 
     Attributes:
         shape: ``(N, D)``.
@@ -61,12 +61,12 @@ class Vectors(ABC):
 
     @cached_property
     def digest(self) -> str:
-        """Digest of shape and values: equal vectors have equal ones, wherever they are."""
+        """Digest of shape and values; the same for an array and for a file with its rows."""
         values = (block.tobytes() for block in self.blocks())
         return digest_stream(chain([list(self.shape)], values))
 
     def subset(self, indices: Indices) -> "Vectors":
-        """Some of the rows, which are read when they are asked for."""
+        """Some of the rows, read when they are used."""
         return _Subset(self, indices)
 
     def sample(self, size: int, stream: Stream) -> Indices:
@@ -74,7 +74,7 @@ class Vectors(ABC):
         return stream.rng().permutation(len(self))[:size]
 
     def other_columns(self) -> Any:
-        """Columns that are next to the vectors, such as ids: a table of pyarrow, or None."""
+        """Other columns of the file, such as ids: a table of pyarrow, or None."""
         return None
 
     def count_distinct(self, limit: int) -> int:
@@ -107,11 +107,11 @@ class VectorArray(Vectors):
 
 
 class _Subset(Vectors):
-    """Some rows of other vectors.
+    """A subset of rows.
 
     Args:
-        vectors: The others.
-        indices: Which of them, ``(n,)``.
+        vectors: All rows.
+        indices: Indices of the subset, ``(n,)``.
     """
 
     def __init__(self, vectors: Vectors, indices: Indices) -> None:

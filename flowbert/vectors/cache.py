@@ -1,7 +1,6 @@
 """Vectors of sentences, computed once: in files that runs and processes share."""
 
 import hashlib
-import io
 import os
 import sqlite3
 import tempfile
@@ -22,7 +21,7 @@ from flowbert.encoders.base import (
 )
 from flowbert.encoders.encoder import encode_counted
 from flowbert.errors import UserError
-from flowbert.io import digest
+from flowbert.io import digest, release_pages
 from flowbert.precision import precision_settings
 from flowbert.progress import bar
 from flowbert.vectors.base import VectorArray
@@ -157,19 +156,22 @@ class EmbeddingCache:
 
 
 def _copy_rows(stores: Sequence[Store], keys: Sequence[bytes]) -> Floats | None:
-    """Averages of the vectors of several stores, ``(N, D)``; None if one is missing."""
+    """Averages of the vectors of several stores, ``(N, D)``; None if a vector is missing."""
     shape = len(keys), stores[0].dim
-    in_memory = 4 * shape[0] * shape[1] <= MEMORY_BYTES
-    with io.BytesIO() if in_memory else tempfile.TemporaryFile() as file:
-        for parts in zip(*(store.read(keys) for store in stores), strict=True):
-            blocks = [part for part in parts if part is not None]
-            if len(blocks) < len(parts):
-                return None
-            file.write(sum(blocks[1:], blocks[0]) / np.float32(len(blocks)))
-        if isinstance(file, io.BytesIO):
-            return np.frombuffer(file.getvalue(), np.float32).reshape(shape)
-        file.flush()
-        return np.memmap(file, np.float32, "r", shape=shape)
+    rows: Floats = np.empty(shape, np.float32)
+    if rows.nbytes > MEMORY_BYTES:
+        with tempfile.TemporaryFile() as file:
+            rows = np.memmap(file, np.float32, "w+", shape=shape)
+    start = 0
+    for parts in zip(*(store.read(keys) for store in stores), strict=True):
+        blocks = [part for part in parts if part is not None]
+        if len(blocks) < len(parts):
+            return None
+        mean = sum(blocks[1:], blocks[0]) / np.float32(len(blocks))
+        rows[start : start + len(mean)] = mean
+        start += len(mean)
+        release_pages(rows)
+    return rows
 
 
 @contextmanager
