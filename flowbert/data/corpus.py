@@ -19,13 +19,10 @@ from flowbert.data.tables import (
     read_frame,
     read_texts,
 )
-from flowbert.data.text_files import expand_files, extension, read_lines
+from flowbert.data.text_files import as_sentences, expand_files, extension, read_lines
 from flowbert.errors import UserError, choices
 from flowbert.io import sentences_digest
 from flowbert.seeding import Stream
-
-IN_MEMORY = "memory"
-"""Name of a corpus in memory."""
 
 
 def texts_in_memory(source: Any, column: str | None = None) -> list[str]:
@@ -50,24 +47,15 @@ def texts_in_memory(source: Any, column: str | None = None) -> list[str]:
         layouts = [] if column is None else [[column]]
         (column,) = choose_columns(list(names), layouts, Path("corpus"))
         source = source[column]
-    is_list = isinstance(source, Sequence) and not isinstance(source, str | bytes)
-    is_vector = getattr(source, "ndim", 0) == 1
-    if not is_list and not is_vector:
-        raise UserError(
-            f"received a {type(source).__name__}; expected a name, files, a list of sentences, "
-            "a pandas Series or DataFrame, or a datasets.Dataset",
-            argument="corpus",
-        )
-    texts = []
-    for number, value in enumerate(source, start=1):
-        if not isinstance(value, str) or value in NAMED:
+    texts = as_sentences(source, "corpus")
+    for name in NAMED:
+        if name in texts:
             raise UserError(
-                f"sentence {number} is {reprlib.repr(value)}; expected text, or a dict of several "
-                "corpora",
                 argument="corpus",
+                received=texts,
+                expected=f"sentences, or a dict of several corpora such as {name}",
             )
-        texts.append(value.encode(errors="replace").decode().strip())
-    return texts
+    return [text.strip() for text in texts]
 
 
 NAMED = ("target", "train_only", "nli", BUILTIN)
@@ -211,7 +199,7 @@ def load_corpus(source: Any, *, nli: str = "hub", column: str | None = None) -> 
         corpus = _load_named(source, nli, layouts)
     else:
         texts = texts_in_memory(source, column)
-        corpus = Corpus.of(IN_MEMORY, texts, consecutive=True)
+        corpus = Corpus.of("memory", texts, consecutive=True)
     if not len(corpus):
         raise UserError(
             f"{corpus.name}: has no sentence, or blank ones only; expected some"

@@ -7,7 +7,7 @@ import os
 import re
 import unicodedata
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,6 +50,42 @@ def as_list(value: str | Sequence[str] | None, argument: str) -> list[str]:
     if not names:
         raise UserError(argument=argument, received=value, expected="one name or more")
     return names
+
+
+def as_sentences(value: Any, argument: str = "sentences") -> list[str]:
+    """Sentences as a list; one string is one sentence.
+
+    Args:
+        value: A string, or a list, tuple, array or Series of strings.
+        argument: Name of the argument, for the message.
+
+    Raises:
+        UserError: If it is anything else, or an item is not text.
+
+    Example:
+        >>> as_sentences("A dog runs."), as_sentences(("a", "b"))
+        (['A dog runs.'], ['a', 'b'])
+    """
+    if isinstance(value, str):
+        value = [value]
+    unordered = isinstance(value, Mapping | Set | bytes | bytearray)
+    # A data frame is iterated by the names of its columns.
+    if unordered or hasattr(value, "columns") or not hasattr(value, "__iter__"):
+        received = type(value).__name__
+        raise UserError(
+            f"received {received}; expected a list of strings", argument=argument
+        )
+    sentences: list[str] = []
+    for number, text in enumerate(value, start=1):
+        if not isinstance(text, str):
+            shown = f"{type(text).__name__} {str(text)[:40]!r}"
+            raise UserError(
+                f"received {shown} as sentence {number}; expected text",
+                argument=argument,
+            )
+        # Half a character, such as "\ud800" of JSON, becomes a question mark.
+        sentences.append(text.encode(errors="replace").decode())
+    return sentences
 
 
 def check_file(path: Path) -> None:

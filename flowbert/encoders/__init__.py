@@ -1,9 +1,9 @@
 """Sentence encoders."""
 
+from flowbert.data.text_files import as_sentences
 from flowbert.encoders.base import (
     Embedder,
     Encoder,
-    as_sentences,
     check_same_encoder,
     differing_keys,
     digests_reused,

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from flowbert.arrays import Floats, to_tensor
+from flowbert.data.text_files import as_sentences
 from flowbert.errors import UserError
 from flowbert.numbers import is_count
 from flowbert.progress import bar
@@ -191,36 +192,6 @@ def digests_reused() -> Iterator[None]:
         yield
     finally:
         KNOWN_DIGESTS.reset(token)
-
-
-def as_sentences(value: Any) -> list[str]:
-    """Sentences as a list; one string is one sentence.
-
-    Args:
-        value: A string, or a list, tuple, array or Series of strings.
-
-    Raises:
-        UserError: If it is anything else, or holds anything but text.
-    """
-    if isinstance(value, str):
-        value = [value]
-    unordered = isinstance(value, Mapping | Set | bytes | bytearray)
-    # A data frame is iterated by the names of its columns.
-    if unordered or hasattr(value, "columns") or not hasattr(value, "__iter__"):
-        received = type(value).__name__
-        raise UserError(
-            f"received {received}; expected a list of strings", argument="sentences"
-        )
-    sentences: list[str] = []
-    for number, text in enumerate(value):
-        if not isinstance(text, str):
-            shown = f"{type(text).__name__} {str(text)[:40]!r}"
-            raise UserError(
-                f"received {shown} at position {number}; expected text",
-                argument="sentences",
-            )
-        sentences.append(text.encode(errors="replace").decode())
-    return sentences
 
 
 def differing_keys(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
