@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_array_equal
+from sentence_transformers import SentenceTransformer
 
 from flowbert import Model, SentenceEncoder
 from flowbert.encoders import Embedder
+from flowbert.encoders.folders import locate
+from flowbert.extras.sentence_transformer import SentenceTransformerEncoder
 from flowbert.maps import MAPS, Moments
 from flowbert.metrics import Alignment, MeanCosine, VectorMetric
 from flowbert.tasks import load_task
@@ -20,6 +23,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning
 
 X = rows(700, 6).astype(np.float32)
 ENCODER = SentenceEncoder("builtin-sample")
+LIBRARY = SentenceTransformerEncoder(
+    SentenceTransformer(str(locate("builtin-sample").folder), device="cpu")
+)
 
 
 def metric(made, *tensors):
@@ -34,6 +40,7 @@ def map_rows(name):
 COMPUTATIONS: dict[str, Any] = {
     "similarity": lambda: ENCODER.similarity(X, X[:9]),
     "encode": lambda: ENCODER.encode(["a dog runs", "a man rides a horse"]),
+    "encode of sentence-transformers": lambda: LIBRARY.encode(["a dog runs"]),
     "moments": lambda: Moments(6).update(X).covariance(),
     "uniformity": lambda: metric(VectorMetric("uniformity"), X),
     "isoscore": lambda: metric(VectorMetric("isoscore"), X),

@@ -79,7 +79,8 @@ class SentenceTransformerEncoder(Embedder, PicklableNetwork):
 
     def embed(self, sentences: Sequence[str], on_batch: Any = None) -> Floats:
         """Vectors of a list of N sentences: ``(N, D)``, float32."""
-        vectors = self.model.encode(list(sentences), show_progress_bar=False)
+        with torch.autocast(self.device.type, enabled=False):
+            vectors = self.model.encode(list(sentences), show_progress_bar=False)
         return np.asarray(vectors, dtype=np.float32).reshape(len(sentences), -1)
 
     def describe(self) -> dict[str, Any]:
