@@ -24,8 +24,10 @@ def to_tensor(x: Any) -> Tensor:
     if isinstance(x, Tensor):
         return x.detach()
     array = np.asarray(x)
-    native = array.dtype.newbyteorder("=")
-    return torch.from_numpy(np.require(array, native, ["C", "W"]))
+    array = np.require(array, array.dtype.newbyteorder("="), ["C", "W"])
+    if min(array.strides, default=0) < 0:  # numpy calls a single row contiguous
+        array = array.copy()
+    return torch.from_numpy(array)
 
 
 def is_pinned_for(device: Any) -> bool:

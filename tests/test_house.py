@@ -113,7 +113,7 @@ def definitions():
 # Called by Lightning, torch, scikit-learn, argparse, the console script and users (merge).
 HOOKS = re.compile(
     r"__\w+__|on_\w+|configure_\w+|\w+_step|\w+_dataloader|\w+_checkpoint|state_key|backward"
-    r"|write_on_batch_end|inverse_transform|main|merge|setup|get_sentence_embedding_dimension|_repr_html_|log_density"
+    r"|write_on_batch_end|inverse_transform|main|merge|setup|get_sentence_embedding_dimension|_repr_html_"
     r"|n_components_|higher_is_better"
 )
 

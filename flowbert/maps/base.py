@@ -26,6 +26,7 @@ from flowbert.vectors.moments import Moments
 
 # Types of arrays that are read as they are, also in a foreign byte order; others become float64.
 _FLOATS = [np.dtype(x) for x in ("f8", "f4", "f2", ">f4", ">f2", "<f4", "<f2")]
+_DOUBLE = {np.dtype("f8"), torch.float64}
 
 LabelledPairs = tuple[Any, Any, Any]
 """Vectors of labelled pairs, ``(P, D)`` each, and their scores ``(P,)``."""
@@ -195,40 +196,30 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def transform(self, X: Any) -> Any:
         """Map rows ``(N, D)`` to ``(N, k)``."""
-        return self._by_blocks(self._apply, self._rows(X), self.n_features_in_)
+        return self._by_blocks(self._apply, self._rows(X))
 
     def inverse_transform(self, X: Any) -> Any:
         """Map rows ``(N, k)`` back to ``(N, D)``; the nearest rows where the map reduces."""
         check_is_fitted(self)
-        rows = check_rows(X, least=0)
-        return self._by_blocks(self._invert, rows, self._n_features_out)
+        rows = check_rows(X, least=0, dim=self._n_features_out)
+        return self._by_blocks(self._invert, rows)
 
     def _rows(self, X: Any) -> Any:
         """Checked rows ``(N, D)`` for the fitted map, an array or a tensor."""
         check_is_fitted(self)
         if isinstance(X, Tensor):
-            return check_rows(X, least=0)
+            return check_rows(X, least=0, dim=self.n_features_in_)
         return validate_data(self, X, dtype=_FLOATS, reset=False, ensure_min_samples=0)
 
     @property
     def _n_features_out(self) -> int:
         return self.output_dim(self.n_features_in_)
 
-    def _by_blocks(self, function: Callable[[Tensor], Tensor], X: Any, dim: int) -> Any:
-        if X.shape[1] != dim:
-            raise ValueError(
-                f"X: received the shape {tuple(X.shape)}; expected (N, {dim})"
-            )
-        mapped = []
-        for start in range(0, max(len(X), 1), BLOCK_ROWS):
-            rows = to_tensor(X[start : start + BLOCK_ROWS])
-            # Apple's GPU has no float64.
-            device = "cpu" if rows.device.type == "mps" else rows.device
-            dtype = rows.dtype if rows.dtype == torch.float64 else torch.float32
-            result = function(rows.to(device, torch.float64))
-            mapped.append(result.to(rows.device, dtype))
-        whole = torch.cat(mapped)
-        return whole if isinstance(X, Tensor) else whole.numpy()
+    def _by_blocks(self, function: Callable[[Tensor], Tensor], X: Any) -> Any:
+        """A function of all blocks of checked rows, in the kind and precision of the rows."""
+        dtype = torch.float64 if X.dtype in _DOUBLE else torch.float32
+        mapped = torch.cat([function(block).to(dtype) for block in double_blocks(X)])
+        return mapped.to(X.device) if isinstance(X, Tensor) else mapped.numpy()
 
     def _row_blocks(self, X: Any) -> Iterator[Tensor]:
         """Check the rows to fit on, and set ``n_features_in_``.
@@ -347,24 +338,37 @@ class AffineMap(Map):
         return int(self.weight_.shape[1])
 
 
-def check_rows(X: Any, name: str = "X", least: int = 1) -> Any:
+def check_rows(
+    X: Any, name: str = "X", *, least: int = 1, dim: int | None = None
+) -> Any:
     """Rows ``(N, D)``, an array or a tensor of finite numbers.
 
     Args:
         X: The rows.
         name: Name of the argument, for messages.
         least: Smallest number of rows.
+        dim: Their size D; None for any.
 
     Raises:
         ValueError: If it is something else.
     """
     if not isinstance(X, Tensor):
-        return check_array(X, dtype=_FLOATS, input_name=name, ensure_min_samples=least)
-    if X.ndim != 2 or len(X) < least or not X.shape[1]:
-        received = f"{X.dtype} of shape {tuple(X.shape)}"
-        raise ValueError(
-            f"{name}: received {received}; expected (N, D), N at least {least}"
-        )
-    if not bool(torch.isfinite(X).all()):
+        X = check_array(X, dtype=_FLOATS, input_name=name, ensure_min_samples=least)
+    shape = tuple(X.shape)
+    if len(shape) != 2 or len(X) < least or shape[1] != (dim or max(shape[1], 1)):
+        expected = f"(N, {dim or 'D'}), N at least {least}"
+        raise ValueError(f"{name}: received the shape {shape}; expected {expected}")
+    if isinstance(X, Tensor) and not bool(torch.isfinite(X).all()):
         raise ValueError(f"{name}: received NaN or infinity; expected finite numbers")
     return X
+
+
+def double_blocks(X: Any) -> Iterator[Tensor]:
+    """Blocks of checked rows in float64, at least one; one without rows where there are none.
+
+    They are on the device of the rows, or on the CPU where it has no float64 (Apple's GPU).
+    """
+    for start in range(0, max(len(X), 1), BLOCK_ROWS):
+        rows = to_tensor(X[start : start + BLOCK_ROWS])
+        device = "cpu" if rows.device.type == "mps" else rows.device
+        yield rows.to(device, torch.float64)

@@ -13,7 +13,7 @@ from torch import Tensor
 from flowbert.errors import UserError, check_choice
 from flowbert.flows import FlowOptions
 from flowbert.flows.glow import check_glow
-from flowbert.maps.base import MAPS, LabelledPairs, Map
+from flowbert.maps.base import MAPS, LabelledPairs, Map, double_blocks
 from flowbert.numbers import Count, HalfAtMost, Positive, TwoOrMore, check_limits
 from flowbert.options import SCHEDULES
 from flowbert.vectors import Vectors
@@ -169,9 +169,12 @@ class Flow(FlowOptions, Map):
 
     def score_samples(self, X: Any) -> Any:
         """Log density of each row in nats: ``(N,)``."""
-        rows = torch.as_tensor(self._rows(X)).to("cpu", torch.float64)
         with torch.no_grad():
-            return self.flow_.cpu().log_prob(rows).numpy()
+            scores = [
+                self.flow_.to(rows.device).log_prob(rows)
+                for rows in double_blocks(self._rows(X))
+            ]
+        return torch.cat(scores).cpu().numpy()
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log density of the rows in nats; y is ignored."""

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from flowbert.maps.base import MAPS, AffineMap
+from flowbert.maps.gaussian import GaussianMap
 from flowbert.vectors.moments import Moments
 
 # Relative to the largest standard deviation: the resolution of float32 embeddings.
@@ -28,7 +29,7 @@ class Raw(AffineMap):
 
 
 @MAPS.register("standardization")
-class Standardization(AffineMap):
+class Standardization(GaussianMap):
     r"""Standard normalization :math:`y_j = (x_j - \mu_j) / \sigma_j`, divisor N - 1.
 
     Dimensions that do not vary are only centred.

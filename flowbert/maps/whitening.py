@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from flowbert.errors import warn
-from flowbert.maps.base import MAPS, AffineMap
+from flowbert.maps.base import MAPS
+from flowbert.maps.gaussian import RANK_TOLERANCE, GaussianMap
 from flowbert.numbers import is_number
 from flowbert.vectors.moments import ROWS_PER_DIRECTION, Moments
 
-RANK_TOLERANCE = 1e-10
 
-
-class SpectralMap(AffineMap):
+class SpectralMap(GaussianMap):
     r"""Base of the maps that scale the eigenvectors of the covariance by :math:`\lambda^e`."""
 
     n_components: int | None = None
@@ -35,6 +35,15 @@ class SpectralMap(AffineMap):
         valid = is_number(self.rank_tolerance, 0, 1) and self.rank_tolerance < 1
         self.require("rank_tolerance", valid, "a number in [0, 1)")
         return self.check_count("n_components", dim)
+
+    def score_samples(self, X: Any) -> NDArray[Any]:
+        """Log density of each row under the Gaussian of the shrunk covariance, ``(N,)``, in nats.
+
+        Raises:
+            UserError: If the exponent is not -0.5, which whitens.
+        """
+        self.require("exponent", self.exponent == -0.5, "-0.5 for a density")
+        return super().score_samples(X)
 
     def solve(self, moments: Moments) -> tuple[Tensor, Tensor]:
         """The map of the shrunk covariance, without directions that hardly vary."""

@@ -271,6 +271,8 @@ def test_layout_and_byte_order_of_an_array_change_nothing(text, layout):
     found = new().fit(odd).transform(odd)
     assert_array_equal(found, expected)
     assert found.dtype == np.float32
+    fitted = new().fit(x)
+    assert_array_equal(fitted.transform(odd[:1]), fitted.transform(x[:1]))
 
 
 @pytest.mark.parametrize("make", [np.asarray, torch.as_tensor])

@@ -1,1 +1,1 @@
-"""Removals of directions, transformers of scikit-learn as maps, densities of maps."""
+"""Removals of directions, transformers of scikit-learn as maps."""

@@ -80,13 +80,11 @@ class SklearnTransformer(Map):
 
     def transform(self, X: Any) -> Any:
         """Map rows ``(N, D)`` to ``(N, k)``."""
-        rows = check_rows(X)
-        return self._by_blocks(self._apply, rows, rows.shape[1])
+        return self._by_blocks(self._apply, check_rows(X))
 
     def inverse_transform(self, X: Any) -> Any:
         """Map rows ``(N, k)`` back to ``(N, D)``, where the transformer can."""
-        rows = check_rows(X)
-        return self._by_blocks(self._invert, rows, rows.shape[1])
+        return self._by_blocks(self._invert, check_rows(X))
 
     def get_state(self) -> dict[str, Any]:
         """Raise a UserError: a transformer cannot be saved here, only by its library.

@@ -58,6 +58,7 @@ def test_maps_are_fitted_on_the_other_sentences(corpus, words):
     assert not {"buckets", "words", "layers"} & set(analysis.frames)
 
 
+@pytest.mark.filterwarnings("ignore:whitening. 109 directions in place of 128")
 def test_what_cannot_be_fitted_is_left_out(tmp_path):
     """Half of 220 sentences are too few for a whitening of 128 dimensions, the default."""
     corpus = tmp_path / "corpus.txt"

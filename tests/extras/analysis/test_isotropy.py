@@ -5,9 +5,13 @@ import math
 import numpy as np
 import pytest
 import torch
-from scipy.stats import skew
+from scipy.stats import skew, t
 
-from flowbert.extras.analysis.isotropy import hubness, space_measures
+from flowbert.extras.analysis.isotropy import (
+    hubness,
+    random_pair_cosines,
+    space_measures,
+)
 from flowbert.tasks.measures import (
     effective_rank,
     isoscore,
@@ -73,3 +77,23 @@ def test_hubness_by_a_slow_count():
 def test_no_hubness():
     assert math.isnan(hubness(torch.eye(10)))
     assert math.isnan(hubness(torch.cat([torch.eye(11), torch.zeros(1, 11)])))
+
+
+@pytest.mark.parametrize("dim", [3, 64])
+def test_cosines_of_random_pairs_of_a_gaussian(dim):
+    found = random_pair_cosines(normal(4000, dim))
+    # The cosine of two directions is Student's t with D - 1 degrees of freedom, on the sphere.
+    quantile = t(dim - 1).ppf(0.999)
+    expected = quantile / np.sqrt(quantile**2 + dim - 1)
+    assert abs(found["p99.9"] - expected) < 5 * found["error"]
+    # The standard error of the mean square of 100,000 cosines is below 1%.
+    assert found["effective_dim"] == pytest.approx(dim, rel=0.05)
+
+
+def test_the_standard_error_is_the_spread_over_seeds():
+    x = normal(600, 8)
+    drawn = [random_pair_cosines(x, seed) for seed in range(40)]
+    spread = np.std([each["p99.9"] for each in drawn], ddof=1)
+    mean = np.mean([each["error"] for each in drawn])
+    # A standard deviation of 40 values is within 45% in 999 of 1000 cases.
+    assert spread == pytest.approx(mean, rel=0.45)
