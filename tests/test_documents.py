@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -81,7 +82,10 @@ def test_python_blocks_run(path, parts, tmp_path, monkeypatch):
     monkeypatch.setattr(name, lambda split: sample_pairs(split)[:150])
     # A folder here goes before the model of that name on the hub.
     Path("bert-base-uncased").symlink_to(sample_encoder_path())
-    Path("my-decoder").symlink_to(sample_encoder_path())
+    shutil.copytree(sample_encoder_path(), "my-decoder")
+    Path("my-decoder/chat_template.jinja").write_text(
+        "[CLS] user {{ messages[0].content }} [SEP] assistant"
+    )
     sentences = load_corpus("builtin-sample").sample(500, seed=0).sentences
     Path("sentences.txt").write_text("\n".join(sentences))
     known = {"__name__": path.stem}

@@ -3,6 +3,7 @@
 import copy
 import inspect
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from flowbert.encoders.folders import Folder
 from flowbert.encoders.sanity import Findings, sanity_check
 from flowbert.errors import UserError
 from flowbert.io import digest, digest_tensors
+from flowbert.numbers import is_count
 
 NO_LIMIT = 4096
 """Tokens of a sentence for a network without a limit."""
@@ -83,7 +85,7 @@ class Backbone(PicklableNetwork):
         dim: Size of a hidden state.
         num_layers: Number of blocks.
         inputs: Names of the token features that the network takes.
-        longest: Number of positions; None without a table of them.
+        positions: Tokens of the longest text that the network reads; None without a limit.
         moving: Its rotary positions that follow the longest text of a batch.
     """
 
@@ -111,7 +113,7 @@ class Backbone(PicklableNetwork):
             for module in network.modules()
             if re.search("dynamic|longrope", str(getattr(module, "rope_type", "")))
         ]
-        self.longest = _count_positions(network)
+        self.positions = _count_positions(network)
         self._users = 0  # of evaluation mode
         self.inputs = frozenset(inspect.signature(network.forward).parameters)
         if hasattr(network, "set_attention_type"):
@@ -148,24 +150,20 @@ class Backbone(PicklableNetwork):
         elif hasattr(self.network, "pooler"):  # called even where it is None
             self.network.pooler = nn.Identity()
 
-    def choose_length(self, given: int | None, usual: int | None = None) -> int:
-        """Tokens after which a sentence is cut.
+    @property
+    def is_decoder(self) -> bool:
+        """Whether tokens depend on none behind them, and no [CLS] is before them."""
+        return self.tokenizer.cls_token_id is None and self.findings.causal
 
-        Args:
-            given: What the user gave; 0 for as many as the network can read.
-            usual: Default; None for the limit of tokenizer and network.
+    def check_length(self, length: int) -> int:
+        """Tokens of a sentence, special ones included; of 0, as many as there are positions.
 
         Raises:
-            UserError: If a sentence of so many tokens does not fit, or holds no text.
+            UserError: If there are fewer positions, or no room for text.
         """
-        if given is None:
-            config = self.network.config
-            positions = getattr(config, "max_position_embeddings", NO_LIMIT)
-            usual = usual or min(self.tokenizer.model_max_length, positions)
-            given = min(usual, self.longest or usual)
-        length = given or self.longest or NO_LIMIT
+        length = length or self.positions or NO_LIMIT
         least = self.tokenizer.num_special_tokens_to_add() + 1
-        most = self.longest or MOST_TOKENS
+        most = self.positions or MOST_TOKENS
         if not least <= length <= most:
             raise UserError(
                 argument="max_length", received=length, expected=f"{least} to {most}"
@@ -292,13 +290,16 @@ def _rules_digest(text: str) -> str:
     return digest(rules)
 
 
-def _count_positions(network: nn.Module) -> int | None:
-    """Number of absolute positions of a sentence; None without a table of them."""
+def _count_positions(network: Any) -> int | None:
+    """Positions of a table in the network, or those that its configuration names."""
     for name, module in network.named_modules():
+        if getattr(module, "rope_type", "") == "dynamic":
+            return None  # positions are stretched to the length of a text
         # GPT-2 calls its table wpe, OPT embed_positions.
         leaf = name.rpartition(".")[2]
         if isinstance(module, nn.Embedding) and ("position" in leaf or leaf == "wpe"):
             # RoBERTa and its relatives count from the position after that of padding.
             first = 0 if module.padding_idx is None else module.padding_idx + 1
             return module.num_embeddings - int(getattr(module, "offset", first))
-    return None
+    named = getattr(network.config, "max_position_embeddings", None)
+    return named if is_count(named, 1, math.inf) else None  # XLNet says -1

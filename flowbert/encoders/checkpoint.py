@@ -19,7 +19,7 @@ from flowbert.encoders.folders import (
 from flowbert.errors import UserError, check_choice, warn
 from flowbert.registry import import_object
 
-DTYPES = ("float32", "float16", "bfloat16")
+DTYPES = ("float32", "float16", "bfloat16", "float64")
 
 # Layers above a network by which it was pretrained or classifies.
 _HEADS = re.compile(
@@ -36,7 +36,7 @@ def load_backbone(
     Args:
         path: The encoder as the user names it.
         revision: Commit, branch or tag on the hub.
-        dtype: ``float32``, ``float16`` or ``bfloat16``, whatever the checkpoint is stored in.
+        dtype: One of :data:`DTYPES`, whatever the checkpoint is stored in.
         is_changed: Whether modules of sentence-transformers may be left out.
         frozen: Whether the encoder stays as it is.
 

@@ -84,7 +84,9 @@ def _find(backbone: Any, network: Any) -> Stack | None:
     )
     try:
         expected = backbone.compute(network, features).hidden_states
-        stack = Stack(path, len(outputs[0]) if isinstance(outputs[0], tuple) else 0)
+        stack = Stack(
+            path, len(outputs[0]) if isinstance(outputs[0], tuple | list) else 0
+        )
         for layer in (0, len(blocks) - 1):
             part = stack.up_to(network, layer)
             states = backbone.compute(part, features).hidden_states[: layer + 1]

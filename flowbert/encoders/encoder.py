@@ -40,7 +40,7 @@ class SentenceEncoder(Embedder, nn.Module):
 
     Arguments that are None are as in the reading, or else as in the folder: in ``flowbert.json``
     for an encoder trained with flowbert, else in the files of sentence-transformers; else they are
-    the last layer, ``mean``, 128 tokens and no template.
+    the last layer, ``mean``, 128 tokens (512 of a decoder) and no template.
 
     Args:
         path: A folder, a run folder with a trained encoder, a hub name (``owner/name@revision``
@@ -51,8 +51,9 @@ class SentenceEncoder(Embedder, nn.Module):
         pooling: See :class:`~flowbert.encoders.pooling.Pooling`. With a template None is
             ``last_token``, with ``echo`` the mean.
         max_length: Tokens after which a sentence is cut, special ones included; 0 for as many as
-            the network can read.
-        dtype: Precision of the computation: ``float32``, ``float16`` or ``bfloat16``.
+            the network has positions.
+        dtype: Precision of the computation: ``float32``, ``float16``, ``bfloat16`` or
+            ``float64``.
         template: Text around every sentence, such as ``This sentence : "{}" means in one word:"``,
             or a name of :data:`~flowbert.encoders.template.TEMPLATES`. Its tokens are not pooled,
             but for ``last_token`` and ``cls``. A template that ends in its only ``{}`` is a prompt
@@ -336,14 +337,9 @@ class SentenceEncoder(Embedder, nn.Module):
         Raises:
             UserError: If the folder exists and is not empty.
         """
-        tokenizer = self.backbone.tokenizer
         with quiet(), write_new_folder(folder) as temporary:
             self.backbone.network.save_pretrained(temporary)
-            if tokenizer.is_fast:
-                # The last batch left them; other programs would cut and pad like it.
-                tokenizer.backend_tokenizer.no_truncation()
-                tokenizer.backend_tokenizer.no_padding()
-            tokenizer.save_pretrained(temporary)
+            self.backbone.tokenizer.save_pretrained(temporary)
             save_token_weights(temporary, self.pooling.weights)
             write_json(temporary / SETTINGS_FILE, self.reading.as_json())
 

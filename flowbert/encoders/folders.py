@@ -77,7 +77,7 @@ class Folder(NamedTuple):
 
     Args:
         reading: How it is read: all entries of :data:`~flowbert.encoders.reading.DEFAULTS`. A
-            ``max_length`` of None is the limit of tokenizer and network.
+            ``max_length`` of None follows from the network.
         token_weights: Saved weights of the pooling.
         by_sentence_transformers: Whether it is a folder of sentence-transformers.
         has_map: Whether the folder is an exported model, with a map.

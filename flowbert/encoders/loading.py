@@ -45,8 +45,9 @@ class EncoderOptions:
             of that size, and several: ``last,first_last`` or ``[[1,12],last]``.
         pooling: Pooling over tokens, such as ``mean`` or ``zipf:cls=16``. None for that of the
             folder or of the template, else ``mean``. ``compare`` accepts several: ``mean,cls``.
-        max_length: Tokens after which a sentence is cut; 0 for the limit of the network.
-        dtype: ``float32``, ``float16`` or ``bfloat16``.
+        max_length: Tokens after which a sentence is cut; 0 for the positions of the network. None
+            for that of the folder, else 512 of a decoder and 128 of other networks.
+        dtype: ``float32``, ``float16``, ``bfloat16`` or ``float64``.
         template: Text around every sentence, with ``{}`` in its place, or ``prompteol``,
             ``pretended-cot``, ``knowledge``, ``echo``. ``compare`` also accepts several: names such
             as ``prompteol,echo``, or a list.
@@ -97,8 +98,10 @@ def open_encoders(
         is_encoder = hasattr(options, "backbone_key")
         return [options if is_encoder else CustomEncoder(options)]
     groups: dict[bool, list[str | None]] = {False: [], True: []}
-    given: Sequence[str | None] = as_list(options.pooling, "pooling") or [None]
-    for pooling in given:
+    given = options.pooling
+    if not isinstance(given, list):
+        given = as_list(given, "pooling")
+    for pooling in given or [None]:
         made = None if pooling is None else make_pooling(pooling)
         groups[isinstance(made, NetworkPooling)].append(pooling)
     return [
@@ -186,16 +189,20 @@ def _open(
             "encode --model and compare --methods take the whole model",
             3,
         )
-    sets = expand_layers(specs, first.num_layers) or [first.layers]
+    usual = first.backbone.folder.reading["layers"]
+    chosen = [usual if spec is None else spec for spec in specs or [None]]
+    sets = expand_layers(chosen, first.num_layers)
     few_layers = len({number for layers in sets for number in layers}) < len(sets)
     encoders: list[Encoder] = []
     tell(f"{path}: pooling {', '.join(str(x or first.pooling) for x in poolings)}")
     for template, pooling in product(templates, poolings):
-        pooled = first.read(
-            template=template if len(templates) > 1 else None,
+        pooled = SentenceEncoder(
+            first.backbone,
             pooling=pooling,
-            count_over=count_over,
+            max_length=options.max_length,
+            template=template,
             sink_token=options.sink_token,
+            count_over=count_over,
         )
         for layers in sets:
             encoder = pooled.read(layers=layers)

@@ -95,7 +95,10 @@ def encode_together(
         return results
     ends = np.cumsum([encoder.dim for encoder in encoders])[:-1]
 
+    count_cut = 0
+
     def plan(prefix: Prefix | None, equal_lengths: bool) -> Iterator[Batch]:
+        nonlocal count_cut
         order = sorted(
             range(len(sentences)),
             key=lambda i: (len(sentences[i]), sentences[i]),
@@ -104,9 +107,9 @@ def encode_together(
         for start in range(0, len(order), TOKENIZED_SENTENCES):
             block = order[start : start + TOKENIZED_SENTENCES]
             texts = [sentences[i] for i in block]
-            rows = list(tokenization.rows(texts))
+            rows, cuts = zip(*tokenization.rows_and_cuts(texts), strict=True)
+            count_cut += sum(cuts)
             lengths = [len(row["input_ids"]) for row in rows]
-            tokenization.warn_of_cut(lengths)
             _warn_of_equal_vectors(encoders, texts, rows)
             if prefix is not None:
                 lengths = [length - prefix.length for length in lengths]
@@ -137,6 +140,11 @@ def encode_together(
                     result[indices] = rows
                 if on_batch is not None:
                     on_batch(len(indices))
+    if count_cut:
+        warn(
+            f"max_length: {count_cut} of {len(sentences)} sentences were cut to "
+            f"{tokenization.reading.max_length} tokens"
+        )
     for result in results:
         finite = np.isfinite(result).all(axis=1)
         if not finite.all():

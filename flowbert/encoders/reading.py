@@ -22,11 +22,17 @@ from flowbert.errors import UserError
 DEFAULTS: Mapping[str, Any] = {
     "layers": "last",
     "pooling": "mean",
-    "max_length": 128,
+    "max_length": None,
     "template": "",
     "sink_token": None,
 }
-"""What neither a caller nor a folder says. A ``sink_token`` of None follows from the others."""
+"""What neither a caller nor a folder says.
+
+A ``sink_token`` of None follows from the others, and a ``max_length`` of None from the network.
+"""
+
+DECODER_LENGTH, ENCODER_LENGTH = 512, 128
+"""Tokens after which a sentence is cut where nobody says it; fewer with fewer positions."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ def resolve(
         implied["pooling"] = of_template
     chosen = {**usual, **implied, **given}
     layers = resolve_layers(chosen["layers"], backbone.num_layers)
-    length = backbone.choose_length(given.get("max_length"), usual["max_length"])
+    length = _choose_length(backbone, given.get("max_length"), usual["max_length"])
     template = resolve_template(chosen["template"])
     pooling = make_pooling(chosen["pooling"])
     if isinstance(pooling, NetworkPooling):
@@ -92,16 +98,22 @@ def resolve(
     return Reading(**chosen)
 
 
+def _choose_length(backbone: Any, given: int | None, usual: int | None) -> int:
+    """Tokens after which a sentence is cut; the usual number as far as there are positions."""
+    if given is not None:
+        return backbone.check_length(given)
+    if usual is None:
+        usual = DECODER_LENGTH if backbone.is_decoder else ENCODER_LENGTH
+    return backbone.check_length(min(usual, backbone.positions or usual))
+
+
 def _choose_sink(backbone: Any, pooling: Pooling, template: str) -> str:
     """Token in front of a decoder's sentences, if the pooling reads tokens behind it."""
-    tokenizer = backbone.tokenizer
     is_read = pooling.over_tokens or isinstance(pooling, LastTokenPooling)
     is_template = template and not prompt_of(template)
-    if not is_read or is_template or not tokenizer.is_fast:
+    if not is_read or is_template or not backbone.tokenizer.is_fast:
         return ""
-    if tokenizer.cls_token_id is not None or not backbone.findings.causal:
-        return ""
-    return usual_sink(tokenizer)
+    return usual_sink(backbone.tokenizer) if backbone.is_decoder else ""
 
 
 def _check_pooler(backbone: Any, layers: Layers) -> None:

@@ -49,10 +49,12 @@ def sanity_check(backbone: Any) -> Findings:
         UserError: If the network cannot be computed, or does not give each token a vector in each
             layer.
     """
-    options = {"truncation": True, "max_length": backbone.choose_length(0)}
-    columns = backbone.tokenizer(list(_CHECKED), return_attention_mask=True, **options)
+    columns = backbone.tokenizer(list(_CHECKED), return_attention_mask=True)
     names = [name for name in columns if name in backbone.inputs]
-    short, long = ({name: columns[name][row] for name in names} for row in (0, 1))
+    length = backbone.check_length(0)
+    short, long = (
+        {name: columns[name][row][:length] for name in names} for row in (0, 1)
+    )
     if not short["input_ids"]:
         return Findings()
     together = _states(backbone, [short, long])

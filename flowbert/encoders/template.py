@@ -106,6 +106,12 @@ def usual_sink(tokenizer: Any) -> str:
     return tokenizer.bos_token or tokenizer.eos_token or ""
 
 
+def special_texts(tokenizer: Any) -> list[str]:
+    """Texts of the special tokens that a tokenizer finds in a text."""
+    added = tokenizer.added_tokens_decoder.values()
+    return [token.content for token in added if token.special]
+
+
 def name_template(text: str) -> str:
     """Name of a template, or its text where it has none."""
     return next(
@@ -214,7 +220,9 @@ def _split(
 
     None where the tokenizer joins a part and the word into one token.
     """
-    encoded = tokenizer(_WORD.join(parts), truncation=False)
+    # As the text of a chat template, one that begins with a special token has all of them.
+    is_whole = parts[0].startswith(tuple(special_texts(tokenizer)))
+    encoded = tokenizer(_WORD.join(parts), add_special_tokens=not is_whole)
     ids, places, length = encoded["input_ids"], [], 0
     for part in parts[:-1]:
         length += len(part)

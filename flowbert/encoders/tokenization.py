@@ -1,16 +1,20 @@
 """Sentences to token features: in a template, behind an attention sink, cut."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 from flowbert.encoders.base import BLOCK_SENTENCES
 from flowbert.encoders.reading import Reading
-from flowbert.encoders.template import SLOT, Template, prompt_of
-from flowbert.errors import UserError, warn
+from flowbert.encoders.template import SLOT, Template, prompt_of, special_texts
+from flowbert.errors import UserError
 
 
 class Tokenization:
     """Tokens of sentences for a network, as a reading wants them.
+
+    Sentences are cut here: a fast tokenizer keeps a truncation as its state, which threads and
+    other readings share.
 
     Args:
         backbone: A :class:`~flowbert.encoders.backbone.Backbone`.
@@ -19,6 +23,7 @@ class Tokenization:
     Attributes:
         prompt: Text before every sentence whose tokens are pooled.
         template_tokens: Tokens around a sentence that are not pooled; None without them.
+        read_as_text: Special tokens that are text in a sentence: all, if the template has one.
         room: Tokens of a sentence after which it is cut.
 
     Raises:
@@ -26,22 +31,26 @@ class Tokenization:
     """
 
     def __init__(self, backbone: Any, reading: Reading) -> None:
-        tokenizer = backbone.tokenizer
-        for token in tokenizer.all_special_tokens:
-            if token in reading.template:  # tokenizers add them themselves
-                raise UserError(
-                    f"received {reading.template!r}; expected text without {token!r}, a special "
-                    "token",
-                    argument="template",
-                )
         self.backbone = backbone
         self.reading = reading
         self.prompt = prompt_of(reading.template)
         self.template_tokens: Template | None = None
         self.room = reading.max_length
+        special = special_texts(backbone.tokenizer)
+        used = [token for token in special if token in reading.template]
+        if used and self.prompt:  # which is tokenized together with the sentence
+            raise UserError(
+                f"received {reading.template!r}; expected text behind {SLOT}, or none of the "
+                f"special token {used[0]!r}",
+                argument="template",
+            )
+        # A sentence must not end what a template begins, such as the message of a chat.
+        self.read_as_text = special if used else []
         text = SLOT if self.prompt else reading.template or SLOT
         if reading.sink_token or text != SLOT:
-            self.template_tokens = Template.make(text, tokenizer, reading.sink_token)
+            self.template_tokens = Template.make(
+                text, backbone.tokenizer, reading.sink_token
+            )
             self.room = self.template_tokens.room(reading.max_length)
 
     def rows(self, sentences: Sequence[str]) -> Iterator[dict[str, list[int]]]:
@@ -52,6 +61,13 @@ class Tokenization:
         Raises:
             UserError: If a sentence has no token.
         """
+        for row, _ in self.rows_and_cuts(sentences):
+            yield row
+
+    def rows_and_cuts(
+        self, sentences: Sequence[str]
+    ) -> Iterator[tuple[dict[str, list[int]], bool]]:
+        """Token features as of :meth:`rows`, and whether the sentence was cut."""
         template = self.template_tokens
         for start in range(0, len(sentences), BLOCK_SENTENCES):
             block = sentences[start : start + BLOCK_SENTENCES]
@@ -64,42 +80,54 @@ class Tokenization:
                         f"received {sentence!r}, which has no tokens",
                         argument="sentences",
                     )
-                yield row if template is None else template.wrap(row["input_ids"])
+                is_cut = len(row["input_ids"]) > self.room
+                if is_cut:
+                    kept = self._positions(columns["special_tokens_mask"][number])
+                    row = {name: [row[name][i] for i in kept] for name in names}
+                if template is not None:
+                    row = template.wrap(row["input_ids"])
+                yield row, is_cut
 
-    def warn_of_cut(self, lengths: Sequence[int]) -> None:
-        """Warn if a sentence may be cut, by the tokens that each has."""
-        limit, template = self.reading.max_length, self.template_tokens
-        is_repeated = template is not None and template.between is not None
-        if max(lengths) >= limit - is_repeated:  # which may leave one token
-            warn(
-                "sentences: some are longer than max_length or as long; longer ones are "
-                f"truncated to {limit} tokens"
-            )
+    def _positions(self, is_added: Sequence[int]) -> list[int]:
+        """Positions that a cut keeps: tokens that the tokenizer adds, others as far as they fit."""
+        of_sentence = [i for i, added in enumerate(is_added) if not added]
+        excess = len(is_added) - self.room
+        is_left = self.backbone.tokenizer.truncation_side == "left"
+        cut = set(of_sentence[:excess] if is_left else of_sentence[-excess:])
+        return [i for i in range(len(is_added)) if i not in cut]
 
-    def _tokenize(self, sentences: Sequence[str]) -> Any:
-        """Tokens of sentences, cut, without those of a template around them."""
-        tokenizer, template_tokens = self.backbone.tokenizer, self.template_tokens
-        before = self.prompt
-        if template_tokens is not None:
-            before = template_tokens.context + self.prompt + template_tokens.space
+    def _tokenize(self, sentences: Sequence[str]) -> Mapping[str, Any]:
+        """Features of sentences by name, without those of a template around them."""
+        tokenizer, template = self.backbone.tokenizer, self.template_tokens
+        if template is None:
+            texts = [self.prompt + sentence for sentence in sentences]
+            return _features(tokenizer, texts, add_special_tokens=True)
+        before = template.context + self.prompt + template.space
+        is_split = any(
+            token in text for text in sentences for token in self.read_as_text
+        )
+        if (
+            is_split
+        ):  # a setting that a tokenizer keeps as its state, which others share
+            tokenizer = deepcopy(tokenizer)
+        options = {"add_special_tokens": False, "split_special_tokens": is_split}
         texts = [before + sentence for sentence in sentences]
-        if template_tokens is None or not template_tokens.context:
-            return tokenizer(
-                texts,
-                add_special_tokens=template_tokens is None,
-                return_attention_mask=True,
-                verbose=False,
-                truncation=True,
-                max_length=self.room,
-            )
-        # The context is taken away again, and then the sentence is cut.
-        kept = slice(self.room)
-        if tokenizer.truncation_side == "left":
-            kept = slice(-self.room, None)
-        columns = tokenizer(texts, add_special_tokens=False, verbose=False)
-        context = tokenizer(template_tokens.context, add_special_tokens=False)[
-            "input_ids"
-        ]
-        return {
-            "input_ids": [row[len(context) :][kept] for row in columns["input_ids"]]
-        }
+        columns = _features(tokenizer, texts, **options)
+        if not template.context:
+            return columns
+        context = _features(tokenizer, [template.context], **options)
+        start = len(context["input_ids"][0])
+        return {name: [row[start:] for row in rows] for name, rows in columns.items()}
+
+
+def _features(
+    tokenizer: Any, texts: Sequence[str], **options: bool
+) -> Mapping[str, Any]:
+    features: Mapping[str, Any] = tokenizer(
+        list(texts),
+        return_attention_mask=True,
+        return_special_tokens_mask=True,
+        verbose=False,
+        **options,
+    )
+    return features

@@ -11,6 +11,7 @@ import torch
 from flowbert.arrays import Floats
 from flowbert.encoders.backbone import (
     MOST_TOKENS,
+    NO_LIMIT,
     PicklableNetwork,
 )
 from flowbert.encoders.base import Embedder
@@ -221,7 +222,7 @@ def read_modules(model: Any) -> tuple[dict[str, Any], list[str]]:
     reading = {
         "layers": "last",
         "pooling": pooling,
-        "max_length": limit if limit <= MOST_TOKENS else None,
+        "max_length": limit if limit <= MOST_TOKENS else NO_LIMIT,
         "template": f"{prompt}{SLOT}" if has_template else "",
         "sink_token": "",
     }

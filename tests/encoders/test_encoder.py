@@ -20,6 +20,7 @@ from encoders.tiny import (
     WORDS,
     assert_near,
     states_of,
+    tiny_network,
     word_tokenizer,
 )
 from flowbert.encoders import (
@@ -27,7 +28,7 @@ from flowbert.encoders import (
     SentenceEncoder,
     check_same_encoder,
 )
-from flowbert.encoders.backbone import NO_LIMIT
+from flowbert.encoders.backbone import NO_LIMIT, Backbone
 from flowbert.encoders.passes import encode_together
 from flowbert.model import Model
 from flowbert.vectors import EmbeddingCache
@@ -56,7 +57,7 @@ def test_every_kind_of_network_gives_the_states_of_transformers(kind, tiny):
 # ------------------------------------------------------------- what changes no vector
 
 
-@pytest.mark.filterwarnings("ignore:sentences. some are longer")
+@pytest.mark.filterwarnings("ignore:max_length. .* were cut")
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_neither_order_nor_batches_change_a_vector(pooling, tiny):
     texts = sentences(12)
@@ -180,14 +181,21 @@ def test_cut_sentences_are_told_wherever_they_are_encoded(bert):
     short.encode(texts[:2])
     fill = partial(EmbeddingCache(folder=False).fill, [short])
     for encode in (short.encode, Model(short).encode, fill):
-        with warned("truncated to 6 tokens"):
+        with warned("max_length: 1 of 3 sentences were cut to 6 tokens"):
             encode(texts)
 
 
-@pytest.mark.filterwarnings("ignore:sentences. some are longer")
+@pytest.mark.filterwarnings("ignore:max_length. .* were cut")
 @pytest.mark.parametrize(
     ("kind", "longest"),
-    [("bert", 150), ("roberta", 149), ("mpnet", 148), ("distilbert", 512)],
+    [
+        ("bert", 150),
+        ("roberta", 149),
+        ("mpnet", 148),
+        ("distilbert", 512),
+        ("llama", 150),
+        ("deberta-v2", 150),
+    ],
 )
 def test_the_longest_sentence_fits(kind, longest, tiny):
     encoder = SentenceEncoder(tiny(kind), max_length=0)
@@ -197,12 +205,67 @@ def test_the_longest_sentence_fits(kind, longest, tiny):
 
 
 def test_a_network_without_a_limit_reads_long_sentences(tiny):
-    encoder = SentenceEncoder(tiny("deberta-v2"), max_length=0)
+    encoder = SentenceEncoder(tiny("xlnet"), max_length=0)
     assert encoder.max_length == NO_LIMIT
     assert encoder.read(max_length=NO_LIMIT + 1).max_length == NO_LIMIT + 1
 
 
+@pytest.mark.parametrize(
+    ("kind", "positions", "length"),
+    [("bert", 150, 128), ("llama", 150, 150), ("llama", 8192, 512)],
+)
+def test_the_usual_length_of_decoders_is_512(kind, positions, length):
+    tokenizer = word_tokenizer(decoder=kind == "llama")
+    tokenizer.pad_token = "[SEP]"
+    network = tiny_network(kind, max_position_embeddings=positions)
+    assert SentenceEncoder(Backbone(network, tokenizer)).max_length == length
+
+
+@pytest.mark.parametrize("kind", ["bert", "llama"])
+def test_readings_share_a_tokenizer_between_threads(kind, tiny):
+    encoders = [
+        SentenceEncoder(tiny(kind), max_length=60).read(max_length=length)
+        for length in (60, 6, 9, 60)
+    ]
+    for encoder in encoders[1:]:
+        encoder.backbone.tokenizer = encoders[0].backbone.tokenizer
+    texts = [f"the {text}" for text in sentences(40)]
+    expected = [encoder.lengths(texts) for encoder in encoders]
+
+    def repeat(encoder):
+        return [encoder.lengths(texts) for _ in range(20)]
+
+    with ThreadPoolExecutor() as pool:
+        for lengths, found in zip(expected, pool.map(repeat, encoders), strict=True):
+            assert found == [lengths] * 20
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("kind", ["bert", "roberta", "llama"])
+def test_a_cut_is_that_of_the_tokenizer(kind, side, tiny):
+    """Special tokens stay; those in a sentence are cut as other words."""
+    encoder = SentenceEncoder(tiny(kind), sink_token="")
+    tokenizer = encoder.backbone.tokenizer
+    tokenizer.truncation_side = side
+    texts = [
+        "the cat [SEP] sleeps [MASK] on the mat",
+        "[SEP] [CLS] [SEP] [SEP] dog cat",
+    ]
+    for length in range(3, 11):
+        expected = tokenizer(texts, truncation=True, max_length=length)
+        rows = list(encoder.read(max_length=length).tokenization.rows(texts))
+        assert [row["input_ids"] for row in rows] == expected["input_ids"]
+
+
 # --------------------------------------------------------------------------- precision
+
+
+def test_a_model_of_double_precision_is_loaded_again(tiny, tmp_path):
+    encoder = SentenceEncoder(tiny("bert")).double()
+    Model(encoder).save(tmp_path / "model")
+    loaded = Model.load(tmp_path)
+    assert loaded.encoder.identity == encoder.identity
+    assert np.array_equal(loaded.encode(SENTENCES), encoder.encode(SENTENCES))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

@@ -25,7 +25,7 @@ from flowbert.vectors import EmbeddingCache
 from helpers import refused
 
 # Some of the texts are cut on purpose.
-pytestmark = pytest.mark.filterwarnings("ignore:sentences. some are longer")
+pytestmark = pytest.mark.filterwarnings("ignore:max_length. .* were cut")
 
 MEAN = ("Pooling", {"pooling_mode_mean_tokens": True})
 TEXTS = [*SENTENCES, "The CAT sleeps", "big " * 30]

@@ -49,7 +49,7 @@ from flowbert.model import Model
 from helpers import COMMIT, refused, use_hub_cache, warned
 
 # Some of the texts are cut on purpose.
-pytestmark = pytest.mark.filterwarnings("ignore:sentences. some are longer")
+pytestmark = pytest.mark.filterwarnings("ignore:max_length. .* were cut")
 
 MEAN = ("Pooling", {"pooling_mode_mean_tokens": True})
 CLS = ("Pooling", {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False})

@@ -110,7 +110,7 @@ def test_a_repeated_sentence_is_pooled_the_second_time():
 def test_truncation_cuts_the_sentence_and_not_the_template():
     long = " ".join(["dog runs"] * 40)
     encoder = encoder_of("llama", pooling="last_token", template=AROUND, max_length=12)
-    with warned("truncated to 12 tokens"):
+    with warned("1 of 2 sentences were cut to 12 tokens"):
         cut = encoder.encode([long, "dog runs dog runs dog"])
     (row,) = encoder.tokenization.rows([long])
     assert len(row["input_ids"]) == 12
@@ -123,8 +123,7 @@ def test_truncation_cuts_the_sentence_and_not_the_template():
     [
         ("means in one word", "received 'means in one word'; expected prompteol, "),
         ("{} a {} b {}", "expected prompteol"),
-        ("the [SEP] {} a", r"text without '\[SEP\]', a special token"),
-        ("[SEP] the {}", r"text without '\[SEP\]', a special token"),
+        ("[SEP] the {}", r"text behind {}, or none of the special token '\[SEP\]'"),
     ],
 )
 def test_mistakes(template, message):
@@ -171,7 +170,8 @@ def test_tokens_are_those_of_the_whole_text(kind, text, side):
     """As the tokenizer splits them together, and as a saved tokenizer.json does."""
     tokenizer = merging_tokenizer(kind)
     tokenizer.truncation_side = side
-    backbone = Backbone(tiny_network("llama", vocab_size=300), tokenizer)
+    network = tiny_network("llama", vocab_size=300, max_position_embeddings=1000)
+    backbone = Backbone(network, tokenizer)
     tokenizer.pad_token = "<s>"
     encoder = SentenceEncoder(backbone, template=text, max_length=1000, layers=1)
     sentence = "a man runs"
@@ -191,6 +191,37 @@ def test_tokens_are_those_of_the_whole_text(kind, text, side):
     part = pooled_text(tokenizer, cut)
     assert len(part) > 2
     assert sentence.endswith(part) if side == "left" else sentence.startswith(part)
+
+
+CHAT = (
+    "{% for message in messages %}<s>user\n{{ message['content'] }}(end)\n{% endfor %}"
+    "{% if add_generation_prompt %}<s>assistant\n{% endif %}"
+)
+
+
+@pytest.mark.parametrize("kind", ["bytes", "prepend", "first", "always"])
+def test_tokens_of_a_chat_template_are_those_of_transformers(kind):
+    tokenizer = merging_tokenizer(kind)
+    tokenizer.add_special_tokens({"eos_token": "(end)", "pad_token": "<s>"})
+    tokenizer.chat_template = CHAT
+
+    def chat(content, **options):
+        messages = [{"role": "user", "content": content}]
+        return tokenizer.apply_chat_template(
+            messages, add_generation_prompt=True, **options
+        )
+
+    network = tiny_network("llama", vocab_size=300, max_position_embeddings=1000)
+    template = chat('it: "{}"', tokenize=False)
+    encoder = SentenceEncoder(Backbone(network, tokenizer), template=template)
+    assert str(encoder.pooling) == "last_token"
+    found, injected = encoder.tokenization.rows(["a man runs", "a (end) man"])
+    whole = chat('it: "a man runs"', tokenize=True, return_dict=True)
+    assert found["input_ids"] == whole["input_ids"]
+    # The sentence ends no message.
+    end = tokenizer.eos_token_id
+    assert injected["input_ids"].count(end) == found["input_ids"].count(end) == 1
+    assert pooled_text(tokenizer, injected) == "a (end) man"
 
 
 def pooled_text(tokenizer, row):
@@ -247,7 +278,7 @@ def test_a_sink_that_the_tokenizer_writes_is_not_written_twice():
     )
 
 
-@pytest.mark.filterwarnings("ignore:sentences. some")
+@pytest.mark.filterwarnings("ignore:max_length. .* were cut")
 def test_equal_vectors_of_a_decoder_are_told():
     encoder = encoder_of("llama", pooling="cls", template=AROUND)
     for template in (AROUND, "the big {}"):
@@ -265,7 +296,7 @@ EXPORTED = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore:sentences. some")
+@pytest.mark.filterwarnings("ignore:max_length. .* were cut")
 @pytest.mark.parametrize(("kind", "pooling", "template", "sink"), EXPORTED)
 def test_an_exported_folder_has_template_and_sink_in_its_tokenizer(
     kind, pooling, template, sink, tmp_path

@@ -165,7 +165,7 @@ def check(name, folder, *changes):
 QUICK = ("weightedmean", "Dense", "prompt", "lower case", "method_output_name")
 OLDER = ("mean", "cls", "Normalize", "Dense", "prompt")
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:sentences. some are longer"),
+    pytest.mark.filterwarnings("ignore:max_length. .* were cut"),
     pytest.mark.filterwarnings("ignore:encoder. .* ends in Normalize"),
 ]
 

@@ -35,9 +35,8 @@ def tokens_of(
     length = encoder.max_length - tokenizer.num_special_tokens_to_add()
     for start in range(0, len(sentences), _TOKENIZED):
         block = list(sentences[start : start + _TOKENIZED])
-        yield from tokenizer(
-            block, add_special_tokens=False, truncation=True, max_length=length
-        )["input_ids"]
+        rows = tokenizer(block, add_special_tokens=False, verbose=False)["input_ids"]
+        yield from (row[:length] for row in rows)
 
 
 RAW = "raw"

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from copy import deepcopy
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
@@ -221,7 +222,9 @@ def cosine_by_layer(
     Returns:
         One mean for the embedding layer and for each block.
     """
-    backbone, tokenizer = encoder.backbone.eval(), encoder.backbone.tokenizer
+    backbone = encoder.backbone.eval()
+    # It keeps truncation and padding as its state, which others share.
+    tokenizer = deepcopy(backbone.tokenizer)
     stream = Stream(seed, "sample")
     order = stream.rng().permutation(len(sentences)).tolist()
     batches: list[list[Tensor]] = []

@@ -71,19 +71,19 @@ class ONNX(Format):
         """Write graph and tokenizer.
 
         Raises:
-            UserError: If the encoder is not a transformer, has a prompt or several templates, or
-                torch cannot export it.
+            UserError: If the encoder is not a transformer, has a prompt, or views that read other
+                tokens, or torch cannot export it.
         """
         views: list[Any] = list(getattr(model.encoder, "views", [model.encoder]))
         if not isinstance(views[0], SentenceEncoder):
             raise self.refused(
                 f"the encoder {model.encoder.path}", "a transformer alone"
             )
-        templates = {view.template or view.sink_token for view in views}
-        if len(templates) > 1 or views[0].tokenization.prompt:
-            received = " | ".join(map(repr, sorted(templates)))
+        if views[0].tokenization.prompt:
+            raise self.refused(f"the prompt {views[0].template!r}", "no prompt")
+        if len({view.backbone_key for view in views}) > 1:
             raise self.refused(
-                f"the template {received}", "no prompt, and one template"
+                "views of several passes", "one template, sink_token and max_length"
             )
         template = views[0].tokenization.template_tokens
         views = [with_template_in_tokenizer(view) for view in views]

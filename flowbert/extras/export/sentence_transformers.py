@@ -251,7 +251,22 @@ embeddings = model.encode(["A man rides.", "Nobody rides."])
 print(model.similarity(embeddings, embeddings))
 ```
 
-It needs sentence-transformers 5.4 or newer, {needed}."""
+It needs sentence-transformers 5.4 or newer, {needed}.{_readers(model)}"""
+
+
+def _readers(model: Model) -> str:
+    """A paragraph on modules that servers skip without an error; empty without such modules."""
+    modules = map_modules(model.map)
+    if isinstance(model.encoder, SentenceEncoder):
+        modules = stock_modules(model.encoder, model.map)
+    names = {type(module).__name__ for module in modules}
+    skipped = sorted(names - {"Pooling", "Dense"})
+    if not skipped:
+        return ""
+    return f"""
+
+Only sentence-transformers computes these vectors: servers such as text-embeddings-inference, vLLM
+and llama.cpp skip its {" and ".join(skipped)} without an error, and give others."""
 
 
 class MapModule(nn.Module):

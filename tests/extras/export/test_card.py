@@ -14,13 +14,14 @@ from flowbert.experiments.intervals import RESULT_COLUMNS
 from flowbert.experiments.results import Results
 from flowbert.extras.export import export
 from flowbert.extras.export.card import check_results, model_card, name_in
+from flowbert.extras.export.sentence_transformers import SentenceTransformers
 from flowbert.extras.views import ViewsEncoder
 from flowbert.model import Model
 from flowbert.tasks import AVERAGE, Pairs
 from helpers import refused
 
 # Some of the texts are cut on purpose.
-pytestmark = pytest.mark.filterwarnings("ignore:sentences. some are longer")
+pytestmark = pytest.mark.filterwarnings("ignore:max_length. .* were cut")
 
 PAIRS = Pairs(TEXTS[:3], TEXTS[3:6], [1, 2, 3])
 MAP = "learned-removal-2:center=false"
@@ -82,6 +83,21 @@ def test_its_snippet_runs(model, tmp_path, monkeypatch):
     names: dict[str, Any] = {}
     exec(code, names)
     assert names["embeddings"].shape == (2, 128)
+
+
+@pytest.mark.parametrize(
+    ("reading", "skipped"),
+    [
+        ({"layers": "last"}, ""),
+        ({"layers": "embedding_last"}, "WeightedLayerPooling"),
+        ({"layers": "last", "pooling": "zipf"}, "WordWeights"),
+    ],
+)
+def test_modules_that_servers_skip_are_named(encoder, reading, skipped):
+    model = model_of(encoder.read(**reading), "whitening:shrinkage=0.5")
+    usage = SentenceTransformers().usage("name", model)
+    assert ("text-embeddings-inference" in usage) == bool(skipped)
+    assert f"skip its {skipped}" in usage or not skipped
 
 
 def named(results, **names):

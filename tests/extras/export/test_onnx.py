@@ -66,11 +66,17 @@ def test_views_of_a_template(template, tmp_path):
     check(Model(encoder.views[1]), tmp_path)
     sink = SentenceEncoder(tmp_path / "llama", layers=1, sink_token="[MASK]")
     check(Model(sink), tmp_path)
-    others = [views[0], {"layers": 1}]
-    mixed = ViewsEncoder(str(tmp_path / "llama"), views=others)
-    refused(
-        "expected no prompt, and one template", ONNX().write, Model(mixed), tmp_path
-    )
+
+
+@pytest.mark.parametrize(
+    "view", [{"template": "the {} in"}, {"max_length": 30}, {"sink_token": "the"}]
+)
+def test_views_of_other_tokens_are_refused(view, tmp_path):
+    """A graph has one input: the tokens of one tokenizer.json, cut once."""
+    write_tiny(tmp_path / "llama", "llama")
+    mixed = ViewsEncoder(str(tmp_path / "llama"), views=[{"layers": 1}, view])
+    message = "expected one template, sink_token and max_length"
+    refused(message, ONNX().write, Model(mixed), tmp_path)
 
 
 @pytest.mark.slow

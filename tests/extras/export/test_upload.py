@@ -11,7 +11,7 @@ from flowbert.model import Model
 from helpers import refused
 
 # Some of the texts are cut on purpose.
-pytestmark = pytest.mark.filterwarnings("ignore:sentences. some are longer")
+pytestmark = pytest.mark.filterwarnings("ignore:max_length. .* were cut")
 
 
 @pytest.fixture
