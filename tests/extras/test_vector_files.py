@@ -1,9 +1,6 @@
 """Files of vectors, read and written block by block, and vectors of fewer bits."""
 
-import os
-import signal
 import tracemalloc
-from multiprocessing import get_context
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +9,6 @@ import pytest
 import safetensors.numpy
 import safetensors.torch
 import torch
-from filelock import FileLock
 
 from flowbert.arrays import BLOCK_ROWS
 from flowbert.extras.vector_files import VectorFile
@@ -33,28 +29,6 @@ def test_a_folder_of_parquet_files_is_one_table(tmp_path):
         file = tmp_path / f"part.{number}.parquet"
         write_vectors(file, lambda _, x=part: [x], len(part))
     assert np.array_equal(np.concatenate(list(as_vectors(tmp_path).blocks())), X[:44])
-
-
-def test_columns_beside_the_vectors_follow_their_rows(tmp_path):
-    """Whatever the files, their groups of rows and the blocks that are written."""
-    count, dim = 2 * BLOCK_ROWS + 9, 3
-    values = rows(count, dim).astype(np.float32)
-    table = pa.table({"id": range(count), "x": [*values], "name": ["a"] * count})
-    (tmp_path / "parts").mkdir()
-    for number, (start, end) in enumerate([(0, 5), (5, 3000), (3000, count)]):
-        pyarrow.parquet.write_table(
-            table.slice(start, end - start),
-            tmp_path / "parts" / f"{number}.parquet",
-            row_group_size=700,
-        )
-    opened = VectorFile(tmp_path / "parts")
-    blocks = [values[:1], values[1:3500], values[3500:]]
-    to = tmp_path / "to.parquet"
-    write_vectors(to, lambda _: blocks, count, columns=opened.other_columns())
-    written = pyarrow.parquet.read_table(to)
-    assert written.column_names == ["id", "name", "embedding"]
-    assert written["id"].to_pylist() == list(range(count))
-    assert np.array_equal(np.stack(written["embedding"].to_numpy()), values)
 
 
 def test_a_group_of_rows_is_not_read_as_a_whole(tmp_path):
@@ -173,46 +147,3 @@ def test_memory_does_not_grow_with_the_rows(read, tmp_path):
     tracemalloc.stop()
     # A block, and two of its size in float64: five of the twelve.
     assert peak < vectors.nbytes / 2
-
-
-def append(path, start=0, killed_at=50):
-    """Append blocks of 10 rows, which must begin at a row; the process is killed at another."""
-
-    def blocks(first):
-        assert first == start
-        for row in range(first, len(X), 10):
-            if row >= killed_at:
-                os.kill(os.getpid(), signal.SIGKILL)
-            yield X[row : row + 10]
-
-    return write_vectors(path, blocks, len(X), key="key", size=10)
-
-
-@pytest.mark.parametrize(
-    ("killed_at", "left", "start"),
-    [
-        (30, b"", 30),
-        (30, b"half a row", 30),
-        (30, bytes(20 * X[0].nbytes), 40),
-        (0, b"", 0),
-        (0, b"half a header", 0),
-    ],
-)
-def test_a_killed_process_leaves_blocks_that_are_kept(killed_at, left, start, tmp_path):
-    path, partial = tmp_path / "a.npy", tmp_path / ".a.key.npy"
-    process = get_context("fork").Process(target=append, args=(path, 0, killed_at))
-    process.start()
-    process.join(60)
-    assert process.exitcode == -signal.SIGKILL
-    with partial.open("ab") as file:
-        file.write(left)
-    lock = FileLock(tmp_path / ".a.key.lock")
-    with lock:
-        refused("^output: another process writes", append, path)
-    assert not path.exists()
-    assert append(path, start) == X.shape
-    assert list(tmp_path.iterdir()) == [path]
-    written = np.load(path)
-    known = written[:30] if start == 40 else written
-    assert written.dtype == X.dtype
-    assert np.array_equal(known, X[: len(known)])

@@ -18,6 +18,7 @@ import pytest
 import torch
 
 from encoders.tiny import SENTENCES, assert_near
+from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.passes import encode_together
 from flowbert.vectors import EmbeddingCache, cache, store
 from helpers import refused
@@ -366,6 +367,19 @@ def test_vectors_of_another_precision_are_not_used(tmp_path):
         process = encode_in_process(tmp_path, 5, prepare)
         assert len(process.results.get(timeout=60)) == 5
     assert check(tmp_path, 5) == (0, [])
+
+
+def test_an_encoder_opens_in_another_precision():
+    """torch does not read its older setting after the newer ones were set."""
+
+    def encode():
+        PRECISIONS[-1]()
+        SentenceEncoder().encode(["a dog"])
+
+    process = CONTEXT.Process(target=encode)
+    process.start()
+    process.join(60)
+    assert process.exitcode == 0
 
 
 def test_the_home_folder_is_unknown(monkeypatch):
