@@ -1,4 +1,4 @@
-"""Sentences, a file of them, or vectors to the vectors of a model."""
+"""The command ``encode``: vectors of sentences, of files of sentences, or of other vectors."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -145,7 +145,11 @@ def encode(
 def _check_output(
     output: str | Path | None, precision: str, devices: int, num_nodes: int
 ) -> None:
-    """Raise a UserError for a file, or a precision in it, that cannot be written."""
+    """Check the format of the output.
+
+    Raises:
+        UserError: If it is unknown, or cannot be combined with the precision or several processes.
+    """
     check_choice("precision", precision, PRECISIONS)
     if output is not None:
         check_output(output)
@@ -160,7 +164,7 @@ def _check_output(
 
 
 def _read(path: str | Path | None, column: str | None) -> Sequence[str]:
-    """Sentences of files."""
+    """Read sentences from files; warn about blank lines."""
     corpus = load_corpus(path, column=column)
     if corpus.blank:
         message = (
@@ -176,9 +180,9 @@ def _open_model(
     encoder: EncoderOptions | str,
     device: torch.device | str,
 ) -> Model:
-    """The fitted model, or the encoder as it is."""
+    """Open a fitted model, or the encoder without a map."""
     if model is None:
-        # No texts to count tokens over: weights of what is encoded would depend on it.
+        # Without sentences to count tokens in: token weights must not depend on the input.
         return Model(open_encoder(encoder, device=device))
     options = EncoderOptions(encoder) if isinstance(encoder, str) else encoder
     moved = None if options == EncoderOptions() else str(options.path)
@@ -187,7 +191,7 @@ def _open_model(
 
 
 def _open_map(model: str | None, method: str | None, vectors: Vectors) -> Model:
-    """The map of a fitted model, for vectors.
+    """Open the map of a fitted model for vectors.
 
     Raises:
         UserError: If it was fitted on vectors of another size.
@@ -205,7 +209,7 @@ def _open_map(model: str | None, method: str | None, vectors: Vectors) -> Model:
 
 
 def _compute(model: Model, rows: Vectors | Sequence[str], start: int) -> Iterator[Any]:
-    """Blocks of the vectors of a model, float32, from a row on, with a progress bar."""
+    """Compute vectors of a model in blocks, float32, from row ``start`` on; show the progress."""
     if not isinstance(rows, Vectors):
         progress = bar("encoding", len(rows), done=start)
         yield from model.embed_blocks(rows[start:], BLOCK_SENTENCES, progress)
@@ -217,7 +221,7 @@ def _compute(model: Model, rows: Vectors | Sequence[str], start: int) -> Iterato
 
 
 def _ranges(model: Model, rows: Vectors | Sequence[str]) -> Floats:
-    """Lowest and highest value of each dimension in a sample of the rows, ``(2, k)``."""
+    """Compute the lowest and highest value of each dimension in a sample, ``(2, k)``."""
     order = Stream(0, "ranges").rng().permutation(len(rows))
     chosen = np.sort(order[:BLOCK_SENTENCES])
     if isinstance(rows, Vectors):
@@ -228,7 +232,7 @@ def _ranges(model: Model, rows: Vectors | Sequence[str]) -> Floats:
 
 
 def _convert(block: Floats, precision: Any, ranges: Floats | None) -> Any:
-    """Vectors ``(n, k)``, float32, in a precision.
+    """Convert vectors ``(n, k)``, float32, to a precision.
 
     Raises:
         UserError: If a value is too large for it, or the ranges are those of another size.
@@ -255,7 +259,7 @@ def _convert(block: Floats, precision: Any, ranges: Floats | None) -> Any:
 
 
 def _other_columns(rows: Vectors | Sequence[str]) -> Any:
-    """Columns of a .parquet file in front of the vectors: the sentences, or those of the input."""
+    """Find the further columns of a .parquet file: the sentences, or those of the input."""
     if isinstance(rows, Vectors):
         return rows.other_columns()
     import pyarrow as pa  # slow to import

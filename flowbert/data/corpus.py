@@ -26,7 +26,7 @@ from flowbert.seeding import Stream
 
 
 def texts_in_memory(source: Any, column: str | None = None) -> list[str]:
-    """Sentences without outer white space.
+    """Read sentences from a list, array, Series, DataFrame or Dataset.
 
     Args:
         source: A list or tuple of sentences, a numpy array, a pandas Series or DataFrame, or a
@@ -61,7 +61,7 @@ def texts_in_memory(source: Any, column: str | None = None) -> list[str]:
 NAMED = ("target", "train_only", "nli", BUILTIN)
 
 OWN_NAMES = {"target": "{} sentences", "train_only": "{} train sentences"}
-"""Corpora of a task, and the names that their sentences have for a given task."""
+"""Corpora that depend on the task, and the names of their sentences in results."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Corpus:
     def of(
         cls, name: str, *texts: Iterable[str], consecutive: bool = False
     ) -> "Corpus":
-        """A corpus of the sentences of texts that are not blank.
+        """Make a corpus of texts, without blank sentences.
 
         Args:
             name: Name for tables and results.
@@ -208,7 +208,7 @@ def load_corpus(source: Any, *, nli: str = "hub", column: str | None = None) -> 
 
 
 def _load_named(name: str, nli: str, layouts: Sequence[Sequence[str]]) -> Corpus:
-    """A corpus by its name or files."""
+    """Load a corpus by its name, from the hub, or from files."""
     if name in OWN_NAMES:
         raise UserError(
             f"received {name!r} without a task; expected one, or files",
@@ -233,7 +233,7 @@ def _load_named(name: str, nli: str, layouts: Sequence[Sequence[str]]) -> Corpus
 
 
 def _load_files(spec: str | Path, layouts: Sequence[Sequence[str]]) -> Corpus:
-    """The sentences of text files, tables and pipes."""
+    """Read the sentences of text files, tables and pipes."""
     texts = []
     for path in expand_files(spec):
         if is_table(path):

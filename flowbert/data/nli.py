@@ -1,4 +1,4 @@
-"""Natural language inference: does a premise entail or contradict a hypothesis?"""
+"""Natural language inference: pairs of premise and hypothesis with a label."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -95,7 +95,7 @@ def load_nli(source: str) -> NLIData:
 
 
 def labelled_pairs(tables: list[pd.DataFrame]) -> NLIData:
-    """Pairs of tables that have a gold label.
+    """Read the pairs that have a gold label.
 
     Raises:
         UserError: If no pair has a gold label, a label is unknown, or a sentence is empty.

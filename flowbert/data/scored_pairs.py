@@ -31,7 +31,7 @@ from flowbert.errors import UserError, choices
 from flowbert.registry import import_object
 
 Part = tuple[str, str, pd.DataFrame]
-"""A split, the name of one of its subsets, and its rows of sentence, sentence, score."""
+"""A split, the name of a subset, and a frame with the columns sentence, sentence, score."""
 
 SAMPLE_TASK = "SAMPLE"
 PAIR_COLUMNS = ("sentence1", "sentence2", "score")
@@ -82,7 +82,7 @@ class Subset:
 
     @classmethod
     def join(cls, name: str, subsets: Iterable["Subset"]) -> "Subset":
-        """All pairs of subsets."""
+        """Concatenate subsets."""
         parts = list(subsets)
         return cls(
             name,
@@ -270,7 +270,7 @@ def scored_pairs(
     score_range: Sequence[float] | None = None,
     skip_invalid: bool = False,
 ) -> STSData:
-    """A data set of one frame of sentence, sentence, score, with the split ``test``.
+    """Make a data set, with the split ``test``, of a frame of sentence, sentence, score.
 
     Args:
         name: Name of the data set.
@@ -340,7 +340,7 @@ def _read_year(root: Path, name: str) -> Iterator[Part]:
 def _scored(
     path: Path, lines: list[str], names: Sequence[str], score: str = "score"
 ) -> pd.DataFrame:
-    """Rows of lines with a score."""
+    """Make a frame of the lines that have a score."""
     rows = frame_of_lines(path, lines, names, (*_SENTENCES, score))
     return rows[[text != "" for text in read_texts(rows, score)]]
 
@@ -379,7 +379,7 @@ DATA_SETS: dict[str, Any] = {
     "SICKR": read_sick,
     **dict.fromkeys((*_CHINESE_BINARY, "Chinese-STS-B"), _READ_CHINESE),
 }
-"""Function that reads each task from its data folder, or its import path."""
+"""Reader of each task, or its import path."""
 
 _SIGNS = str.maketrans("", "", "-_ ")
 _NAMES = {name.lower().translate(_SIGNS): name for name in DATA_SETS}

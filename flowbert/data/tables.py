@@ -1,4 +1,4 @@
-"""Tables as data frames: csv, tsv, jsonl, parquet, arrow and feather; errors name file and row.
+"""Readers of tables: csv, tsv, jsonl, parquet, arrow and feather; errors name file and row.
 
 To add a format, write a function that reads a frame from an open file and add it to
 ``TABLE_FORMATS``; for a compression see :mod:`flowbert.data.text_files`.
@@ -74,7 +74,7 @@ def read_frame(path: str | Path, *layouts: Sequence[str]) -> pd.DataFrame:
             f"{path}: not {suffix[1:]}, damaged, or not UTF-8 ({first_line(error)})"
         ) from error
     names = list(frame)
-    # A column that is named by a sentence: the header is missing.
+    # A name with spaces is a sentence: the header is missing.
     if not layouts and len(names) == 1 and len(str(names[0]).split()) > 1:
         raise UserError(
             f"{path}: its first line, the name of its column, is {reprlib.repr(names[0])}; "
@@ -130,7 +130,7 @@ def make_frame(
     frame: pd.DataFrame,
     layouts: Sequence[Sequence[str]],
 ) -> pd.DataFrame:
-    """A frame as of :func:`read_frame`, whose errors name a file.
+    """Choose columns of a frame, as :func:`read_frame` does.
 
     Args:
         path: File or folder of the rows.
@@ -159,7 +159,7 @@ def make_frame(
 def frame_of_lines(
     path: Path, lines: Sequence[str], names: Sequence[str], columns: Sequence[str]
 ) -> pd.DataFrame:
-    """Columns of lines whose fields are between tabs, as of :func:`read_frame`.
+    """Split lines at tabs into columns, as :func:`read_frame` does.
 
     Args:
         path: File of the lines.
@@ -184,7 +184,7 @@ def read_columns(
     parsers: Mapping[str, Callable[[Any], Any]],
     skip: bool | None = None,
 ) -> list[list[Any]]:
-    """Values of columns, a list for each.
+    """Parse columns; returns a list of values for each.
 
     Args:
         frame: Rows as of :func:`read_frame`.
@@ -225,7 +225,7 @@ def read_columns(
 
 
 def as_text(cell: Any) -> str:
-    """A text without outer white space."""
+    """Strip white space at both ends of a text."""
     if not isinstance(cell, str):
         raise ValueError("text")
     # JSON can hold half a character, such as "\ud800"; it becomes a question mark.
@@ -233,7 +233,7 @@ def as_text(cell: Any) -> str:
 
 
 def as_sentence(cell: Any) -> str:
-    """A text that is not empty, with single spaces inside, as SentEval has them."""
+    """Reduce white space to single spaces, as SentEval does; the text must not be empty."""
     text = " ".join(as_text(cell).split())
     if not text:
         raise ValueError("a sentence")
@@ -241,7 +241,7 @@ def as_sentence(cell: Any) -> str:
 
 
 def as_number(low: float, high: float, decimal: str = ".") -> Callable[[Any], float]:
-    """Parser of finite numbers from ``low`` to ``high``.
+    """Make a parser of finite numbers from ``low`` to ``high``.
 
     Args:
         low: Lowest number.
@@ -263,7 +263,11 @@ def as_number(low: float, high: float, decimal: str = ".") -> Callable[[Any], fl
 
 
 def as_label(meaning: Mapping[str, Value]) -> Callable[[Any], Value]:
-    """Parser of labels."""
+    """Make a parser of labels.
+
+    Args:
+        meaning: Value of each label.
+    """
 
     def parse(cell: Any) -> Value:
         label = str(cell).strip().lower()
@@ -321,7 +325,7 @@ def _read_fields(
 
 
 def _find_separator(text: str, default: str) -> str:
-    """The sign that the header has most often outside of quotes."""
+    """Find the sign that the header has most often outside of quotes."""
     header = _HEADER.match(text)
     bare: str = _QUOTED.sub("", header[0]) if header else ""
     separator: str = max((default, *_FIELD_SEPARATORS), key=bare.count)
@@ -344,7 +348,7 @@ def _read_jsonl(file: BinaryIO) -> pd.DataFrame:
 
 
 def _record(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON.
+    """Make the dict of a JSON object.
 
     Raises:
         ValueError: If a name occurs twice.
@@ -384,7 +388,7 @@ def _flat_columns(schema: Any) -> list[int]:
 
 
 def from_arrow(table: Any) -> pd.DataFrame:
-    """The frame of a table; labels that ``datasets`` wrote have their names."""
+    """Make the frame of a table of pyarrow; labels that ``datasets`` wrote become names."""
     metadata = table.schema.metadata or {}
     info = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {})
     features = info.get("features", {})

@@ -1,4 +1,4 @@
-"""Names of files as lists and globs, lines of text files, words of a sentence."""
+"""Lists of names and files, sentences in memory, lines of text files, words of a sentence."""
 
 import glob
 import gzip
@@ -247,7 +247,7 @@ def read_lines(path: Path) -> list[str]:
     return [line.removesuffix("\r") for line in stream]
 
 
-_MARK = "\u0300"  # any mark, for the expression
+_MARK = "\u0300"  # in the expression, stands for all marks
 _PIECE = re.compile(rf"\w[\w{_MARK}]*|[^\w\s]")
 _JOINERS = "\u200c\u200d"  # zero width non-joiner and joiner
 
@@ -273,6 +273,6 @@ def split_words(sentence: str) -> list[str]:
 
 @cache
 def _shape(character: str) -> str:
-    """The same mark for all marks; any other character unchanged."""
+    """Replace any mark by the same one; other characters stay."""
     is_mark = unicodedata.category(character).startswith("M")
     return _MARK if is_mark or character in _JOINERS else character

@@ -1,4 +1,4 @@
-"""Vectors of sentences, computed once: in files that runs and processes share."""
+"""A cache of the vectors of sentences, in files that runs and processes share."""
 
 import hashlib
 import os
@@ -30,14 +30,14 @@ from flowbert.vectors.store import KEY_BYTES, Store
 _VERSION = 3  # raised when a change of the code moves vectors
 
 LONGEST_WAIT_SECONDS = 30.0
-"""Seconds after which a process encodes what another one is encoding with the same encoder."""
+"""Seconds that a process waits at most for another one that uses the same encoder."""
 
 MEMORY_BYTES = 2**30
-"""Size of the vectors above which a copy is in a temporary file."""
+"""Size above which copies of vectors are mapped from a temporary file."""
 
 
 def computation() -> dict[str, Any]:
-    """What changes vectors besides the encoder: the version of the code, settings of torch."""
+    """Version of the code and settings of torch, which change vectors as the encoder does."""
     return {"version": _VERSION, "precision": precision_settings()}
 
 
@@ -139,7 +139,7 @@ class EmbeddingCache:
         )
 
     def _find_stores(self, encoders: Sequence[Encoder]) -> list[tuple[Encoder, Store]]:
-        """The parts of encoders with the stores of their vectors, by what they are now."""
+        """Find the stores of encoders, or of their parts, by their current identities."""
         found = []
         with digests_reused(), _writing(self.folder):
             for encoder in encoders:
@@ -192,7 +192,7 @@ def _encode_missing(
     keys: Sequence[bytes],
     step: str,
 ) -> None:
-    """Encode what is missing in one pass, and keep it block by block."""
+    """Encode the missing sentences in one pass, and store the vectors block by block."""
     todo = _missing(parts, keys)
     with bar(step, len(todo)) as advance:
         for start in range(0, len(todo), BLOCK_SENTENCES):

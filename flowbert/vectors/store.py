@@ -1,4 +1,4 @@
-"""Vectors of one encoder by sentence: an SQLite table in a file, or in memory."""
+"""An SQLite table of the vectors of one encoder, in a file or in memory."""
 
 import os
 import platform
@@ -16,16 +16,16 @@ from flowbert.arrays import Floats
 from flowbert.errors import warn
 
 KEY_BYTES = 16
-"""Size of the digest by which a sentence is found."""
+"""Size of the digest of a sentence, the key of the table."""
 
 WARN_AFTER_SECONDS = 5.0
-"""Seconds before a warning names the lock that is waited for."""
+"""Seconds before a warning names the lock's owner."""
 
 _BUSY_SECONDS = 60.0  # a transaction takes milliseconds
 _KEYS_AT_ONCE = 8192
-_PAGE_BYTES = 16384  # a quarter of pages of 4 KB would stay empty
+_PAGE_BYTES = 16384  # with 4 KB, a quarter of each page would be empty
 _TABLE = "CREATE TABLE IF NOT EXISTS vectors (key BLOB UNIQUE, row BLOB)"
-# What SQLite reports of a damaged file.
+# Error codes of SQLite for a damaged file.
 _DAMAGED = {
     sqlite3.SQLITE_CORRUPT,
     sqlite3.SQLITE_ERROR,
@@ -60,10 +60,9 @@ class Store:
 
     @contextmanager
     def lock(self, deadline: float) -> Iterator[None]:
-        """Let no other process add vectors, so that none encodes the same sentences.
+        """Lock the file, so that no other process encodes the same sentences.
 
-        Two processes that add vectors harm nothing, so the lock is not waited for after the
-        deadline.
+        Several writers do no harm: after the deadline the block runs without the lock.
 
         Args:
             deadline: End of the wait, by ``time.monotonic()``.
@@ -107,7 +106,7 @@ class Store:
             rows: dict[bytes, bytes] = {}
             with self._transaction() as database:
                 numbers = [n for (n,) in _find(database, "rowid", "key", list(wanted))]
-                # By number, in the order of the file: by key, each row would be a random access.
+                # Rows by number are read in the order of the file, by key in random order.
                 rows = dict(_find(database, "key, row", "rowid", numbers))
                 if len(rows.keys() & wanted) < len(numbers):
                     rows = {}
@@ -119,7 +118,7 @@ class Store:
                 yield None
 
     def add(self, keys: Sequence[bytes], vectors: Floats) -> None:
-        """Keep vectors ``(N, D)``, all or none of them; sentences that have one keep theirs."""
+        """Add vectors ``(N, D)``, all or none; existing vectors stay."""
         rows = [row.tobytes() for row in np.asarray(vectors, dtype=np.float32)]
         with self._transaction(adds=True) as database:
             pairs = zip(keys, rows, strict=True)
@@ -127,11 +126,11 @@ class Store:
 
     @contextmanager
     def _transaction(self, adds: bool = False) -> Iterator[sqlite3.Connection]:
-        """A transaction, which ends where the file turns out to be damaged."""
+        """Open a transaction; if the file turns out to be damaged, delete it with a warning."""
         path = self._path
-        # The file of a process that was killed before it wrote anything is empty.
+        # A process that was killed before it wrote anything leaves an empty file.
         is_new = path is not None and not (path.exists() and path.stat().st_size)
-        # A connection for each: none may cross a fork.
+        # One connection for each transaction: SQLite forbids to use one after a fork.
         database = self._memory or sqlite3.connect(
             ":memory:" if is_new and not adds else str(path), timeout=_BUSY_SECONDS
         )
@@ -142,7 +141,7 @@ class Store:
                     database.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
                     database.execute(_TABLE)
                 yield database
-        # UnicodeDecodeError: of a message that quotes what is damaged.
+        # A message that quotes damaged text raises a UnicodeDecodeError.
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
             if path is None or code & 0xFF not in _DAMAGED:
@@ -161,7 +160,7 @@ def _remaining(deadline: float) -> float:
 
 
 def _describe(owner: Path) -> str:
-    """The process that holds a lock, and for how long."""
+    """Describe the process that holds a lock."""
     try:
         seconds = time.time() - owner.stat().st_mtime
         name = owner.read_text()
