@@ -82,7 +82,7 @@ def _quick():
 def registries():
     """Imported by the workers alone, not by the process that waits for them."""
     from flowbert.encoders.pooling import POOLINGS
-    from flowbert.extras.analysis import MEASURES
+    from flowbert.extras.analysis import MEASURES, VIEWS
     from flowbert.extras.export.formats import EXPORT_FORMATS
     from flowbert.flows.coupling import COUPLINGS
     from flowbert.flows.mixing import MIXINGS
@@ -90,7 +90,7 @@ def registries():
     from flowbert.methods.losses import LOSSES
     from flowbert.tasks import TASKS
 
-    encoders = [POOLINGS, MEASURES, TASKS, LOSSES]
+    encoders = [POOLINGS, MEASURES, VIEWS, TASKS, LOSSES]
     return [*encoders, MAPS, COUPLINGS, MIXINGS, EXPORT_FORMATS]
 
 

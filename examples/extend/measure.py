@@ -1,36 +1,31 @@
-"""A measure with its plot: how much of the variance the first directions hold.
+"""A measure with its picture: how much of the variance the first directions hold.
 
-python train.py analyze --measures spectra,examples.extend.measure.FirstDirections
+python train.py analyze --measures spectra,examples.extend.measure.first_directions
 """
 
-from typing import ClassVar
-
 import pandas as pd
-from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from flowbert.extras.analysis import MEASURES, Measure, Plot, Sample
+from flowbert.extras.analysis import MEASURES, VIEWS, Sample, View, new_axes
 from flowbert.tasks.measures import spectrum
 
 
-def draw(ax: Axes, frame: pd.DataFrame) -> None:
-    """A bar for each method."""
+@MEASURES.register("first-directions")
+def first_directions(sample: Sample, count: int = 3) -> pd.DataFrame:
+    """Share of the variance in the first ``count`` directions of each method."""
+    spectra = {method: spectrum(x) for method, x in sample.vectors.items()}
+    share = [float((s[:count] / s.sum()).sum()) for s in spectra.values()]
+    return pd.DataFrame({"method": list(spectra), "share": share})
+
+
+def draw(frame: pd.DataFrame) -> Figure:
+    """A bar for each method; a function that returns a frame would make a table."""
+    figure, ax = new_axes()
     ax.barh(frame["method"], frame["share"])
     ax.set(xlabel="share of the variance")
+    return figure
 
 
-@MEASURES.register("first-directions")
-class FirstDirections(Measure):
-    """Share of the variance in the first ``count`` directions: columns method and share."""
-
-    plots: ClassVar = {
-        "first-directions": Plot(draw, "First directions", "Less is more isotropic.")
-    }
-
-    def __init__(self, count: int = 3) -> None:
-        self.count = count
-
-    def frame(self, sample: Sample) -> pd.DataFrame:
-        """The share under every method."""
-        spectra = {method: spectrum(x) for method, x in sample.vectors.items()}
-        share = [float((s[: self.count] / s.sum()).sum()) for s in spectra.values()]
-        return pd.DataFrame({"method": list(spectra), "share": share})
+VIEWS["first-directions"] = View(
+    "Embedding space", "First directions", "Less is more isotropic.", draw
+)

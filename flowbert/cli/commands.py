@@ -75,7 +75,7 @@ def _print_measurements(command: str, returned: Any, output: str | None) -> None
     if isinstance(returned, Results):
         rows = returned.summary.print()
     elif command == "analyze":
-        import_object("flowbert.extras.analysis.measure.print_analysis")(returned)
+        import_object("flowbert.extras.analysis.print_analysis")(returned)
     elif command == "reproduce":
         import_object("flowbert.extras.report.print_reproduction")(returned)
     else:

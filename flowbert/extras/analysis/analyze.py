@@ -24,7 +24,7 @@ from flowbert.experiments.plan import parse_methods
 from flowbert.experiments.results import Results
 from flowbert.experiments.run import fit_map
 from flowbert.extras.analysis import Analysis, Sample, analyze_sample
-from flowbert.extras.analysis.measure import ALL, make_measures
+from flowbert.extras.analysis.measures import ALL, parse_measures
 from flowbert.maps import Flow, Map
 from flowbert.numbers import Count, Seed
 from flowbert.options import takes_options
@@ -75,7 +75,7 @@ def analyze(
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         split: Splits of the tasks: ``train``, ``dev``, ``test``, or several, as in ``dev,test``.
         columns: Columns of your pair files, two sentences and the score: ``a,b,score``.
-        measures: Measures by name, or by import path (``mypackage.measures.MyMeasure``), with
+        measures: Measures by name, or by import path (``mypackage.measures.my_measure``), with
             their options, such as ``isotropy,spectra``. ``all`` selects the built-in ones.
         seed: Seed of the sample and the flow.
         output: File to write, ending in ``.analysis.json``; :func:`flowbert.report` draws it.
@@ -91,7 +91,7 @@ def analyze(
         >>> analysis = analyze("bert-base-uncased", corpus="own.txt")  # doctest: +SKIP
         >>> analysis.frames["isotropy"][["method", "isoscore"]]  # doctest: +SKIP
     """
-    make_measures(measures)
+    parse_measures(measures)
     if output is not None and not str(output).endswith(_SUFFIX):
         raise UserError(
             f"received {output}; expected a file ending in {_SUFFIX}", argument="output"

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from scipy import stats
 from torch import Tensor
 
-from flowbert.extras.analysis.measure import MEASURES, Measure, Sample, number_table
+from flowbert.extras.analysis.sample import Sample
 from flowbert.flows import Glow, bits_per_dim
 from flowbert.tasks.measures import Array, to_rows
-from flowbert.text_tables import Table
 
 SMALLEST_EIGENVALUE = 1e-10
 """Smallest eigenvalue relative to the largest with which a Gaussian has a density."""
@@ -95,26 +94,16 @@ def _flow_bits(flow: Glow, rows: Tensor) -> float:
     return bits_per_dim(float(-flow.log_prob(rows).mean()), flow.dim)
 
 
-@MEASURES.register("bits")
-class Bits(Measure):
+def bits(sample: Sample) -> pd.DataFrame:
     """A row per density: bits per dimension of held-out vectors, see :func:`density_bits`."""
+    found: dict[str, float] = {}
+    if sample.fitting is not None and sample.held_out is not None:
+        for name, flow in sample.flows.items():
+            found |= density_bits(flow, sample.fitting, sample.held_out, name)
+    return pd.DataFrame(found.items(), columns=["density", "bits"])
 
-    note = (
-        "Bits per dimension of held-out sentences, lower is better. A flow above the best Gaussian "
-        "is a worse density than whitening, because of its noise."
-    )
 
-    def frame(self, sample: Sample) -> pd.DataFrame:
-        """The bits of every flow and of the Gaussians."""
-        bits: dict[str, float] = {}
-        if sample.fitting is not None and sample.held_out is not None:
-            for name, flow in sample.flows.items():
-                bits |= density_bits(flow, sample.fitting, sample.held_out, name)
-        return pd.DataFrame(bits.items(), columns=["density", "bits"])
-
-    @classmethod
-    def tables(cls, frame: pd.DataFrame) -> list[Table]:
-        """The whole frame, and how far each is above the best Gaussian."""
-        best = frame.loc[frame["density"].isin(GAUSSIANS), "bits"].min()
-        shown = frame.assign(above_the_best_gaussian=frame["bits"] - best)
-        return [number_table("Bits per dimension of held-out sentences", shown)]
+def tabulate_bits(frame: pd.DataFrame) -> pd.DataFrame:
+    """The bits, and how far each density is above the best Gaussian."""
+    best = frame.loc[frame["density"].isin(GAUSSIANS), "bits"].min()
+    return frame.assign(above_the_best_gaussian=frame["bits"] - best)

@@ -3,8 +3,8 @@
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -54,32 +54,10 @@ DARK = {
 """Colours on dark ground, in place of those on white."""
 
 _DASHES: list[Any] = ["-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2))]
-_WIDTH = 5.2  # inches of half a page
+WIDTH = 5.2
+"""Inches of half a page."""
 _DPI = 150
 _STYLE = Path(__file__).with_name("page.mplstyle")
-
-
-@dataclass(frozen=True)
-class Plot:
-    """Settings for drawing a frame.
-
-    Attributes:
-        draw: Draws the frame, or one facet of it, on axes.
-        title: What it shows.
-        caption: How to read it; where that depends on what is drawn, a function of the frame.
-        facets: A column whose values have axes of their own.
-        height: Height of the axes in inches.
-        share: Whether the facets share their axes.
-        across: Facets in half the width of the page.
-    """
-
-    draw: Callable[[Axes, pd.DataFrame], None]
-    title: str
-    caption: str | Callable[[pd.DataFrame], str]
-    facets: str = ""
-    height: float = 2.7
-    share: bool = False
-    across: int = 3
 
 
 def method_colours(methods: Iterable[str]) -> dict[str, str]:
@@ -125,36 +103,52 @@ def scatter(ax: Axes, points: pd.DataFrame, **look: Any) -> None:
     ax.scatter(points["x"], points["y"], s=5, rasterized=True, **look)
 
 
-def draw(plot: Plot, frame: pd.DataFrame) -> Figure:
-    """Draw a frame, a facet for each value of the plot's facet columns.
+def new_axes(height: float = 2.7) -> tuple[Figure, Axes]:
+    """A figure of half the width of a page, with one axes.
 
     Args:
-        plot: How it is drawn.
-        frame: The frame.
+        height: Its height in inches.
     """
-    parts: list[Any] = [("", frame)]
-    if plot.facets:
-        parts = list(frame.groupby(plot.facets, sort=False))
-    halves = 1 if len(parts) <= plot.across else 2
-    across = min(len(parts), halves * plot.across)
-    down = math.ceil(len(parts) / across)
-    size = (halves * _WIDTH, down * plot.height)
-    figure = Figure(size, dpi=_DPI, layout="constrained")
-    longest = int(12 * size[0] / across)  # of the title above a facet
-    share: Any = dict.fromkeys(("sharex", "sharey"), plot.share)
-    grid = figure.subplots(down, across, squeeze=False, **share).flatten()
-    for number, (ax, (name, part)) in enumerate(zip(grid, parts, strict=False)):
-        plot.draw(ax, part)
-        ax.set_title(short(name, longest))
-        if number % across:
+    figure = Figure((WIDTH, height), layout="constrained")
+    return figure, figure.subplots()
+
+
+def draw_facets(
+    frame: pd.DataFrame,
+    column: str,
+    draw: Callable[[Axes, pd.DataFrame], None],
+    *,
+    height: float = 2.7,
+    across: int = 3,
+    share: bool = False,
+) -> Figure:
+    """Draw the rows of each value of a column on axes of their own.
+
+    Args:
+        frame: The frame.
+        column: Its column.
+        draw: Draws some rows on axes.
+        height: Height of the axes in inches.
+        across: Axes in half the width of a page.
+        share: Whether the axes have the same scales.
+    """
+    parts = list(frame.groupby(column, sort=False))
+    halves = 1 if len(parts) <= across else 2
+    columns = min(len(parts), halves * across)
+    lines = math.ceil(len(parts) / columns)
+    figure = Figure((halves * WIDTH, lines * height), layout="constrained")
+    grid = figure.subplots(lines, columns, squeeze=False, sharex=share, sharey=share)
+    for number, (ax, (name, part)) in enumerate(zip(grid.flat, parts, strict=False)):
+        draw(ax, part)
+        ax.set_title(short(name, int(12 * halves * WIDTH / columns)))
+        if number % columns:
             ax.set_ylabel("")
-        if number + across >= len(parts):
+        if number + columns >= len(parts):
             ax.tick_params(labelbottom=True)  # the axes below are not used
-        elif plot.share:
+        elif share:
             ax.set_xlabel("")
-    for ax in grid[len(parts) :]:
+    for ax in grid.flat[len(parts) :]:
         ax.remove()
-    _add_legend(figure)
     return figure
 
 
@@ -196,30 +190,28 @@ def inline(svg: bytes, name: str) -> str:
     return text
 
 
-def save_picture(plot: Plot, frame: pd.DataFrame, path: Path) -> dict[str, Any]:
-    """Write a picture as .svg and .png, and the frame that it shows as .csv.
-
-    Args:
-        plot: How the frame is drawn.
-        frame: The frame; not empty.
-        path: Path of the files without their ending.
-
-    Returns:
-        Its title, its caption, its width in inches, and its source for a page.
-    """
-    svg = BytesIO()
+@contextmanager
+def house_style() -> Iterator[None]:
+    """Draw and save figures inside of the block in the style of the page."""
     with style.context(_STYLE), warnings.catch_warnings():
         # The font lacks some scripts; browsers have others.
         warnings.filterwarnings("ignore", "Glyph .* missing")
-        figure = draw(plot, frame)
-        figure.savefig(path.with_suffix(".png"))
-        figure.savefig(svg, format="svg", metadata={"Date": None}, transparent=True)
+        yield
+
+
+def save_picture(figure: Figure, path: Path) -> str:
+    """Write a picture as .svg and .png.
+
+    Args:
+        figure: The picture; lines with labels get a legend.
+        path: Path of the files without their ending.
+
+    Returns:
+        The picture for a page.
+    """
+    svg = BytesIO()
+    _add_legend(figure)
+    figure.savefig(path.with_suffix(".png"), dpi=_DPI)
+    figure.savefig(svg, format="svg", metadata={"Date": None}, transparent=True)
     path.with_suffix(".svg").write_bytes(svg.getvalue())
-    frame.to_csv(path.with_suffix(".csv"), index=False)
-    caption = plot.caption
-    return {
-        "title": plot.title,
-        "caption": caption if isinstance(caption, str) else caption(frame),
-        "width": figure.get_figwidth(),
-        "source": inline(svg.getvalue(), path.name),
-    }
+    return inline(svg.getvalue(), path.name)

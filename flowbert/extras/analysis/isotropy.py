@@ -1,11 +1,12 @@
 """Isotropy of vectors: spectrum, measures of it, cosines of random pairs, principal components."""
 
 import math
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -14,20 +15,13 @@ from flowbert.data.text_files import split_words
 from flowbert.extras.analysis.drawing import (
     ORDINAL,
     TITLE,
-    Plot,
+    draw_facets,
     line_looks,
+    new_axes,
     scatter,
     short,
 )
-from flowbert.extras.analysis.measure import (
-    MEASURES,
-    RAW,
-    Measure,
-    Sample,
-    by_method,
-    number_table,
-    tokens_of,
-)
+from flowbert.extras.analysis.sample import Sample, tokens_of
 from flowbert.seeding import Stream
 from flowbert.tasks.measures import (
     Array,
@@ -41,10 +35,6 @@ from flowbert.tasks.measures import (
     uniformity,
     unit_rows,
 )
-from flowbert.text_tables import Table
-
-if TYPE_CHECKING:  # imported when it is used
-    from matplotlib.axes import Axes
 
 
 def nearest_neighbours(
@@ -109,52 +99,12 @@ def hubness(x: Array, k: int = 10) -> float:
     return float(stats.skew(occurrences))
 
 
-def draw_spectra(ax: "Axes", frame: pd.DataFrame) -> None:
-    """Share of the variance by direction on a logarithmic axis.
-
-    Args:
-        ax: Axes.
-        frame: Columns method, direction and share.
-    """
-    frame = frame[frame["share"] > 1e-12]  # less is rounding
-    looks = line_looks(frame["method"])
-    for method, rows in frame.groupby("method", sort=False):
-        told = f"{TITLE}{method}: {rows['share'].iloc[0]:.1%} to {rows['share'].iloc[-1]:.1g}"
-        look = looks[method] | {"label": short(method), "gid": told}
-        ax.plot(rows["direction"], rows["share"], **look)
-    ax.set(xlabel="direction", ylabel="share of the variance", yscale="log")
-    ax.yaxis.set_major_formatter("{x:.0e}")  # the default writes formulas
-    ax.minorticks_off()
-
-
-def _describe_spectra(frame: pd.DataFrame) -> str:
-    first = frame[frame["direction"] == 1]
-    shares = zip(first["method"], first["share"], strict=True)
-    told = ", ".join(f"{share:.1%} under {method}" for method, share in shares)
-    return (
-        "Eigenvalues of the covariance as shares of their sum; a flat line is isotropic. The first "
-        f"direction has {told}."
-    )
-
-
-@MEASURES.register("spectra")
-class Spectra(Measure):
+def spectra(sample: Sample) -> pd.DataFrame:
     """A row per method and direction, from 1, by falling variance.
 
     eigenvalue is that of the covariance, share its share of their sum.
     """
-
-    plots: ClassVar = {
-        "spectra": Plot(
-            draw_spectra,
-            "Spectra",
-            _describe_spectra,
-        )
-    }
-
-    def frame(self, sample: Sample) -> pd.DataFrame:
-        """The spectrum of every method."""
-        return by_method(sample.vectors, _directions)
+    return sample.by_method(_directions)
 
 
 def _directions(x: Array) -> dict[str, Any]:
@@ -164,6 +114,21 @@ def _directions(x: Array) -> dict[str, Any]:
         "eigenvalue": values,
         "share": values / values.sum(),
     }
+
+
+def draw_spectra(frame: pd.DataFrame) -> Figure:
+    """Share of the variance by direction on a logarithmic axis, a line per method."""
+    figure, ax = new_axes()
+    frame = frame[frame["share"] > 1e-12]  # less is rounding
+    looks = line_looks(frame["method"])
+    for method, rows in frame.groupby("method", sort=False):
+        first, last = rows["share"].iloc[[0, -1]]
+        look = looks[method] | {"gid": f"{TITLE}{method}: {first:.1%} to {last:.1g}"}
+        ax.plot(rows["direction"], rows["share"], label=short(method), **look)
+    ax.set(xlabel="direction", ylabel="share of the variance", yscale="log")
+    ax.yaxis.set_major_formatter("{x:g}")  # the default writes formulas
+    ax.minorticks_off()
+    return figure
 
 
 def space_measures(x: Array) -> dict[str, float]:
@@ -188,47 +153,13 @@ def space_measures(x: Array) -> dict[str, float]:
     }
 
 
-@MEASURES.register("isotropy")
-class Isotropy(Measure):
+def isotropy(sample: Sample) -> pd.DataFrame:
     """A row per method, see :func:`space_measures`.
 
     effective_rank and participation_ratio are from 1 to D, isoscore and partition_isotropy from 0
     to 1, mean_cosine from -1 to 1; a lower uniformity is more uniform; hubness is 0 without hubs.
     """
-
-    title = "Isotropy of the vectors"
-
-    def frame(self, sample: Sample) -> pd.DataFrame:
-        """The measures of every method."""
-        return by_method(sample.vectors, lambda x: [space_measures(x)])
-
-    @classmethod
-    def lines(cls, frame: pd.DataFrame) -> list[str]:
-        """What the most isotropic method changes."""
-        rows = frame.dropna(subset="isoscore").set_index("method")
-        if RAW not in rows.index or (best := rows["isoscore"].idxmax()) == RAW:
-            return []
-        raw, other = rows.loc[RAW], rows.loc[best]
-        return [
-            f"From raw to {best}: mean cosine {raw['mean_cosine']:z.2f} to "
-            f"{other['mean_cosine']:z.2f}, effective rank {raw['effective_rank']:.0f} to "
-            f"{other['effective_rank']:.0f}."
-        ]
-
-    @classmethod
-    def tables(cls, frame: pd.DataFrame) -> list[Table]:
-        """Four measures, with the direction that is more isotropic, and the others."""
-        arrows = {
-            "mean_cosine": "→0",
-            "effective_rank": "↑",
-            "isoscore": "↑",
-            "uniformity": "↓",
-        }
-        first = frame[["method", *arrows]].rename(
-            columns=lambda x: f"{x} {arrows.get(x, '')}"
-        )
-        rest = number_table("Further measures", frame.drop(columns=list(arrows)))
-        return [number_table(cls.title, first), replace(rest, folded=True)]
+    return sample.by_method(lambda x: [space_measures(x)])
 
 
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
@@ -269,22 +200,9 @@ def random_pair_cosines(x: Array, seed: int = 0) -> dict[str, float]:
     return found | {"error": float(high - low) / 2, "effective_dim": effective_dim}
 
 
-@MEASURES.register("random_pairs")
-class RandomPairCosines(Measure):
+def random_pairs(sample: Sample) -> pd.DataFrame:
     """A row per method, see :func:`random_pair_cosines`."""
-
-    title = "Cosines of random pairs, by percentile"
-
-    @classmethod
-    def tables(cls, frame: pd.DataFrame) -> list[Table]:
-        """The whole frame, folded."""
-        return [replace(number_table(cls.title, frame), folded=True)]
-
-    def frame(self, sample: Sample) -> pd.DataFrame:
-        """The percentiles of every method."""
-        return by_method(
-            sample.vectors, lambda x: [random_pair_cosines(x, sample.seed)]
-        )
+    return sample.by_method(lambda x: [random_pair_cosines(x, sample.seed)])
 
 
 DRAWN_SENTENCES = 400
@@ -299,13 +217,31 @@ def project(x: Array) -> Floats:
     return np.asarray(pca.fit_transform(to_rows(x).cpu().numpy()), dtype=np.float64)
 
 
-def draw_map(ax: "Axes", frame: pd.DataFrame) -> None:
-    """Sentences in two dimensions, coloured by length.
+def sentences(sample: Sample) -> pd.DataFrame:
+    """A row per method and sentence, at most 400 of them.
 
-    Args:
-        ax: Axes.
-        frame: Columns length, unit, x and y.
+    length is in the unit (``words`` or ``tokens``), x and y the place on the first two principal
+    components of all sentences.
     """
+    texts, encoder = sample.sentences[:DRAWN_SENTENCES], sample.encoder
+    drawn = pd.DataFrame({"sentence": texts})
+    if encoder is None:
+        words = [split_words(text.lower()) for text in texts]
+        drawn = drawn.assign(length=list(map(len, words)), unit="words")
+    else:
+        tokens = tokens_of(encoder, texts)
+        drawn = drawn.assign(length=list(map(len, tokens)), unit="tokens")
+    return sample.by_method(
+        lambda x: drawn.join(pd.DataFrame(project(x), columns=[*"xy"]))
+    )
+
+
+def draw_sentences(frame: pd.DataFrame) -> Figure:
+    """A map of the sentences under each method, coloured by length."""
+    return draw_facets(frame, "method", _draw_map, height=2.2)
+
+
+def _draw_map(ax: Axes, frame: pd.DataFrame) -> None:
     groups = [frame]  # lengths that are all equal have no quantiles
     if frame["length"].nunique() > 1:
         quarters = pd.qcut(frame["length"], 4, duplicates="drop")
@@ -314,49 +250,4 @@ def draw_map(ax: "Axes", frame: pd.DataFrame) -> None:
         ends = sorted({rows["length"].min(), rows["length"].max()})
         label = f"{' to '.join(map(str, ends))} {rows['unit'].iloc[0]}"
         scatter(ax, rows, color=colour, label=label)
-    ax.set(xticks=[], yticks=[])
-
-
-def _describe_map(frame: pd.DataFrame) -> str:
-    """Whether the length decides the first component."""
-    groups = frame.groupby("method", sort=False)[["length", "x"]]
-    related = groups.apply(lambda rows: abs(rows["length"].corr(rows["x"])))
-    told = ", ".join(f"{value:z.2f} under {name}" for name, value in related.items())
-    return (
-        "The first two principal components. A point is a sentence, coloured by its length; scales "
-        f"differ between methods. The first component and the length correlate by {told}."
-    )
-
-
-@MEASURES.register("sentences")
-class Sentences(Measure):
-    """A row per method and sentence, at most 400 of them.
-
-    length is in the unit (``words`` or ``tokens``), x and y the place on the first two principal
-    components of all sentences.
-    """
-
-    plots: ClassVar = {
-        "map": Plot(
-            draw_map,
-            "Map of the measured sentences",
-            _describe_map,
-            facets="method",
-            height=2.2,
-        ),
-    }
-
-    def frame(self, sample: Sample) -> pd.DataFrame:
-        """The drawn sentences under every method."""
-        texts, encoder = sample.sentences[:DRAWN_SENTENCES], sample.encoder
-        drawn = pd.DataFrame({"sentence": texts})
-        if encoder is None:
-            words = [split_words(text.lower()) for text in texts]
-            drawn = drawn.assign(length=list(map(len, words)), unit="words")
-        else:
-            tokens = tokens_of(encoder, texts)
-            drawn = drawn.assign(length=list(map(len, tokens)), unit="tokens")
-        return by_method(
-            sample.vectors,
-            lambda x: drawn.join(pd.DataFrame(project(x), columns=[*"xy"])),
-        )
+    ax.set(xticks=[], yticks=[], xlabel="component 1", ylabel="component 2")

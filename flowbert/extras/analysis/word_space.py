@@ -4,22 +4,20 @@ import math
 from collections.abc import Sequence
 from copy import deepcopy
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
-from flowbert.extras.analysis.drawing import INK, ORDINAL, Plot, scatter
+from flowbert.extras.analysis.drawing import INK, ORDINAL, new_axes, scatter
 from flowbert.extras.analysis.isotropy import nearest_neighbours
-from flowbert.extras.analysis.measure import MEASURES, Measure, Sample
+from flowbert.extras.analysis.sample import Sample
 from flowbert.seeding import Stream
 from flowbert.tasks.measures import Array, mean_cosine, to_rows
 
-if TYPE_CHECKING:  # imported when something is drawn or encoded
-    from matplotlib.axes import Axes
-
+if TYPE_CHECKING:  # imported when something is encoded
     from flowbert.encoders import SentenceEncoder
 
 BUCKETS = (0, 100, 500, 5000, 10000)
@@ -41,7 +39,7 @@ def word_points(embeddings: Array) -> pd.DataFrame:
         embeddings: Word embeddings ``(W, D)``, the most frequent word first.
 
     Returns:
-        The frame of :class:`Words`.
+        The frame of :func:`words`.
     """
     rows = to_rows(embeddings)
     directions = torch.linalg.eigh(rows.T @ rows).eigenvectors[:, -2:].flip(1)
@@ -70,7 +68,7 @@ def word_buckets(embeddings: Array) -> pd.DataFrame:
         embeddings: Word embeddings ``(W, D)``, the most frequent word first, W at least 8.
 
     Returns:
-        The frame of :class:`Buckets`; a bucket without words is left out.
+        The frame of :func:`buckets`; a bucket without words is left out.
 
     Example:
         >>> x = torch.randn(300, 4, generator=torch.Generator().manual_seed(0))
@@ -97,102 +95,47 @@ def _ranks(words: int) -> list[str]:
     return names
 
 
-def draw_words(ax: "Axes", frame: pd.DataFrame) -> None:
-    """Tokens on the first two singular directions of the input embeddings.
-
-    Args:
-        ax: Axes.
-        frame: Columns ranks, x and y.
-    """
-    buckets = frame.groupby("ranks", sort=False)
-    for colour, (ranks, rows) in zip(ORDINAL, buckets, strict=False):
-        scatter(ax, rows, color=colour, label=f"rank {ranks}")
-    ax.set(xlabel="first singular direction", ylabel="second singular direction")
-
-
-def _describe_words(frame: pd.DataFrame) -> str:
-    """How far the tokens of each bucket are from the origin."""
-    norms = np.hypot(frame["x"], frame["y"]).groupby(frame["ranks"], sort=False).mean()
-    told = ", ".join(f"{norm:.3g} (rank {ranks})" for ranks, norm in norms.items())
-    return (
-        "Tokens on two singular directions (Gao et al., 2019); rank 0 is the most frequent. Mean "
-        f"distance from the origin: {told}."
-    )
-
-
-@MEASURES.register("words")
-class Words(Measure):
+def words(sample: Sample) -> pd.DataFrame:
     """A row per drawn token, see :func:`word_points`.
 
     ranks is its bucket, rank from 0, the most frequent, x and y its place on the first two singular
     directions.
     """
-
-    section = "Word space"
-    plots: ClassVar = {
-        "words": Plot(
-            draw_words,
-            "Input embeddings by frequency",
-            _describe_words,
-        )
-    }
-
-    def frame(self, sample: Sample) -> pd.DataFrame:
-        """The tokens of the corpus."""
-        embeddings = sample.input_embeddings
-        return pd.DataFrame() if embeddings is None else word_points(embeddings)
+    embeddings = sample.input_embeddings
+    return pd.DataFrame() if embeddings is None else word_points(embeddings)
 
 
-def draw_buckets(ax: "Axes", frame: pd.DataFrame) -> None:
-    """Norm of input embeddings and distance to their neighbours by frequency.
+def draw_words(frame: pd.DataFrame) -> Figure:
+    """Tokens on the first two singular directions of the input embeddings."""
+    figure, ax = new_axes()
+    buckets = frame.groupby("ranks", sort=False)
+    for colour, (ranks, rows) in zip(ORDINAL, buckets, strict=False):
+        scatter(ax, rows, color=colour, label=f"rank {ranks}")
+    ax.set(xlabel="first singular direction", ylabel="second singular direction")
+    return figure
 
-    Args:
-        ax: Axes.
-        frame: Columns ranks, norm and distance_3.
+
+def buckets(sample: Sample) -> pd.DataFrame:
+    """A row per bucket of frequency ranks (``0 to 99``) of input embeddings.
+
+    norm is their mean norm; the others are the mean distance to and dot product with the 3, 5 and 7
+    nearest neighbours. Empty with too few tokens for their neighbours.
     """
+    embeddings = sample.input_embeddings
+    if embeddings is None or len(embeddings) <= max(NEIGHBOURS):
+        return pd.DataFrame()
+    return word_buckets(embeddings)
+
+
+def draw_buckets(frame: pd.DataFrame) -> Figure:
+    """Norm of input embeddings and distance to their neighbours by frequency."""
+    figure, ax = new_axes()
     ranks, label = frame["ranks"], "distance to 3 neighbours"
     ax.plot(ranks, frame["norm"], "o-", color=INK, label="norm")
     ax.plot(ranks, frame["distance_3"], "s--", color=ORDINAL[2], label=label)
     ax.set_ylim(0, 1.05 * ax.get_ylim()[1])
     ax.set(xlabel="frequency rank", ylabel="mean")
-
-
-def _describe_buckets(frame: pd.DataFrame) -> str:
-    """What the first and the last bucket show, beside what the paper reports."""
-    first, last = frame.iloc[0], frame.iloc[-1]
-    norm, distance = (
-        "farther from" if last[name] > first[name] else "closer to"
-        for name in ("norm", "distance_3")
-    )
-    return (
-        f"Here rare words are {norm} the origin and {distance} each other than frequent ones; "
-        "Li et al. (2020) report both larger in BERT."
-    )
-
-
-@MEASURES.register("buckets")
-class Buckets(Measure):
-    """A row per bucket of frequency ranks (``0 to 99``) of input embeddings.
-
-    norm is their mean norm; the others are the mean distance to and dot product with the 3, 5 and 7
-    nearest neighbours.
-    """
-
-    section = "Word space"
-    plots: ClassVar = {
-        "buckets": Plot(
-            draw_buckets,
-            "Norm and sparsity of input embeddings",
-            _describe_buckets,
-        )
-    }
-
-    def frame(self, sample: Sample) -> pd.DataFrame:
-        """The tokens of the corpus by bucket; empty with too few for their neighbours."""
-        embeddings = sample.input_embeddings
-        if embeddings is None or len(embeddings) <= max(NEIGHBOURS):
-            return pd.DataFrame()
-        return word_buckets(embeddings)
+    return figure
 
 
 _ENCODED = 64  # sentences at once
@@ -250,54 +193,29 @@ def cosine_by_layer(
     return [mean_cosine(torch.cat(layer)[drawn]) for layer in layers]
 
 
-def draw_layers(ax: "Axes", frame: pd.DataFrame) -> None:
-    """Mean cosine of tokens by layer.
-
-    Args:
-        ax: Axes.
-        frame: Columns layer and mean_cosine.
-    """
-    ax.plot(frame["layer"], frame["mean_cosine"], "o-", color=INK)
-    ax.set_ylim(min(0, 1.1 * frame["mean_cosine"].min()), 1)
-    ax.set(xlabel="hidden state (0: embedding layer)", ylabel="mean cosine")
-
-
-def _describe_layers(frame: pd.DataFrame) -> str:
-    cosines = frame["mean_cosine"]
-    return (
-        "Mean cosine of random tokens in sentences (Ethayarajh, 2019); 0 if isotropic. Input: "
-        f"distinct tokens before the first layer. Here {cosines.iloc[0]:.2f} at the input, "
-        f"{cosines.min():.2f} to {cosines.max():.2f} over all, {cosines.iloc[-1]:.2f} at the end."
-    )
-
-
-@MEASURES.register("layers")
-class LayerAnisotropy(Measure):
+def layers(sample: Sample) -> pd.DataFrame:
     """A row per layer: mean cosine of the vectors of tokens.
 
     That of the input embeddings of distinct tokens (``input``), and of random tokens in sentences
     at each hidden state (``0``, the embedding layer, to the last block).
     """
+    embeddings = sample.input_embeddings
+    if sample.encoder is None or embeddings is None:
+        return pd.DataFrame()
+    texts = sample.corpus or sample.sentences
+    cosines = cosine_by_layer(sample.encoder, texts, sample.tokens, sample.seed)
+    return pd.DataFrame(
+        {
+            "layer": ["input", *map(str, range(len(cosines)))],
+            "mean_cosine": [mean_cosine(embeddings), *cosines],
+        }
+    )
 
-    section = "Word space"
-    plots: ClassVar = {
-        "layers": Plot(
-            draw_layers,
-            "Anisotropy by layer",
-            _describe_layers,
-        )
-    }
 
-    def frame(self, sample: Sample) -> pd.DataFrame:
-        """The layers of the sample's encoder."""
-        embeddings = sample.input_embeddings
-        if sample.encoder is None or embeddings is None:
-            return pd.DataFrame()
-        texts = sample.corpus or sample.sentences
-        cosines = cosine_by_layer(sample.encoder, texts, sample.tokens, sample.seed)
-        return pd.DataFrame(
-            {
-                "layer": ["input", *map(str, range(len(cosines)))],
-                "mean_cosine": [mean_cosine(embeddings), *cosines],
-            }
-        )
+def draw_layers(frame: pd.DataFrame) -> Figure:
+    """Mean cosine of tokens by layer."""
+    figure, ax = new_axes()
+    ax.plot(frame["layer"], frame["mean_cosine"], "o-", color=INK)
+    ax.set_ylim(min(0, 1.1 * frame["mean_cosine"].min()), 1)
+    ax.set(xlabel="hidden state (0: embedding layer)", ylabel="mean cosine of tokens")
+    return figure

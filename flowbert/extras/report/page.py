@@ -1,48 +1,84 @@
-"""The page of a run: verdicts, tables and pictures in one HTML file."""
+"""The page of a run: finding, tables and pictures in one HTML file."""
 
+import math
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import yaml
 from jinja2 import Environment, PackageLoader
+from markupsafe import Markup, escape
+from matplotlib.figure import Figure
 
 from flowbert import __version__
+from flowbert.data.scored_pairs import SAMPLE_TASK
 from flowbert.data.text_files import user_path
 from flowbert.errors import UserError
-from flowbert.extras.analysis import Analysis, Table
-from flowbert.extras.analysis.bands import prepare_cosines
-from flowbert.extras.analysis.drawing import DARK, method_colours, save_picture
-from flowbert.extras.analysis.measure import measure_of
-from flowbert.extras.report.content import (
-    PageContent,
-    join_contents,
-    read_content,
+from flowbert.experiments.next_commands import next_commands
+from flowbert.experiments.summary import Summary
+from flowbert.extras.analysis import VIEWS, View
+from flowbert.extras.analysis.drawing import (
+    DARK,
+    house_style,
+    method_colours,
+    save_picture,
 )
-from flowbert.extras.report.plots import CONTENT_PLOTS
+from flowbert.extras.analysis.measures import format_numbers
+from flowbert.extras.analysis.sample import RAW
+from flowbert.extras.report.content import Run, join_runs, read_run
+from flowbert.extras.report.plots import (
+    draw_layer_scores,
+    draw_plane,
+    draw_training,
+    layer_scores,
+    plane,
+    training,
+)
 from flowbert.extras.report.reproduction import (
     coverage,
+    draw_published,
     notes_on,
-    reproduced_rows,
-    task_tables,
+    tabulate_averages,
+    tabulate_tasks,
 )
 from flowbert.io import as_json, write_atomically
 from flowbert.options import takes_options
+from flowbert.tasks.measures import SPACE_METRICS
 from flowbert.text_tables import short_names
 
+VIEWS |= {
+    "published": View(
+        "Published scores",
+        "Published scores and ours",
+        "Hollow: published; filled: ours, with the 95% interval.",
+        draw_published,
+    ),
+    "layer_scores": View(
+        "Results",
+        "Scores over the layers",
+        "Vectors of one layer each, 0: before the first block; dashed: the development split.",
+        draw_layer_scores,
+    ),
+    "plane": View(
+        "Results",
+        "Alignment and uniformity",
+        "Alignment: mean squared distance of positive pairs. Uniformity: how evenly all sentences "
+        "cover the sphere. A map that spreads the sentences lowers one and raises the other.",
+        draw_plane,
+    ),
+    "training": View(
+        "Training",
+        "Logged values",
+        "Values of batches include noise or dropout; the others do not.",
+        draw_training,
+    ),
+}
+
 _GENERATOR = b'<meta name="generator" content="flowbert '
-
-
-@dataclass(frozen=True, eq=False)
-class Section:
-    """A section of the page: lines, tables, notes and pictures, in this order."""
-
-    lines: list[str] = field(default_factory=list)
-    tables: list[Table] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    pictures: dict[str, Any] = field(default_factory=dict)
+_DETAIL = re.compile(r"\[[^]]*\d\]|±\S+")  # intervals and standard deviations
+_MINUS = re.compile(r"(?<![\w.)])-(?=\d)")
 
 
 @takes_options
@@ -81,114 +117,161 @@ def report(
         raise UserError(
             "received none; expected run folders or files of results", argument="runs"
         )
+    page = _page_file(paths, output)
+    next_lines: list[str] = []
+    if len(paths) == 1:
+        run = read_run(paths[0])
+        next_lines = next_commands(paths[0], run.about)
+    else:
+        names = short_names(map(str, paths))
+        run = join_runs(
+            {name: read_run(Path(x), analyzed=False) for x, name in names.items()}
+        )
+    folder = page.with_suffix(".figures")
+    if page.name == "report.html":
+        folder = page.with_name("figures")
+    folder.mkdir(parents=True, exist_ok=True)
+    html = _render(run, next_lines, folder)
+    with write_atomically(page) as temporary:
+        temporary.write_text(html, encoding="utf-8")
+    return page
+
+
+def _page_file(paths: Sequence[Path], output: str | Path | None) -> Path:
+    """The file of the page; what is there must be a page."""
+    page = Path("comparison.html")
     if len(paths) == 1:
         (path,) = paths
         page = path / "report.html" if path.is_dir() else path.with_suffix(".html")
-        content = read_content(path)
-    else:
-        page = Path("comparison.html")
-        names, nothing = short_names(map(str, paths)), Analysis({}, {})
-        content = join_contents(
-            {name: read_content(Path(path), nothing) for path, name in names.items()}
-        )
     page = user_path(output or page)
     if page.suffix != ".html":
         raise UserError(
             argument="output", received=page, expected="a file ending in .html"
         )
-    pictures_folder = page.with_suffix(".figures")
-    if page.name == "report.html":
-        pictures_folder = page.with_name("figures")
     if page.is_file() and _GENERATOR not in page.read_bytes()[:1000]:
         raise UserError(
             f"received {page}, which is not a page of flowbert; expected another file",
             argument="output",
         )
-    pictures_folder.mkdir(parents=True, exist_ok=True)
-    # What reproduce returned; a file has null for NaN.
-    comparison = pd.DataFrame(content.record.get("published", [])).where(pd.notna)
+    return page
+
+
+def _render(run: Run, next_lines: Sequence[str], folder: Path) -> str:
+    """The page, whose pictures are written into the folder."""
+    published = pd.DataFrame(run.about.get("published", []))
+    results = run.results if published.empty else run.results[:0]
+    summary = Summary(results, run.about)
     environment = Environment(
         loader=PackageLoader("flowbert.extras.report", ""),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    html = environment.get_template("page.html.jinja").render(
-        run=content,
-        frames=content.analysis.frames,
-        prepare_cosines=prepare_cosines,
-        summary=content.summary,
-        published=() if comparison.empty else reproduced_rows(comparison),
-        sections=_sections(content, comparison, pictures_folder),
-        colour_of=lambda method: method_colours([method])[method][1:],
+    environment.filters |= {"cell": _mark_up, "typeset": _typeset, "colour": _colour}
+    return environment.get_template("page.html.jinja").render(
+        run=run,
+        summary=summary,
+        scores=_scores(summary),
+        published=_tabulate_published(published) if len(published) else None,
+        differences=_differences(run),
+        views=_show(frames_of(run, summary, published), folder),
+        next_lines=next_lines,
+        sample=SAMPLE_TASK,
         dark=DARK,
-        yaml=yaml.safe_dump(
-            as_json(content.options),
-            sort_keys=False,
-            allow_unicode=True,
-        ),
-        folder=pictures_folder.name,
+        yaml=yaml.safe_dump(as_json(run.options), sort_keys=False, allow_unicode=True),
+        folder=folder.name,
         version=__version__,
     )
-    with write_atomically(page) as temporary:
-        temporary.write_text(html, encoding="utf-8")
-    return page
 
 
-def _sections(
-    content: PageContent, comparison: pd.DataFrame, folder: Path
-) -> dict[str, Section]:
-    """Sections by title, in order; their pictures are written into the folder."""
-    frame, frames = content.frame, content.analysis.frames
-    sections: dict[str, Section] = {}
-    if len(comparison):
-        sections["Published scores"] = Section(
-            [coverage(comparison)], task_tables(comparison), notes_on(comparison)
-        )
-    if len(frame):
-        sections["Results"] = Section([], content.summary.tables, content.summary.notes)
-    if differences := content.record.get("differences"):
-        tables = []
-        for title, difference in differences.items():
-            methods = difference["methods"]
-            cells = pd.DataFrame(difference["cells"], methods, methods)
-            tables.append(Table(title, cells, folded=True))
-        line = "Row minus column x 100, with 95% intervals."
-        sections["Differences"] = Section([line], tables)
-    for name, (title, make, plot) in CONTENT_PLOTS.items():
-        shown = make(content)
-        if len(shown):
-            picture = save_picture(plot, shown, folder / name)
-            sections.setdefault(title, Section()).pictures[name] = picture
-    measured = [(measure_of(name), frame) for name, frame in frames.items()]
-    for measure, frame in measured:
-        section = sections.setdefault(measure.section, Section())
-        section.lines.extend(measure.lines(frame))
-        section.tables.extend(measure.tables(frame))
-        for name, plot in measure.plots.items():
-            section.pictures[name] = save_picture(plot, frame, folder / name)
-    if measured:
-        first = sections[measured[0][0].section]
-        setting = dict(content.analysis.setting)
-        first.lines.extend(setting.pop("failures", []))
-        first.lines.append(_setting(setting))
-    if content.options:
-        sections["Settings"] = Section()
-    elif len(content.settings):
-        table = Table("Settings that differ", content.settings, words=True)
-        sections["Settings"] = Section(tables=[table])
-    return sections
-
-
-def _setting(setting: Mapping[str, Any]) -> str:
-    """Setting of the analysis in one line."""
-    texts = {
-        "encoder": f"encoder {Path(str(setting.get('encoder'))).name}",
-        "fitted": f"maps fitted on {setting.get('fitted')} other sentences",
-        "sentences": f"{setting['sentences']} sentences measured",
+def frames_of(
+    run: Run, summary: Summary, published: pd.DataFrame
+) -> dict[str, pd.DataFrame]:
+    """Frames of the page by the names of their views."""
+    frames = run.analysis.frames | {
+        "published": published.fillna(math.nan),
+        "training": training(run.metrics),
     }
-    lists = {
-        name: ", ".join(map(str, value if isinstance(value, list) else [value]))
-        for name, value in setting.items()
+    if summary.frame.empty:
+        return frames
+    frames |= {"plane": plane(summary), "layer_scores": layer_scores(summary.frame)}
+    best = {RAW, *summary.used["method"]}
+    for name in ("band_cosines", "neighbours"):
+        if name in frames and len(best) > 1:
+            shown = frames[name]["method"].isin(best)
+            frames[name] = frames[name][shown | ~shown.any()]
+    if "isotropy" in frames:  # those of the tasks are in the results
+        known = frames["isotropy"].columns.intersection([*SPACE_METRICS])
+        frames["isotropy"] = frames["isotropy"].drop(columns=known)
+    return frames
+
+
+def _show(
+    frames: Mapping[str, pd.DataFrame], folder: Path
+) -> dict[str, list[tuple[str, View, Any]]]:
+    """Name, view and what it shows, by section: a table of texts, or a picture.
+
+    Each frame is written as .csv, each picture as .svg and .png.
+    """
+    shown: dict[str, list[tuple[str, View, Any]]] = {}
+    for name, view in VIEWS.items():
+        frame = frames.get(name, pd.DataFrame())
+        if frame.empty:
+            continue
+        frame.to_csv(folder / f"{name}.csv", index=False)
+        with house_style():
+            content = view.show(frame)
+            if isinstance(content, Figure):
+                content = Markup(save_picture(content, folder / name))
+            else:
+                content = format_numbers(content)
+        shown.setdefault(view.section, []).append((name, view, content))
+    return shown
+
+
+def _scores(summary: Summary) -> pd.DataFrame:
+    """The table of the terminal, with the encoder and the method of each row."""
+    rows = summary.rows
+    if rows.empty:
+        return pd.DataFrame()
+    groups = rows["group"] if rows["group"].nunique() > 1 else [""] * len(rows)
+    names = pd.MultiIndex.from_arrays([groups, rows["name"]], names=["", "method"])
+    return summary.text.loc[rows["label"]].set_axis(names)
+
+
+def _tabulate_published(published: pd.DataFrame) -> dict[str, Any]:
+    """What the page says of published scores: lines, the averages and all tasks."""
+    published = published.fillna(math.nan)
+    measured, _, left_out = coverage(published).partition("; ")
+    return {
+        "measured": measured,
+        "left_out": left_out,
+        "notes": notes_on(published),
+        "averages": tabulate_averages(published).set_index("row"),
+        "tasks": tabulate_tasks(published),
     }
-    return ", ".join(texts.get(name, f"{name} {text}") for name, text in lists.items())
+
+
+def _differences(run: Run) -> dict[str, pd.DataFrame]:
+    """Row minus column of any two rows, by title."""
+    return {
+        title: pd.DataFrame(each["cells"], each["methods"], each["methods"])
+        for title, each in run.about.get("differences", {}).items()
+    }
+
+
+def _mark_up(cell: str) -> Markup:
+    """A cell whose interval is small; the words use and tied are chips."""
+    if cell in ("use", "tied"):
+        return Markup('<span class="chip {0}">{0}</span>').format(cell)
+    return Markup(_DETAIL.sub(r"<small>\g<0></small>", str(escape(_typeset(cell)))))
+
+
+def _typeset(text: Any) -> str:
+    """A text with signs of mathematics in place of those of the keyboard."""
+    text = str(text).replace(" x 100", " \N{MULTIPLICATION SIGN} 100")
+    return _MINUS.sub("\N{MINUS SIGN}", text)
+
+
+def _colour(method: str) -> str:
+    return f"var(--c{method_colours([method])[method][1:]})"

@@ -1,10 +1,10 @@
 """Published scores and ours, on the terminal and on the page."""
 
-from typing import Any
-
 import pandas as pd
+from matplotlib.figure import Figure
 
-from flowbert.text_tables import Table, in_order, print_lines, print_table
+from flowbert.extras.analysis.drawing import INK, ORDINAL, TITLE, WIDTH, short
+from flowbert.text_tables import in_order, print_lines, print_table
 
 
 def print_reproduction(comparison: pd.DataFrame) -> None:
@@ -14,53 +14,57 @@ def print_reproduction(comparison: pd.DataFrame) -> None:
         comparison: What :func:`flowbert.reproduce` returned.
     """
     print_lines([coverage(comparison), ""])
-    rows = pd.DataFrame(reproduced_rows(comparison)).set_index("row")
-    text = rows[["ours", "low", "high", "published"]].map("{:z.1f}".format)
-    interval = " [" + text["low"] + ", " + text["high"] + "]"
-    ours = text["ours"] + interval.where(rows["low"].notna(), "")
-    table = {
-        "task": rows["task"],
-        "published": text["published"],
-        "ours": ours.where(~rows["repeated"], "same"),
-        "ours - published": rows["difference"].map("{:+.1f}".format),
-    }
-    print_table(pd.DataFrame(table).replace("+nan", "context"), "Spearman x 100")
-    for each in task_tables(comparison):
-        print_table(each.text, each.title)
+    print_table(tabulate_averages(comparison).set_index("row"), "Spearman x 100")
+    tasks = tabulate_tasks(comparison)
+    if len(tasks.columns) > 1:
+        print_table(tasks, "Spearman x 100 by task: ours / published")
     print_lines(notes_on(comparison))
 
 
 def coverage(comparison: pd.DataFrame) -> str:
     """How many rows were measured, such as ``"12 of 20 rows measured; 8 cannot be run: ..."``."""
     total = comparison["row"].nunique()
-    left_out = comparison[~comparison["row"].isin(_run(comparison)["row"])]
+    left_out = comparison[~comparison["row"].isin(_measured(comparison)["row"])]
     rows = left_out.drop_duplicates("row")["note"].value_counts(sort=False)
     text = f"{total - int(rows.sum())} of {total} rows measured"
     return "; ".join([text, *(f"{count} {note}" for note, count in rows.items())])
 
 
-def reproduced_rows(comparison: pd.DataFrame) -> list[dict[str, Any]]:
-    """The average of each row that was measured, or its only task.
+def averages(comparison: pd.DataFrame) -> pd.DataFrame:
+    """The average of each row that was measured, or its only task; equal scores follow each other.
 
-    Rows with equal scores of ours follow each other: ``repeated`` tells that its score is that of
-    the row before.
+    The column ``repeated`` tells that the score of ours is that of the row before.
     """
-    last = _run(comparison).drop_duplicates("row", keep="last")
+    last = _measured(comparison).drop_duplicates("row", keep="last")
     place = last.groupby("ours", sort=False, dropna=False).ngroup()
     last = last.loc[place.sort_values(kind="stable").index]
-    last = last.assign(repeated=last["ours"].duplicated())
-    rows: list[dict[str, Any]] = last.to_dict("records")
-    return rows
+    return last.assign(repeated=last["ours"].duplicated())
 
 
-def task_tables(comparison: pd.DataFrame) -> list[Table]:
-    """A table of all tasks, if there are several: ours, then the published score."""
-    run = _run(comparison)
+def tabulate_averages(comparison: pd.DataFrame) -> pd.DataFrame:
+    """A table of the averages: columns row, task, published, ours with its interval, difference."""
+    rows = averages(comparison)
+    text = rows[["ours", "low", "high", "published"]].map("{:z.1f}".format)
+    interval = " [" + text["low"] + ", " + text["high"] + "]"
+    ours = text["ours"] + interval.where(rows["low"].notna(), "")
+    difference = rows["difference"].map("{:+.1f}".format)
+    return pd.DataFrame(
+        {
+            "row": rows["row"],
+            "task": rows["task"],
+            "published": text["published"],
+            "ours": ours.where(~rows["repeated"], "same"),
+            "ours - published": difference.replace("+nan", "context"),
+        }
+    )
+
+
+def tabulate_tasks(comparison: pd.DataFrame) -> pd.DataFrame:
+    """Ours, then the published score, by row and task."""
+    run = _measured(comparison)
     scores = run.set_index(["row", "task"])[["ours", "published"]].map("{:z.1f}".format)
     text = in_order(scores["ours"] + " / " + scores["published"], ["task"]).fillna("")
-    text = text.rename_axis(index=None, columns=None)
-    title = "Spearman x 100 by task: ours / published"
-    return [Table(title, text)] if len(text.columns) > 1 else []
+    return text.rename_axis(columns=None)
 
 
 def notes_on(comparison: pd.DataFrame) -> list[str]:
@@ -69,7 +73,7 @@ def notes_on(comparison: pd.DataFrame) -> list[str]:
     Args:
         comparison: What :func:`flowbert.reproduce` returned.
     """
-    notes = _run(comparison)[["row", "note"]].drop_duplicates()
+    notes = _measured(comparison)[["row", "note"]].drop_duplicates()
     every = list(notes["row"].unique())
     lines = []
     for note, rows in notes[notes["note"] != ""].groupby("note", sort=False)["row"]:
@@ -77,6 +81,23 @@ def notes_on(comparison: pd.DataFrame) -> list[str]:
     return lines
 
 
-def _run(comparison: pd.DataFrame) -> pd.DataFrame:
+def draw_published(comparison: pd.DataFrame) -> Figure:
+    """The average of each row: published hollow, ours filled, with the 95% interval."""
+    rows = averages(comparison)
+    figure = Figure((2 * WIDTH, 0.8 + 0.22 * len(rows)), layout="constrained")
+    ax = figure.subplots()
+    for place, row in enumerate(rows.itertuples()):
+        told = f"{TITLE}{row.row}: published {row.published:z.1f}, ours {row.ours:z.1f}"
+        ax.plot([row.published, row.ours], [place, place], color=INK, linewidth=0.7)
+        ax.plot([row.low, row.high], [place, place], color=ORDINAL[0], linewidth=2.5)
+        ax.plot(row.ours, place, "o", color=ORDINAL[0], gid=told)
+        ax.plot(row.published, place, "o", color=INK, markerfacecolor="none")
+    ax.set_yticks(range(len(rows)), [short(name) for name in rows["row"]])
+    ax.invert_yaxis()
+    ax.set_xlabel("Spearman x 100")
+    return figure
+
+
+def _measured(comparison: pd.DataFrame) -> pd.DataFrame:
     """The rows that have a score of ours."""
     return comparison[comparison.groupby("row")["ours"].transform("count") > 0]

@@ -1,6 +1,5 @@
 """A whole analysis of vectors, and its files."""
 
-import json
 import math
 
 import numpy as np
@@ -11,7 +10,7 @@ from pandas.testing import assert_frame_equal
 from extras.analysis.samples import texts, vectors
 from flowbert.extras.analysis import Analysis, Sample, analyze_sample
 from flowbert.extras.analysis.isotropy import DRAWN_SENTENCES, project
-from flowbert.extras.analysis.measure import make_measures
+from flowbert.extras.analysis.measures import parse_measures
 from helpers import refused
 
 
@@ -39,16 +38,8 @@ def test_drawn_sentences_are_bounded_and_the_map_is_of_all():
 
 
 def test_wrong_calls():
-    refused(
-        r"spectrum.*did you mean 'spectra'", Analysis, {}, {"spectrum": pd.DataFrame()}
-    )
-    refused(r"^measures: received \[\]", make_measures, [])
-
-
-def test_a_file_imports_no_measure(tmp_path):
-    path = tmp_path / "analysis.json"
-    path.write_text(json.dumps({"setting": {}, "no_such_module.Mine": {}}))
-    refused("needs the module no_such_module", Analysis.from_json, path)
+    refused(r"^measures: .*did you mean 'spectra'", parse_measures, "spectrum")
+    refused(r"^measures: received \[\]", parse_measures, [])
 
 
 @pytest.mark.parametrize("content", [b"{}", b'{"setting": 1}'])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from flowbert.extras.analysis import Neighbours, Sample, neighbours
+from flowbert.extras.analysis import Sample, neighbours
 from flowbert.extras.analysis.isotropy import nearest_neighbours
 
 
@@ -25,12 +25,12 @@ def test_all_distances_agree(metric):
 
 def test_neighbours_that_moved(monkeypatch):
     monkeypatch.setattr(neighbours, "NEAREST", 2)
-    monkeypatch.setattr(neighbours, "SHOWN", 1)
+    monkeypatch.setattr(neighbours, "MEASURED", 1)
     angles = torch.deg2rad(torch.tensor([0.0, 10.0, 30.0, 60.0, 100.0]))
     raw = torch.stack([angles.cos(), angles.sin()], dim=1)
     reordered = raw[[0, 3, 1, 2, 4]]
     vectors = {"raw": raw, "flow": reordered}
-    frame = Neighbours().frame(Sample([*"abcde"], vectors))
+    frame = neighbours.neighbours(Sample([*"abcde"], vectors))
     assert frame.values.tolist() == [
         ["a", "raw", 1, "b", 0.9848, False],
         ["a", "raw", 2, "c", 0.866, False],

@@ -8,13 +8,16 @@ import pytest
 import torch
 
 from flowbert.encoders import SentenceEncoder
-from flowbert.extras.analysis import Buckets, LayerAnisotropy, Sample, Words
-from flowbert.extras.analysis.isotropy import Sentences
-from flowbert.extras.analysis.measure import tokens_of
+from flowbert.extras.analysis import Sample
+from flowbert.extras.analysis.isotropy import sentences
+from flowbert.extras.analysis.sample import tokens_of
 from flowbert.extras.analysis.word_space import (
+    buckets,
     cosine_by_layer,
+    layers,
     word_buckets,
     word_points,
+    words,
 )
 from flowbert.tasks.measures import mean_cosine
 
@@ -30,13 +33,13 @@ def test_buckets_of_words_on_a_line():
     # Words at 0, 1, 2, ...: the seven neighbours of one inside are at 1, 1, 2, 2, 3, 3, 4.
     x = torch.zeros(540, 3)
     x[:, 0] = torch.arange(540)
-    buckets = word_buckets(x).set_index("ranks")
-    assert buckets.index.tolist() == ["0 to 99", "100 to 499", "500 to 539"]
-    assert buckets["norm"].tolist() == [49.5, 299.5, 519.5]
-    inner = buckets.loc["100 to 499"]
+    measured = word_buckets(x).set_index("ranks")
+    assert measured.index.tolist() == ["0 to 99", "100 to 499", "500 to 539"]
+    assert measured["norm"].tolist() == [49.5, 299.5, 519.5]
+    inner = measured.loc["100 to 499"]
     expected = {"distance_3": 4 / 3, "distance_5": 9 / 5, "distance_7": 16 / 7}
     assert inner[list(expected)].to_dict() == pytest.approx(expected)
-    assert buckets["distance_3"].iloc[0] > inner["distance_3"]
+    assert measured["distance_3"].iloc[0] > inner["distance_3"]
 
 
 def test_points_are_evenly_spaced_ranks_of_each_bucket():
@@ -54,7 +57,7 @@ def test_points_are_evenly_spaced_ranks_of_each_bucket():
 
 def test_sentences_have_the_number_of_their_words():
     x = {"raw": torch.eye(3)}
-    drawn = Sentences().frame(Sample(["A dog.", "a bird", ""], x))
+    drawn = sentences(Sample(["A dog.", "a bird", ""], x))
     assert drawn["length"].tolist() == [3, 2, 0]  # the full stop is a word
     assert drawn["unit"].tolist() == ["words"] * 3
 
@@ -89,12 +92,12 @@ def test_tokens_of_a_sample_are_ranked_by_frequency(encoder):
     counts = Counter(token for row in tokens_of(encoder, TEXTS) for token in row)
     ranked = embeddings[sorted(counts, key=lambda token: (-counts[token], token))]
     sample = Sample(TEXTS[:2], encoder=encoder, corpus=TEXTS, tokens=10)
-    drawn = Sentences().frame(replace(sample, vectors={"raw": torch.eye(2)}))
+    drawn = sentences(replace(sample, vectors={"raw": torch.eye(2)}))
     assert drawn["unit"].tolist() == ["tokens"] * 2
     assert drawn["length"].tolist() == [n - 2 for n in encoder.lengths(TEXTS[:2])]
-    pd.testing.assert_frame_equal(Buckets().frame(sample), word_buckets(ranked))
-    assert Buckets().frame(replace(sample, corpus=TEXTS[:2])).empty  # five tokens
-    pd.testing.assert_frame_equal(Words().frame(sample), word_points(ranked))
-    layers = LayerAnisotropy().frame(sample)
-    assert layers["layer"].tolist() == ["input", "0", "1", "2", "3", "4"]
-    assert layers["mean_cosine"][0] == pytest.approx(mean_cosine(ranked))
+    pd.testing.assert_frame_equal(buckets(sample), word_buckets(ranked))
+    assert buckets(replace(sample, corpus=TEXTS[:2])).empty  # five tokens
+    pd.testing.assert_frame_equal(words(sample), word_points(ranked))
+    by_layer = layers(sample)
+    assert by_layer["layer"].tolist() == ["input", "0", "1", "2", "3", "4"]
+    assert by_layer["mean_cosine"][0] == pytest.approx(mean_cosine(ranked))

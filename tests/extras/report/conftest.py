@@ -7,7 +7,7 @@ import yaml
 from extras.analysis.samples import METHODS, make_analysis
 from extras.report.rows import row, sts_rows
 from flowbert.experiments.results import Results
-from flowbert.extras.report.content import read_content
+from flowbert.extras.report.content import read_run
 
 
 def metrics():
@@ -56,5 +56,5 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def content(folder):
-    return read_content(folder)
+def run(folder):
+    return read_run(folder)

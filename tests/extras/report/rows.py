@@ -5,14 +5,18 @@ import math
 import pandas as pd
 
 from flowbert.experiments.intervals import RESULT_COLUMNS
-from flowbert.extras.analysis import MEASURES
-from flowbert.extras.analysis.measure import measure_of
-from flowbert.extras.report.plots import CONTENT_PLOTS
 
-PLOTS = [
-    *(name for name in CONTENT_PLOTS if name != "sweep"),  # of several layers
-    *(plot for name in MEASURES for plot in measure_of(name).plots),
+PICTURES = [
+    "plane",
+    "training",
+    "band_cosines",
+    "spectra",
+    "sentences",
+    "words",
+    "buckets",
+    "layers",
 ]
+TABLES = ["neighbours", "isotropy", "bits", "random_pairs"]
 
 
 def row(method, task, metric, aggregation, value, **columns):

@@ -12,11 +12,7 @@ from extras.report.rows import results, row, sts_rows
 from flowbert.experiments.next_commands import next_commands
 from flowbert.experiments.plan import UNMAPPED
 from flowbert.experiments.summary import Summary
-from flowbert.extras.report.content import (
-    PageContent,
-    join_contents,
-    read_content,
-)
+from flowbert.extras.report.content import Run, join_runs, read_metrics, read_run
 from flowbert.extras.report.plots import layer_scores, training
 
 ZCA = "fit --method zca --encoder.path bert"
@@ -29,23 +25,23 @@ def write_log(path, steps, loss, **columns):
 
 
 def test_logs_of_resumed_runs_are_joined(tmp_path):
-    (tmp_path / "config.yaml").write_text("seed: 0\n")
     write_log(tmp_path / "metrics-2.csv", [1, 2], 2.0, **{"val/loss": 7.0})
     write_log(tmp_path / "metrics-10.csv", [2, 3], 10.0)
     write_log(tmp_path / "metrics.csv", [3, 4], 11.0)
     write_log(tmp_path / "metrics_copy.csv", [9], 0.0)
-    metrics = read_content(tmp_path).metrics
+    metrics = read_metrics(tmp_path)
     # Lightning counts the steps from 0; at equal steps the later file wins.
     assert metrics["step/loss"].to_dict() == {2: 2.0, 3: 10.0, 4: 11.0, 5: 11.0}
     assert metrics["val/loss"].to_dict()[3] == 7.0
 
 
-def test_a_run_is_read(content):
-    assert content.options["encoder"] == {"path": "bert"}
-    assert content.options["versions"] == {"torch": "2.13"}
-    assert "verdicts" not in content.options
-    assert content.command.startswith("flowbert fit --config ")
-    assert "spectra" in content.analysis.frames
+def test_a_run_is_read(run, folder):
+    assert run.options["encoder"] == {"path": "bert"}
+    assert run.options["versions"] == {"torch": "2.13"}
+    assert "verdicts" not in run.options
+    assert run.command.startswith("flowbert fit --config ")
+    assert "spectra" in run.analysis.frames
+    assert not read_run(folder, analyzed=False).analysis.frames
 
 
 def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):
@@ -109,47 +105,50 @@ def test_what_is_best_is_used_as_it_was_read(method, layers, template, command):
     assert len(printed) == bool(command)
 
 
-def test_joined_runs_show_the_settings_that_differ(content):
-    other = content.options | {"model": {"noise": 1}, "limit": 300}
-    empty = PageContent("c", content.frame[:0], options=content.options)
-    joined = join_contents(
-        {"a": content, "b": replace(content, options=other), "c": empty}
-    )
+def test_joined_runs_show_the_settings_that_differ(run):
+    other = run.options | {"model": {"noise": 1}, "limit": 300}
+    empty = Run("c", run.results[:0], options=run.options)
+    joined = join_runs({"a": run, "b": replace(run, options=other), "c": empty})
     differing = joined.settings.loc[["limit", "model.noise"]]
     assert differing.values.tolist() == [["", "300", ""], ["0.05", "1", "0.05"]]
     assert len(joined.settings) == 2
-    assert list(joined.frame["run"].unique()) == ["a", "b"]
-    assert joined.record["verdicts"][-1].endswith(": c")
-    assert {"raw (a)", "raw (b)"} < set(Summary(joined.frame, {}).rows["label"])
+    assert list(joined.results["run"].unique()) == ["a", "b"]
+    assert joined.about["verdicts"][-1].endswith(": c")
+    assert {"raw (a)", "raw (b)"} < set(Summary(joined.results, {}).rows["label"])
 
 
 def test_averages_of_several_runs_are_over_equal_tasks():
     def run(*names):
         average = row("raw", "average", "spearman", "wmean", 0.6, pairs=200)
         frame = results(*(sts_rows("raw", name, 0.6) for name in names), [average])
-        return PageContent("", frame)
+        return Run("", frame)
 
     first = run("STS13", "STS16")
-    joined = join_contents({"a": first, "b": run("STS13", "STS12")})
-    assert set(joined.frame["task"]) == {"STS13", "STS16", "STS12"}
-    assert set(joined.frame["metric"]) == {"spearman"}
-    assert joined.record["verdicts"][-1].startswith("The runs have different tasks")
+    joined = join_runs({"a": first, "b": run("STS13", "STS12")})
+    assert set(joined.results["task"]) == {"STS13", "STS16", "STS12"}
+    assert set(joined.results["metric"]) == {"spearman"}
+    assert joined.about["verdicts"][-1].startswith("The runs have different tasks")
     # Both runs on all tasks: as each run has them.
-    equal = join_contents({"a": first, "b": first})
-    assert (equal.frame["task"] == "average").sum() == 2
+    equal = join_runs({"a": first, "b": first})
+    assert (equal.results["task"] == "average").sum() == 2
     # A task of the same name and other pairs is another one.
-    other = replace(first, frame=first.frame.assign(pairs=99))
-    assert "average" not in set(join_contents({"a": first, "b": other}).frame["task"])
+    other = replace(first, results=first.results.assign(pairs=99))
+    assert "average" not in set(join_runs({"a": first, "b": other}).results["task"])
 
 
-def test_tasks_may_be_paths_and_the_test_split_is_no_validation():
-    names = ["flow/a/b.csv/dev/spearman_wmean", "flow/a/b.csv/test/spearman_wmean"]
-    metrics = pd.DataFrame(0.5, pd.Index([10], name="step"), names)
-    content = PageContent("run", results(), metrics=metrics)
-    measure = "Spearman x 100, a/b.csv {}"
-    assert training(content)["measure"].tolist() == [measure.format("dev")]
-    only_test = PageContent("run", results(), metrics=metrics[names[1:]])
-    assert training(only_test)["measure"].tolist() == [measure.format("test")]
+def test_what_was_logged_more_than_once_is_drawn():
+    """The test split is measured once, after the training; tasks may be paths."""
+    steps = pd.Index([10, 20], name="step")
+    names = ["step/nll", "step/bits_per_dim", "flow/a/b.csv/dev/spearman_wmean"]
+    metrics = pd.DataFrame(0.5, steps, [*names, "flow/a/b.csv/dev/alignment"])
+    metrics["flow/a/b.csv/test/spearman_wmean"] = pd.Series([0.5], steps[1:])
+    frame = training(metrics)
+    assert frame.groupby("measure", sort=False)["value"].first().to_dict() == {
+        "bits_per_dim": 0.5,
+        "a/b.csv dev, Spearman x 100": 50.0,
+    }
+    assert frame["step"].tolist() == [10, 20] * 2
+    assert training(read_metrics(Path("none"))).empty
 
 
 def test_splits_are_columns_and_missing_scores_are_rows():
@@ -171,8 +170,8 @@ def test_scores_of_single_layers_are_lines_over_the_layers():
     layers = ["0", "1", "10", "2", "0,1"]
     rows = [sts_rows(UNMAPPED, "STSB", layers=each) for each in layers]
     frame = results(sts_rows("raw", "STSB", layers="last"), *rows)
-    scores = layer_scores(PageContent("", frame)).sort_values("position")
+    scores = layer_scores(frame).sort_values("position")
     assert scores["layer"].tolist() == ["0", "1", "2", "10", "last"]
     assert set(scores["line"]) == {"raw, test"}
     few = frame[frame["layers"].isin(["0", "last"])]
-    assert layer_scores(PageContent("", few)).empty
+    assert layer_scores(few).empty

@@ -5,10 +5,11 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 
-from extras.report.rows import PLOTS
-from flowbert.extras.analysis.drawing import TITLE, draw, save_picture
-from flowbert.extras.analysis.measure import measure_of
-from flowbert.extras.report.plots import CONTENT_PLOTS
+from extras.report.rows import PICTURES
+from flowbert.experiments.summary import Summary
+from flowbert.extras.analysis import VIEWS
+from flowbert.extras.analysis.drawing import TITLE, house_style, save_picture
+from flowbert.extras.report.page import frames_of
 
 NASTY = [
     "<script>alert(1)</script>",
@@ -19,33 +20,39 @@ NASTY = [
 ]
 
 
-def drawn(name, content):
-    """A plot by its name, and the frame that it draws."""
-    if name in CONTENT_PLOTS:
-        _, make, plot = CONTENT_PLOTS[name]
-        return plot, make(content)
-    return next(
-        (measure_of(measure).plots[name], frame)
-        for measure, frame in content.analysis.frames.items()
-        if name in measure_of(measure).plots
-    )
+@pytest.fixture(scope="module")
+def frames(run):
+    return frames_of(run, Summary(run.results, run.about), pd.DataFrame())
 
 
-def axes_of(name, content):
-    return list(draw(*drawn(name, content)).axes)
-
-
-@pytest.mark.parametrize("name", PLOTS)
-def test_every_facet_has_axes_with_something_on_them(name, content):
-    plot, frame = drawn(name, content)
-    facets = frame[plot.facets].nunique() if plot.facets else 1
-    figure = draw(plot, frame)
-    assert len(figure.axes) == facets
+@pytest.mark.parametrize("name", PICTURES)
+def test_something_is_drawn_on_all_axes(name, frames):
+    figure = VIEWS[name].show(frames[name])
+    assert figure.axes
     assert all(ax.has_data() for ax in figure.axes)
 
 
-def test_plane(content):
-    (ax,) = axes_of("plane", content)
+def test_a_page_of_results_draws_raw_and_the_method_to_use(frames):
+    assert frames["band_cosines"]["method"].unique().tolist() == ["raw", "whitening"]
+    titles = [
+        ax.get_title() for ax in VIEWS["band_cosines"].show(frames["band_cosines"]).axes
+    ]
+    assert titles == ["raw, STSB test", "whitening, STSB test"]
+    # A mean cosine of the sample would stand beside another one, of the tasks.
+    assert "mean_cosine" not in frames["isotropy"]
+
+
+def test_histograms_are_as_high_in_each_method(frames):
+    figure = VIEWS["band_cosines"].show(frames["band_cosines"])
+    for ax in figure.axes:
+        places = [
+            patch.get_data().values - patch.get_data().baseline for patch in ax.patches
+        ]
+        assert max(map(max, places)) == pytest.approx(0.85)
+
+
+def test_plane(frames):
+    (ax,) = VIEWS["plane"].show(frames["plane"]).axes
     lines = {str(line.get_gid()): line for line in ax.lines}
     # Coincident points are one, with all names.
     point = lines[f"{TITLE}raw, whitening, flow: alignment 0.50, uniformity -0.50"]
@@ -53,26 +60,24 @@ def test_plane(content):
     assert [note.get_text() for note in ax.texts] == ["raw, whitening, flow"]
 
 
-def test_constant_sentences_are_drawn(content):
-    plot, frame = drawn("map", content)
-    assert all(ax.has_data() for ax in draw(plot, frame.assign(length=5)).axes)
+def test_constant_sentences_are_drawn(frames):
+    frame = frames["sentences"].assign(length=5)
+    assert all(ax.has_data() for ax in VIEWS["sentences"].show(frame).axes)
 
 
-def test_pictures_are_files_with_their_data(content, tmp_path):
-    plot, frame = drawn("spectra", content)
-    picture = save_picture(plot, frame, tmp_path / "spectra")
-    svg = (tmp_path / "spectra.svg").read_bytes()
-    assert pd.read_csv(tmp_path / "spectra.csv").shape == frame.shape
-    assert picture["width"] == 5.2
-    assert picture["caption"].endswith("26.5% under flow.")
-    save_picture(plot, frame, tmp_path / "again")
-    assert (tmp_path / "again.svg").read_bytes() == svg
+def test_equal_frames_are_equal_files(frames, tmp_path):
+    written = []
+    for name in "ab":
+        with house_style():
+            save_picture(VIEWS["spectra"].show(frames["spectra"]), tmp_path / name)
+        written.append((tmp_path / f"{name}.svg").read_bytes())
+    assert written[0] == written[1]
 
 
-def test_names_of_users_stay_text(content, tmp_path):
+def test_names_of_users_stay_text(tmp_path):
     frame = pd.DataFrame({"method": NASTY, "direction": 1, "share": 0.5})
-    plot, _ = drawn("spectra", content)
-    save_picture(plot, frame, tmp_path / "a")
+    with house_style():
+        save_picture(VIEWS["spectra"].show(frame), tmp_path / "a")
     picture = ElementTree.parse(tmp_path / "a.svg")
     written = [each.text or "" for each in picture.iter()]
     for name in NASTY[:-1]:
