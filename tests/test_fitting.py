@@ -171,7 +171,7 @@ def test_the_logged_alignment_has_the_given_positives(splits, tmp_path):
 
 def test_predict(run, tmp_path):
     with prepare_run("predict", FitOptions(**FLOW), tmp_path / "rows") as again:
-        rows = again.cache.rows(again.encoder, again.fitted_on.sentences)[:]
+        rows = again.cache.rows(again.encoder, again.source.sentences)[:]
     expected = Model.load(run, "flow").transform(rows)
     # Sums of float32 numbers of order 1 in another order: other sizes of the batches.
     np.testing.assert_allclose(np.load(predict(run)), expected, atol=1e-4)
@@ -230,7 +230,7 @@ def test_the_sentences_are_drawn_by_the_seed(tmp_path):
     options = FitOptions(**{**FLOW, "seed": 2})
     with prepare_run("fit", options, tmp_path / "run") as run:
         expected = load_corpus(BUILTIN).sample(300, 2)
-        assert run.fitted_on.sentences == expected.sentences
+        assert run.source.sentences == expected.sentences
 
 
 def test_target_means_the_sentences_of_each_task(tmp_path):
@@ -399,6 +399,7 @@ def test_a_run_for_each_seed_and_their_comparison(run, tmp_path):
     refused("expected a run: .*seed-0, .*seed-1", validate, tmp_path)
 
 
+@pytest.mark.filterwarnings("ignore:whitening. 19 directions in place of 128")
 def test_closed_form_needs_no_trainer(pairs, tmp_path):
     given = {"corpus": BUILTIN, "max_sentences": 99, "tasks": pairs}
     options = EncoderOptions(pooling="idf")

@@ -23,7 +23,6 @@ from flowbert.fitting.run_options import (
     read_run,
 )
 from flowbert.io import write_atomically
-from flowbert.maps import Map
 from flowbert.options import takes_options
 from flowbert.registry import imports_refused
 from flowbert.threads import threads_for
@@ -99,7 +98,7 @@ def fit(
         is_first = run.trainer.is_global_zero
         if is_first:
             _write_config(given, folder)
-        if not isinstance(run.fitted, Map):
+        if run.module is not None:
             _train(run)
         if not is_first or run.trainer.fast_dev_run:
             return Results([], {})
@@ -184,7 +183,7 @@ def predict(run: str | Path, **options: Any) -> Path:
         Path of the file.
     """
     with _opened("predict", run, PredictOptions(**options)) as opened:
-        source, encoder = opened.fitted_on, opened.encoder
+        source, encoder = opened.source, opened.encoder
         dim = source.shape[1] if encoder is None else encoder.dim
         writer = VectorWriter(opened.folder / "predictions.npy", (len(source), dim))
         opened.trainer.callbacks.append(writer)
@@ -223,14 +222,14 @@ def _train(run: Run) -> None:
         if isinstance(callback, BestCheckpoint) and is_first:
             weights = callback.best_weights(run.trainer.global_step)
             if weights is not None:
-                run.fitted.load_state_dict(weights)
+                run.module.load_state_dict(weights)
 
 
 def _call(run: Run, command: str, **options: Any) -> None:
     """Call the Trainer."""
     with quiet_lightning(), seeded(run.options.seed), threads_for():
         getattr(run.trainer, command)(
-            run.fitted,
+            run.module,
             datamodule=run.data,
             ckpt_path=run.options.ckpt_path,
             weights_only=True,

@@ -13,11 +13,10 @@ from flowbert.errors import UserError, warn
 from flowbert.experiments import Results
 from flowbert.experiments.plan import Method, plan_experiments
 from flowbert.experiments.run import fit_map, run_experiments
-from flowbert.fitting.prepare import Run
-from flowbert.maps import Flow, Map, Raw, make_map
+from flowbert.fitting.prepare import Run, trains_encoder
+from flowbert.maps import Flow, Raw, make_map
 from flowbert.methods import FlowModule
 from flowbert.methods.heads import HEADS, SAMPLED_ROWS
-from flowbert.methods.trained import TrainedModule
 from flowbert.model import Model
 from flowbert.progress import tell
 from flowbert.registry import import_object
@@ -38,52 +37,70 @@ def list_methods(run: Run) -> list[Method]:
     Raises:
         UserError: If a map that is fitted in closed form is undefined.
     """
-    module, seed, corpus = run.fitted, run.options.seed, run.fitted_on.name
-    # Of a map that draws nothing: that of the subset, where one is fitted on.
-    drawn = None if run.options.max_sentences is None else seed
-    if isinstance(module, Map):
-        name = run.options.method
-        fitted, reason = fit_map(
-            module, run.data.all_rows, pairs=run.pairs, seed=seed, device=run.device
-        )
-        if reason is not None:
-            raise UserError(f"{name}: {reason}", argument="method")
-        return [Method(name, fitted, corpus, seed if fitted.seeded else drawn)]
-    if isinstance(module, FlowModule):
-        last = run.folder / "checkpoints" / "last.ckpt"
-        # Module and baseline of forked processes are not these.
-        if last.is_file() and not module.fit_parameters:
-            content = read_checkpoint(last)
-            module.fit_parameters = content["fit_parameters"]
-            if run.baseline is not None:
-                state = content["callbacks"][run.baseline.state_key]
-                run.baseline.load_state_dict(state)
-        methods = [Method("flow", Flow.from_module(module), corpus, seed)]
-        if run.baseline is not None:
-            named = run.baseline.name, run.baseline.map, corpus
-            methods.insert(0, Method(*named, drawn))
-        return methods
+    if run.module is None:
+        return [_fit_map(run)]
+    if isinstance(run.module, FlowModule):
+        return _flow_and_baseline(run)
+    return _encoder_and_heads(run)
+
+
+def _fit_map(run: Run) -> Method:
+    """The map that is fitted in closed form."""
+    name, seed = run.options.method, run.options.seed
+    fitted, reason = fit_map(
+        run.map, run.data.all_rows, pairs=run.pairs, seed=seed, device=run.device
+    )
+    if reason is not None:
+        raise UserError(f"{name}: {reason}", argument="method")
+    used = seed if fitted.seeded else _seed_of_subset(run)
+    return Method(name, fitted, run.source.name, used)
+
+
+def _seed_of_subset(run: Run) -> int | None:
+    """The seed that a map depends on which draws no random numbers: that of ``max_sentences``."""
+    return None if run.options.max_sentences is None else run.options.seed
+
+
+def _flow_and_baseline(run: Run) -> list[Method]:
+    """The trained flow, after the map that it is compared with."""
+    module, corpus = run.module, run.source.name
+    last = run.folder / "checkpoints" / "last.ckpt"
+    if last.is_file() and not module.fit_parameters:  # forked processes have trained
+        module.fit_parameters = read_checkpoint(last)["fit_parameters"]
+    flow = Method("flow", Flow.from_module(module), corpus, run.options.seed)
+    if run.map is None:
+        return [flow]
+    if not run.map.is_fitted:  # by forked processes alone
+        run.map.fit(run.data.rows, pairs=run.pairs)
+    return [Method(run.map.text, run.map, corpus, _seed_of_subset(run)), flow]
+
+
+def _encoder_and_heads(run: Run) -> list[Method]:
+    """The trained encoder; with a head that is a map, also both encoders through it."""
+    module, corpus, seed = run.module, run.source.name, run.options.seed
     encoder = module.trained_encoder().to(run.device)
     raw = Raw().fit(torch.zeros(1, encoder.dim))
     methods = [Method(module.name, raw, corpus, seed, encoder)]
     head = module.head_name
-    if head not in HEADS:
-        # The map of the encoder before the training, and of the trained one.
-        sentences = run.data.sample(SAMPLED_ROWS)
-        trained = f"{module.name}+{head}", encoder, encoder
-        for name, each, used in ((head, run.encoder, None), trained):
-            fitted = make_map(head).fit(run.cache.rows(each, sentences))
-            methods.append(Method(name, fitted, corpus, seed, used))
-    return methods
+    if head in HEADS:
+        return methods
+    sentences = run.data.sample(SAMPLED_ROWS)
+    before = make_map(head).fit(run.cache.rows(run.encoder, sentences))
+    after = make_map(head).fit(run.cache.rows(encoder, sentences))
+    return [
+        *methods,
+        Method(head, before, corpus, seed),
+        Method(f"{module.name}+{head}", after, corpus, seed, encoder),
+    ]
 
 
 def save(run: Run, methods: Sequence[Method]) -> None:
     """Save the maps, or the trained encoder, into ``model/``."""
     tell("saving the model")
     folder = run.folder / "model"
-    if isinstance(run.fitted, TrainedModule):
+    if trains_encoder(run.options.method):
         rmtree(folder, ignore_errors=True)  # of a resumed run that was interrupted here
-        run.fitted.trained_encoder().save(folder / "encoder")
+        run.module.trained_encoder().save(folder / "encoder")
         return
     models = [Model(run.encoder)]
     models += [Model(run.encoder, method.map) for method in methods]
@@ -116,7 +133,7 @@ def measure(run: Run, methods: Sequence[Method], warned: Sequence[str]) -> Resul
         results = run_experiments(experiments, run.cache, device=run.device)
         results.add_intervals(options.bootstrap, options.bootstrap_seed)
     results.about["warnings"] = list(warned)
-    fitted_on = run.data.describe() | {"total": len(run.fitted_on)}
+    fitted_on = run.data.describe() | {"total": len(run.source)}
     results.about["fitted_on"] = fitted_on
     results.save(run.folder / "results.json")
     write_page(run.folder, run, results)
@@ -137,7 +154,7 @@ def write_page(
         if run is not None and results is not None and results.vectors:
             parts = _densities(run)
             if isinstance(run.encoder, SentenceEncoder):
-                corpus = run.fitted_on.sentences[:_COUNTED]
+                corpus = run.source.sentences[:_COUNTED]
                 parts |= {"encoder": run.encoder, "corpus": corpus, "tokens": 500}
             analyze = import_object("flowbert.extras.analysis.analyze.analyze_results")
             analysis = analyze(results, seed=run.options.seed, **parts)
@@ -150,7 +167,7 @@ def write_page(
 
 def _densities(run: Run) -> dict[str, Any]:
     """The flow, and vectors to measure its density and that of Gaussians on."""
-    module = run.fitted
+    module = run.module
     if not isinstance(module, FlowModule) or module.invalid_reason is not None:
         return {}
     rows, held = run.data.rows, run.data.held_out_rows

@@ -9,8 +9,6 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from pytorch_lightning.loggers import CSVLogger
 
 from flowbert.data.corpus import OWN_NAMES, Corpus, load_corpus
@@ -22,7 +20,7 @@ from flowbert.errors import UserError, check_choice, first_line
 from flowbert.fitting.run_options import FitOptions
 from flowbert.maps import MAPS, LabelledPairs, Map, make_map
 from flowbert.methods import FlowModule, TextDataModule, make_examples
-from flowbert.methods.examples import EXAMPLES
+from flowbert.methods.examples import EXAMPLES, Examples
 from flowbert.methods.heads import HEADS
 from flowbert.numbers import check_limits
 from flowbert.options import TRAINED_METHODS, TRAINER_DEFAULTS
@@ -40,7 +38,7 @@ from flowbert.training import (
 )
 from flowbert.training.checkpoints import check_fitted_on, claim_folder, find_checkpoint
 from flowbert.training.trainer import make_trainer, seeded
-from flowbert.vectors import EmbeddingCache, as_vectors
+from flowbert.vectors import EmbeddingCache, Vectors, as_vectors
 
 _LOG_TO = ("wandb", "wandb-offline", "tensorboard")
 _LOGGERS = "flowbert.extras.loggers"
@@ -58,10 +56,10 @@ class Run:
         tasks: The tasks.
         cache: The embedding cache.
         trainer: The Trainer.
-        baseline: The closed-form map that a flow is compared with.
-        fitted_on: The corpus, examples or vectors.
+        source: The vectors, corpus or examples that the method is fitted on.
         encoder: The encoder before the training; None for vectors.
-        fitted: The LightningModule, or the map that is fitted in closed form.
+        module: The LightningModule; None for a map that is fitted in closed form.
+        map: That map; or the baseline of a flow, which the Trainer fits; or None.
         data: The data module.
         pairs: The labelled pairs that a supervised map learns from, as vectors.
     """
@@ -71,29 +69,22 @@ class Run:
     tasks: Sequence[Task]
     cache: EmbeddingCache
     trainer: Any
-    baseline: WhiteningBaseline | None
-    fitted_on: Any
-    encoder: Any
-    fitted: Any
+    source: Any
+    encoder: Encoder | None
+    module: Any
+    map: Map | None
     data: Any
-    pairs: LabelledPairs | None = None
+    pairs: LabelledPairs | None
 
     @property
     def device(self) -> Any:
         """Device of the encoder."""
         return self.trainer.strategy.root_device
 
-    def embed(self, sentences: Sequence[str]) -> NDArray[np.float32]:
-        """Embeddings before the training, ``(N, D)``."""
-        return self.cache.rows(self.encoder, sentences)[:]
-
 
 @contextmanager
 def prepare_run(command: str, options: FitOptions, folder: Path) -> Iterator[Run]:
-    """Prepare a run, and hold its folder meanwhile.
-
-    A run is of one of three kinds: a map that is fitted in closed form, or a flow, on vectors of a
-    frozen encoder; or an encoder that is trained.
+    """Load what a command works with, and hold its folder meanwhile.
 
     Args:
         command: ``fit``, ``validate``, ``test`` or ``predict``.
@@ -103,12 +94,9 @@ def prepare_run(command: str, options: FitOptions, folder: Path) -> Iterator[Run
     Raises:
         UserError: If an option is wrong; nothing has been written then.
     """
-    options = _checked(options)
-    module: Any = None
-    if options.method in TRAINED_METHODS:
-        module = import_object(TRAINED_METHODS[options.method].module)
-    options, saved = _find_checkpoint(options, module)
-    closed_form = _closed_form(options, module)
+    options = _check(options)
+    options, saved = _find_checkpoint(options)
+    closed_form = _closed_form(options)
     tasks = _load_tasks(options, "dev" if command == "validate" else "test")
     validated = [
         task.other_split("dev")
@@ -116,142 +104,63 @@ def prepare_run(command: str, options: FitOptions, folder: Path) -> Iterator[Run
         if isinstance(task, STS) and "dev" in task.data.splits
     ]
     trainer = _make_trainer(options, folder, _monitored(options, validated))
-    held: Any = nullcontext()
+    claimed: Any = nullcontext()
     if trainer.is_global_zero:
         resumed = options.ckpt_path if command == "fit" else None
-        held = claim_folder(folder, resumed, command == "fit" and module is not None)
+        is_resumable = command == "fit" and options.method in TRAINED_METHODS
+        claimed = claim_folder(folder, resumed, is_resumable)
     cache = EmbeddingCache(options.cache)
-    opening = options, tasks, saved, trainer.strategy.root_device
-    with held, _logging_ended(options):
+    with claimed, _logging_ended(options):
         with seeded(options.seed):
-            if module in (None, FlowModule):
-                parts = _on_vectors(*opening, closed_form, cache)
+            labels = _load_labels(closed_form, tasks)
+            source = _load_source(options, tasks)
+            encoder = _open_encoder(options, source, trainer.strategy.root_device)
+            fitted_on = _describe(source, encoder)
+            if saved:
+                check_fitted_on(saved, fitted_on, options.ckpt_path)
+            pairs = None
+            if trains_encoder(options.method):
+                module, data = _train_on_text(options, encoder, source)
             else:
-                parts = _on_text(*opening)
-        baseline = None
-        if module is FlowModule and closed_form is not None:
-            baseline = WhiteningBaseline(closed_form)
-        run = Run(options, folder, tasks, cache, trainer, baseline, *parts)
-        callbacks: list[Any] = [TaskEvaluation(validated, run.embed, baseline)]
-        if baseline is not None:
-            baseline.pairs = lambda: run.pairs
-            callbacks.insert(0, baseline)
-        trainer.callbacks[:0] = callbacks
+                dim = source.shape[1] if encoder is None else encoder.dim
+                module = _make_flow(options, dim, closed_form)
+                rows = source
+                if encoder is not None:
+                    rows, pairs = _embed(cache, encoder, source, tasks, labels)
+                data = _make_rows_data(options, rows, fitted_on["corpus"])
+        if module is not None:
+            module.fitted_on = fitted_on
+            trainer.callbacks[:0] = _measure_callbacks(
+                module, validated, cache, encoder, closed_form, pairs
+            )
         if trainer.is_global_zero:
             trainer.loggers += make_loggers(options.log_to, folder)
-        yield run
-
-
-def _on_vectors(
-    options: FitOptions,
-    tasks: Sequence[Task],
-    saved: Mapping[str, Any],
-    device: Any,
-    closed_form: Map | None,
-    cache: EmbeddingCache,
-) -> tuple[Any, ...]:
-    """Corpus or vectors, encoder, the flow or map, the vectors, and pairs that it learns from."""
-    is_flow = options.method in TRAINED_METHODS
-    labels = _load_labels(closed_form, tasks)
-    pairs = None
-    source: Any
-    encoder: Any = None
-    if options.vectors is not None:
-        source = as_vectors(options.vectors, options.column)
-        dim = source.shape[1]
-    else:
-        source = _sample(_load_corpus(options, tasks), options)
-        encoder = open_encoder(options.encoder, source.sentences, device)
-        dim = encoder.dim
-    known = _check_saved(saved, source, encoder, options)
-    fitted: Any = closed_form
-    if is_flow:
-        given = {"dim": dim, "seed": options.seed}
-        fitted = _make(FlowModule, "model", options.model, **given)
-        fitted.fitted_on = known
-    if closed_form is not None:
-        closed_form.check(dim, "baseline" if is_flow else "method")
-    rows = source
-    if encoder is not None:
-        texts = [*source.sentences, *(x for task in tasks for x in task.sentences)]
-        sides = [] if labels is None else [labels.sentences1, labels.sentences2]
-        for side in sides:
-            texts += side
-        cache.fill([encoder], texts)
-        rows = cache.rows(encoder, source.sentences)
-        if labels is not None:
-            first, second = (cache.rows(encoder, side)[:] for side in sides)
-            pairs = first, second, labels.scores
-    chosen = options.data if is_flow else {}
-    given = known["corpus"] | {"rows": rows, "seed": options.seed}
-    data = _make(RowsDataModule, "data", chosen, **given)
-    return source, encoder, fitted, data, pairs
-
-
-def _on_text(
-    options: FitOptions, tasks: Sequence[Task], saved: Mapping[str, Any], device: Any
-) -> tuple[Any, ...]:
-    """Examples, encoder, the module that trains a copy of the encoder, and its batches.
-
-    Raises:
-        UserError: If an option is not one of the method's, or the encoder cannot be trained.
-    """
-    module: Any = import_object(TRAINED_METHODS[options.method].module)
-    data, model = dict(options.data or {}), options.model or {}
-    text_of = import_object(TRAINED_METHODS[options.method].examples)
-    chosen = {
-        name: data.pop(name, model.get(name)) for name in signature(text_of).parameters
-    }
-    text, argument = _make(text_of, "data", chosen), next(iter(chosen), "method")
-    function, _ = EXAMPLES.parse(text, argument)
-    is_read = "corpus" in signature(function).parameters
-    corpus = _load_corpus(options, tasks) if is_read else None
-    examples = _sample(
-        make_examples(text, corpus, nli=options.nli, tasks=tasks, argument=argument),
-        options,
-    )
-    with warnings.catch_warnings():
-        if module.pools:  # token weights are about to be learned
-            warnings.filterwarnings("ignore", f".*{NOT_LEARNED}")
-        encoder = open_encoder(options.encoder, examples.sentences, device)
-    if not isinstance(encoder, SentenceEncoder):
-        raise UserError(
-            f"received {encoder.path}; expected a transformer to train",
-            argument="encoder",
+        yield Run(
+            options=options,
+            folder=folder,
+            tasks=tasks,
+            cache=cache,
+            trainer=trainer,
+            source=source,
+            encoder=encoder,
+            module=module,
+            map=closed_form,
+            data=data,
+            pairs=pairs,
         )
-    known = _check_saved(saved, examples, encoder, options)
-    trained = SentenceEncoder(
-        **encoder.describe(), token_weights=encoder.token_weights, frozen=False
-    )
-    given = {"encoder": trained, "seed": options.seed}
-    batches = _make(TextDataModule, "data", data, examples=examples, **given)
-    fitted = _make(module, "model", options.model, **given)
-    fitted.check_examples(examples)
-    fitted.fitted_on = known
-    return examples, encoder, fitted, batches
 
 
-def _sample(source: Any, options: FitOptions) -> Any:
-    """A corpus or examples, or the subset of ``max_sentences``."""
-    if options.max_sentences is None:
-        return source
-    return source.sample(options.max_sentences, options.seed)
+def trains_encoder(method: str) -> bool:
+    """Whether a method trains an encoder, on examples."""
+    return method in TRAINED_METHODS and bool(TRAINED_METHODS[method].examples)
 
 
-def _check_saved(
-    saved: Mapping[str, Any], source: Any, encoder: Encoder | None, options: FitOptions
-) -> dict[str, Any]:
-    """Encoder and corpus in words, which have to be those of the checkpoint, if there is one."""
-    known = {
-        "encoder": None if encoder is None else encoder.identity,
-        "corpus": {"name": source.name, "digest": source.digest},
-    }
-    if saved:
-        check_fitted_on(saved, known, options.ckpt_path)
-    return known
+def _module_class(method: str) -> Any:
+    """The LightningModule of a method that a Trainer trains."""
+    return import_object(TRAINED_METHODS[method].module)
 
 
-def _checked(options: FitOptions) -> FitOptions:
+def _check(options: FitOptions) -> FitOptions:
     """The options with the encoder and the loggers in one form; what is cheap is checked."""
     encoder = options.encoder
     if isinstance(encoder, str):
@@ -265,9 +174,7 @@ def _checked(options: FitOptions) -> FitOptions:
     return replace(options, encoder=encoder, log_to=log_to)
 
 
-def _find_checkpoint(
-    options: FitOptions, module: Any
-) -> tuple[FitOptions, Mapping[str, Any]]:
+def _find_checkpoint(options: FitOptions) -> tuple[FitOptions, Mapping[str, Any]]:
     """The options with the path of the checkpoint, and encoder and corpus that it was fitted on.
 
     The latter are empty without a checkpoint, as of a map, or if ``fit`` did not write it.
@@ -275,11 +182,11 @@ def _find_checkpoint(
     Raises:
         UserError: If it is one of another method.
     """
-    if module is None or options.ckpt_path is None:
+    if options.method not in TRAINED_METHODS or options.ckpt_path is None:
         return replace(options, ckpt_path=None), {}
     path = find_checkpoint(options.ckpt_path, options.run_dir)
     content = read_checkpoint(path)
-    if content["module"] != module.__name__:
+    if content["module"] != _module_class(options.method).__name__:
         raise UserError(
             f"{path} is a checkpoint of {content['module']}; expected one of method "
             f"{options.method}",
@@ -288,19 +195,19 @@ def _find_checkpoint(
     return replace(options, ckpt_path=path), content["fitted_on"]
 
 
-def _closed_form(options: FitOptions, module: Any) -> Map | None:
+def _closed_form(options: FitOptions) -> Map | None:
     """The map that is fitted in closed form: the method, or the baseline of a flow.
 
     Raises:
         UserError: If there is neither a method nor a map of that name, or the baseline is of
             another kind.
     """
-    if module is None:
+    if options.method not in TRAINED_METHODS:
         if options.method.isalpha():  # no option, no number
             known = dict.fromkeys([*TRAINED_METHODS, *MAPS])
             check_choice("method", options.method, known)
         return make_map(options.method, "method")
-    if module is not FlowModule or options.baseline in (None, "none"):
+    if trains_encoder(options.method) or options.baseline in (None, "none"):
         return None
     baseline = make_map(str(options.baseline), "baseline")
     if any(step.seeded or step.name == "raw" for step in baseline.parts):
@@ -344,9 +251,154 @@ def _load_labels(learner: Map | None, tasks: Sequence[Task]) -> Subset | None:
     return training_labels(tasks[0], tasks, expected=instead, argument="tasks")
 
 
+def _load_source(options: FitOptions, tasks: Sequence[Task]) -> Any:
+    """The vectors, the corpus, or the examples of a method that trains an encoder."""
+    if trains_encoder(options.method):
+        source = _load_examples(options, tasks)
+    elif options.vectors is not None:
+        return as_vectors(options.vectors, options.column)
+    else:
+        source = _load_corpus(options, tasks)
+    if options.max_sentences is None:
+        return source
+    return source.sample(options.max_sentences, options.seed)
+
+
+def _load_examples(options: FitOptions, tasks: Sequence[Task]) -> Examples:
+    """Examples of a method that trains an encoder.
+
+    Raises:
+        UserError: If an option is not one of the method's.
+    """
+    chosen = _example_options(options)
+    text_of = import_object(TRAINED_METHODS[options.method].examples)
+    text, argument = _make(text_of, "data", chosen), next(iter(chosen), "method")
+    function, _ = EXAMPLES.parse(text, argument)
+    is_read = "corpus" in signature(function).parameters
+    corpus = _load_corpus(options, tasks) if is_read else None
+    return make_examples(text, corpus, nli=options.nli, tasks=tasks, argument=argument)
+
+
+def _example_options(options: FitOptions) -> dict[str, Any]:
+    """Options of the data, or of the module, that choose the examples."""
+    text_of = import_object(TRAINED_METHODS[options.method].examples)
+    data, model = options.data or {}, options.model or {}
+    return {
+        name: data.get(name, model.get(name)) for name in signature(text_of).parameters
+    }
+
+
+def _open_encoder(options: FitOptions, source: Any, device: Any) -> Encoder | None:
+    """The encoder; None for vectors.
+
+    Raises:
+        UserError: If it shall be trained and cannot.
+    """
+    if options.vectors is not None and not trains_encoder(options.method):
+        return None
+    is_trained = trains_encoder(options.method)
+    with warnings.catch_warnings():
+        if is_trained and _module_class(options.method).pools:
+            # Token weights are about to be learned.
+            warnings.filterwarnings("ignore", f".*{NOT_LEARNED}")
+        encoder = open_encoder(options.encoder, source.sentences, device)
+    if is_trained and not isinstance(encoder, SentenceEncoder):
+        raise UserError(
+            f"received {encoder.path}; expected a transformer to train",
+            argument="encoder",
+        )
+    return encoder
+
+
+def _describe(source: Any, encoder: Encoder | None) -> dict[str, Any]:
+    """Encoder and corpus in words, which have to be those of a checkpoint."""
+    return {
+        "encoder": None if encoder is None else encoder.identity,
+        "corpus": {"name": source.name, "digest": source.digest},
+    }
+
+
+def _train_on_text(
+    options: FitOptions, encoder: Any, examples: Examples
+) -> tuple[Any, TextDataModule]:
+    """The module that trains a copy of the encoder, and its batches."""
+    trained = SentenceEncoder(
+        **encoder.describe(), token_weights=encoder.token_weights, frozen=False
+    )
+    given = {"encoder": trained, "seed": options.seed}
+    of_batches = {
+        name: value
+        for name, value in (options.data or {}).items()
+        if name not in _example_options(options)
+    }
+    data = _make(TextDataModule, "data", of_batches, examples=examples, **given)
+    module = _make(_module_class(options.method), "model", options.model, **given)
+    module.check_examples(examples)
+    return module, data
+
+
+def _make_flow(options: FitOptions, dim: int, closed_form: Map | None) -> Any:
+    """The module of a flow, None for a map; options are checked against the vector size."""
+    module = None
+    if options.method in TRAINED_METHODS:
+        given = {"dim": dim, "seed": options.seed}
+        module = _make(FlowModule, "model", options.model, **given)
+    if closed_form is not None:
+        closed_form.check(dim, "method" if module is None else "baseline")
+    return module
+
+
+def _embed(
+    cache: EmbeddingCache,
+    encoder: Encoder,
+    corpus: Corpus,
+    tasks: Sequence[Task],
+    labels: Subset | None,
+) -> tuple[Vectors, LabelledPairs | None]:
+    """Vectors of the corpus, and of labelled pairs; those of the tasks are cached, too."""
+    sides = [] if labels is None else [labels.sentences1, labels.sentences2]
+    texts = [*corpus.sentences, *(x for task in tasks for x in task.sentences)]
+    cache.fill([encoder], [*texts, *itertools.chain(*sides)])
+    rows = cache.rows(encoder, corpus.sentences)
+    if labels is None:
+        return rows, None
+    first, second = (cache.rows(encoder, side)[:] for side in sides)
+    return rows, (first, second, labels.scores)
+
+
+def _make_rows_data(
+    options: FitOptions, rows: Any, corpus: Mapping[str, Any]
+) -> RowsDataModule:
+    """Batches of vectors."""
+    chosen = options.data if options.method in TRAINED_METHODS else {}
+    data: RowsDataModule = _make(
+        RowsDataModule, "data", chosen, rows=rows, seed=options.seed, **corpus
+    )
+    return data
+
+
+def _measure_callbacks(
+    module: Any,
+    tasks: Sequence[STS],
+    cache: EmbeddingCache,
+    encoder: Encoder | None,
+    closed_form: Map | None,
+    pairs: LabelledPairs | None,
+) -> list[Any]:
+    """Callbacks that fit the baseline, and that measure in each validation."""
+
+    def embed(sentences: Sequence[str]) -> Any:
+        return cache.rows(encoder, sentences)[:]
+
+    if not isinstance(module, FlowModule) or closed_form is None:
+        return [TaskEvaluation(tasks, embed)]
+    baseline = WhiteningBaseline(closed_form, lambda: pairs)
+    return [baseline, TaskEvaluation(tasks, embed, baseline)]
+
+
 def _monitored(options: FitOptions, validated: Sequence[STS]) -> str | None:
     """The score whose best checkpoint is kept; None for a frozen encoder, which sees no label."""
-    if options.method not in {*TRAINED_METHODS} - {"flow"} or not validated:
+    if not trains_encoder(options.method) or not validated:
         return None
     # An encoder that is trained through a map is used through it.
     head = (options.model or {}).get("head")
