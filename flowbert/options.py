@@ -40,16 +40,16 @@ TRAINED_METHODS = {
         "flowbert.methods.examples.simcse_examples",
     ),
     "sbert": TrainedMethod(
-        "flowbert.extras.methods.sbert.SBERTModule",
-        "flowbert.extras.methods.sbert.SBERTModule",
+        "flowbert.methods.sbert.SBERTModule",
+        "flowbert.methods.sbert.SBERTModule",
         "flowbert.methods.text.TextDataModule",
-        "flowbert.extras.methods.further_examples.sbert_examples",
+        "flowbert.methods.examples.sbert_examples",
     ),
     "mlm": TrainedMethod(
-        "flowbert.extras.methods.mlm.MLMModule",
-        "flowbert.extras.methods.mlm.MLMModule",
+        "flowbert.methods.mlm.MLMModule",
+        "flowbert.methods.mlm.MLMModule",
         "flowbert.methods.text.TextDataModule",
-        "flowbert.extras.methods.further_examples.mlm_examples",
+        "flowbert.methods.examples.mlm_examples",
     ),
 }
 """Methods that a Trainer trains; every other one is a map that is fitted in closed form."""

@@ -18,12 +18,12 @@ from encoders.tiny import SENTENCES, tiny_encoder
 from fits import make_module, make_rows
 from flowbert.encoders.passes import encode_together
 from flowbert.encoders.pooling import POOLINGS
-from flowbert.extras.methods.mlm import MLMModule
-from flowbert.extras.methods.sbert import SBERTModule
 from flowbert.extras.views import ViewsEncoder
 from flowbert.maps import MAPS, make_map
 from flowbert.methods import SimCSEModule
 from flowbert.methods.examples import Examples
+from flowbert.methods.mlm import MLMModule
+from flowbert.methods.sbert import SBERTModule
 from flowbert.methods.text import TextDataModule
 from flowbert.metrics import Alignment, MeanCosine, STSSpearman, Uniformity
 from flowbert.model import Model

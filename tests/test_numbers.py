@@ -13,12 +13,12 @@ from flowbert.encoders.layers import resolve_layers
 from flowbert.encoders.pooling import make_pooling
 from flowbert.errors import UserError
 from flowbert.experiments import compare
-from flowbert.extras.methods.mlm import MLMModule
-from flowbert.extras.methods.sbert import SBERTModule
 from flowbert.flows import FlowOptions, Glow
 from flowbert.maps import Flow, make_map
 from flowbert.methods import FlowModule, SimCSEModule
 from flowbert.methods.losses import InfoNCE
+from flowbert.methods.mlm import MLMModule
+from flowbert.methods.sbert import SBERTModule
 from flowbert.methods.text import TextDataModule
 from flowbert.numbers import check_number, parse_integer, parse_number, parse_numbers
 from flowbert.training import RowsDataModule, checkpoint_callbacks

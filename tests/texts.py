@@ -10,9 +10,9 @@ from flowbert.data.corpus import Corpus
 from flowbert.data.sample import sample_corpus
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
-from flowbert.extras.methods.mlm import MLMModule
-from flowbert.extras.methods.sbert import SBERTModule
 from flowbert.methods.examples import EXAMPLES, make_examples
+from flowbert.methods.mlm import MLMModule
+from flowbert.methods.sbert import SBERTModule
 from flowbert.methods.simcse import SimCSEModule
 from flowbert.methods.text import TextDataModule
 from flowbert.tasks import load_tasks

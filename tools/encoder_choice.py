@@ -22,8 +22,8 @@ from flowbert.arrays import Floats
 from flowbert.data.corpus import Corpus
 from flowbert.data.text_files import as_list
 from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoder
-from flowbert.extras.methods.further_examples import edit_words
 from flowbert.maps import Flow
+from flowbert.methods.edits import edit_words
 from flowbert.seeding import Stream
 from flowbert.tasks import Task, load_tasks
 from flowbert.tasks.measures import Array, uniformity, unit_rows

@@ -15,7 +15,7 @@ from flowbert.errors import warn
 from flowbert.flows import FlowOptions, FullPrecision, Glow, bits_per_dim
 from flowbert.numbers import Seed, check_limits
 from flowbert.seeding import Stream
-from flowbert.training.base import TrainingModule
+from flowbert.training.base import MethodModule
 from flowbert.training.optim import BertAdam
 from flowbert.training.rows import RowsDataModule
 from flowbert.vectors import Vectors, as_vectors
@@ -33,7 +33,7 @@ _USUAL_BATCH = 64  # where a loader does not say its own
 _SMALLEST_DEVIATION = 0.1
 
 
-class FlowModule(FullPrecision, TrainingModule):
+class FlowModule(FullPrecision, MethodModule):
     r"""Fit a flow to vectors u by :math:`\max \log N(z; 0, I) + \log|\det dz/du|`.
 
     It trains on batches ``(B, D)`` of a :class:`flowbert.training.RowsDataModule`, or of any

@@ -2,27 +2,26 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from inspect import signature
-from random import Random
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from flowbert.data.corpus import Corpus, draw_indices, load_corpus
+from flowbert.data.nli import LABELS, load_nli
+from flowbert.errors import UserError, warn
 from flowbert.io import digest, sentences_digest
+from flowbert.methods.edits import Edit, MaskedReplacement, edit_words
 from flowbert.registry import Registry
-
-Edit = Callable[[Sequence[str], Sequence[Random]], list[str]]
-"""Edited sentences from B sentences and a random generator for each."""
+from flowbert.tasks.sts import training_labels
 
 SOURCES = ("corpus", "nli", "tasks")
 """Sources of examples."""
 
-_EXTRAS = (
-    *("sentences", "crop", "word_deletion", "delete_one_word", "mlm"),
-    *("next_sentence", "entailment", "hypothesis", "triplet", "softmax", "cosine"),
-)
+OBJECTIVES = ("softmax", "cosine", "triplet")
+"""Objectives of Sentence-BERT, which are names of its examples, too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,13 +68,7 @@ class Examples:
         return replace(self, columns=tuple(columns), targets=targets)
 
 
-EXAMPLES: Registry[Callable[..., Examples]] = Registry(
-    "examples",
-    given=SOURCES,
-    extras={
-        name: f"flowbert.extras.methods.further_examples.{name}" for name in _EXTRAS
-    },
-)
+EXAMPLES: Registry[Callable[..., Examples]] = Registry("examples", given=SOURCES)
 """Functions that make examples of some of :data:`SOURCES`."""
 
 
@@ -134,6 +127,136 @@ def simcse_examples(positive: str = "dropout") -> str:
     return positive
 
 
+def sbert_examples(objective: str = "softmax", drop_overlap: bool = False) -> str:
+    """The examples of Sentence-BERT.
+
+    Args:
+        objective: The objective.
+        drop_overlap: With the objective ``cosine``: remove labelled pairs that are also test pairs;
+            otherwise they are an error.
+    """
+    return f"{objective}:drop_overlap=true" if drop_overlap else objective
+
+
+def mlm_examples() -> str:
+    """The examples of masked language modelling."""
+    return "sentences"
+
+
 @EXAMPLES.register("dropout")
 def _same_sentences(corpus: Corpus) -> Examples:
     return Examples(corpus.name, (corpus.sentences, corpus.sentences))
+
+
+@EXAMPLES.register("sentences")
+def sentences(corpus: Corpus) -> Examples:
+    """The sentences."""
+    return Examples(corpus.name, (corpus.sentences,))
+
+
+@EXAMPLES.register("crop")
+def crop(corpus: Corpus, rate: float = 0.1) -> Examples:
+    """Sentences, and spans of them."""
+    return _edited(corpus, "crop", rate, partial(edit_words, "crop", rate))
+
+
+@EXAMPLES.register("word_deletion")
+def word_deletion(corpus: Corpus, rate: float = 0.1) -> Examples:
+    """Sentences, with and without a share of their words."""
+    edit = partial(edit_words, "word_deletion", rate)
+    return _edited(corpus, "word_deletion", rate, edit)
+
+
+@EXAMPLES.register("delete_one_word")
+def delete_one_word(corpus: Corpus) -> Examples:
+    """Sentences, with and without one of their words."""
+    edit: Edit = partial(edit_words, "delete_one_word", 0.0)
+    name = f"{corpus.name}, delete_one_word"
+    return Examples(name, (corpus.sentences, corpus.sentences), edit=edit)
+
+
+@EXAMPLES.register("mlm")
+def mlm(corpus: Corpus, path: str, rate: float = 0.1) -> Examples:
+    """Sentences, and with words that a masked language model predicts."""
+    return _edited(corpus, "mlm", rate, MaskedReplacement(path, rate))
+
+
+def _edited(corpus: Corpus, name: str, rate: float, edit: Edit) -> Examples:
+    """Sentences whose positives have a share of their words edited."""
+    if not 0 < rate < 1:
+        raise UserError(
+            f"received {name} with rate={rate}; expected above 0 and below 1",
+            argument="positive",
+        )
+    columns = corpus.sentences, corpus.sentences
+    return Examples(f"{corpus.name}, {name} {rate}", columns, edit=edit)
+
+
+@EXAMPLES.register("next_sentence")
+def next_sentence(corpus: Corpus) -> Examples:
+    """Each sentence and the next one of the same document."""
+    indices = corpus.consecutive()
+    if not corpus.blank:
+        warn(
+            f"{corpus.name}: has no blank lines between documents; each sentence is paired "
+            "with the next one",
+            3,
+        )
+    first = tuple(corpus.sentences[i] for i in indices)
+    second = tuple(corpus.sentences[i + 1] for i in indices)
+    return Examples(f"{corpus.name}, next sentence", (first, second))
+
+
+@EXAMPLES.register("entailment")
+def entailment(nli: str, hard_negatives: bool = True) -> Examples:
+    """Premises and hypotheses that they entail, with contradictions or without."""
+    if hard_negatives:
+        return triplet(nli)
+    data = load_nli(nli)
+    indices = [i for i, label in enumerate(data.labels) if label == "entailment"]
+    premises = tuple(data.premises[i] for i in indices)
+    hypotheses = tuple(data.hypotheses[i] for i in indices)
+    return Examples("NLI entailments", (premises, hypotheses))
+
+
+@EXAMPLES.register("triplet")
+def triplet(nli: str) -> Examples:
+    """Premises, hypotheses that they entail, and contradictions."""
+    triples = load_nli(nli).triples()
+    if not triples:
+        raise UserError(
+            f"received {nli}; expected premises with both an entailment and a contradiction",
+            argument="nli",
+        )
+    return Examples("NLI triples", tuple(zip(*triples, strict=True)))
+
+
+@EXAMPLES.register("hypothesis")
+def hypothesis(nli: str) -> Examples:
+    """Premises and their hypotheses, whatever the labels."""
+    data = load_nli(nli)
+    return Examples("NLI hypotheses", (data.premises, data.hypotheses))
+
+
+@EXAMPLES.register("softmax")
+def softmax(nli: str) -> Examples:
+    """Premises and their hypotheses, with the numbers of the labels."""
+    data = load_nli(nli)
+    targets = np.array([LABELS.index(label) for label in data.labels])
+    return Examples("NLI pairs", (data.premises, data.hypotheses), targets)
+
+
+@EXAMPLES.register("cosine")
+def cosine(tasks: Sequence[Any], drop_overlap: bool = False) -> Examples:
+    """Labelled pairs of the first task, with scores from 0 to 1."""
+    if not tasks:
+        raise UserError(
+            "received none; expected one with labelled pairs", argument="tasks"
+        )
+    task = tasks[0]
+    labels = training_labels(
+        task, tasks, None, drop_overlap, "another task, or data.drop_overlap", "tasks"
+    )
+    targets = task.data.relative(labels.scores).astype(np.float32)
+    sides = labels.sentences1, labels.sentences2
+    return Examples(f"{task.name} train", sides, targets)

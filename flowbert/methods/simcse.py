@@ -9,6 +9,11 @@ from torch import Tensor
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
+from flowbert.methods.encoder_module import (
+    EncoderModule,
+    dropout_rates,
+    with_network,
+)
 from flowbert.methods.examples import Examples
 from flowbert.methods.heads import (
     HEADS,
@@ -18,13 +23,8 @@ from flowbert.methods.heads import (
     normalize_head,
 )
 from flowbert.methods.losses import LOSSES, ContrastiveLoss, Losses
+from flowbert.methods.masking import masked_losses
 from flowbert.methods.text import TextBatch
-from flowbert.methods.trained import (
-    MASKING,
-    TrainedModule,
-    dropout_rates,
-    with_network,
-)
 from flowbert.numbers import (
     Count,
     NotNegative,
@@ -33,11 +33,10 @@ from flowbert.numbers import (
     ShareAbove0,
     check_limits,
 )
-from flowbert.registry import import_object
 from flowbert.seeding import Stream
 
 
-class SimCSEModule(TrainedModule):
+class SimCSEModule(EncoderModule):
     r"""Train an encoder by :math:`-\log \mathrm{softmax}_j \cos(h_i, h_j^+) / \tau` at j = i.
 
     All sentences of a step go through the encoder as one batch; with several processes, all
@@ -68,7 +67,7 @@ class SimCSEModule(TrainedModule):
         learning_rate: Peak learning rate of AdamW.
         weight_decay: Decoupled weight decay, not of biases and layer norms.
         warmup: Share of the steps over which the learning rate rises.
-        **shared: Further arguments of :class:`TrainedModule`.
+        **shared: Further arguments of :class:`EncoderModule`.
 
     Raises:
         UserError: If an argument is outside of its limits or does not fit the encoder.
@@ -175,8 +174,7 @@ class SimCSEModule(TrainedModule):
         size = batch["rows"].shape[1]
         losses: Losses = {"contrastive_loss": (1.0, self.loss(*columns), size)}
         if weight := self.mlm_weight:
-            masked = import_object(f"{MASKING}.masked_losses")
-            losses |= masked(self, batch["chunks"], random, weight)
+            losses |= masked_losses(self, batch["chunks"], random, weight)
         return losses
 
     @torch.no_grad()

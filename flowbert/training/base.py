@@ -22,7 +22,7 @@ from flowbert.training.resume import ExactResume, count_steps
 _CHECK_EVERY = 50  # losses: reading one waits for an accelerator
 
 
-class TrainingModule(LightningModule):
+class MethodModule(LightningModule):
     """Base of the modules.
 
     What the training uses are attributes; the hyper-parameters are saved copies of them, to which
@@ -53,7 +53,7 @@ class TrainingModule(LightningModule):
         seed: Seed,
     ) -> None:
         super().__init__()
-        check_limits(TrainingModule, locals())
+        check_limits(MethodModule, locals())
         check_choice("schedule", schedule, SCHEDULES)
         # Lightning finds them in the calls of the constructors that led here.
         self.save_hyperparameters(ignore=["encoder"])

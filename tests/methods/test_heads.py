@@ -119,7 +119,7 @@ def test_other_heads_are_refused(head, message):
 
 
 @pytest.mark.filterwarnings(
-    "ignore:whitening. the covariance:flowbert.errors.FlowbertWarning"
+    "ignore:whitening. (the covariance|7 directions):flowbert.errors.FlowbertWarning"
 )
 def test_an_undefined_map_is_refused(tmp_path):
     module, _ = make(head="whitening")

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from flowbert.extras.methods.mlm import mean_pair_cosine
-from flowbert.extras.methods.sbert import cosine_loss, softmax_loss, triplet_loss
 from flowbert.methods.losses import InfoNCE
+from flowbert.methods.mlm import mean_pair_cosine
+from flowbert.methods.sbert import cosine_loss, softmax_loss, triplet_loss
 from helpers import refused
 
 BATCH, DIM = 6, 5

@@ -10,13 +10,9 @@ from flowbert.data.corpus import load_corpus
 from flowbert.data.nli import LABELS, load_nli
 from flowbert.data.sample import sample_encoder_path
 from flowbert.encoders import SentenceEncoder
-from flowbert.extras.methods.further_examples import (
-    WORD_EDITS,
-    MaskedReplacement,
-    edit_words,
-)
-from flowbert.extras.methods.mlm import MLMModule
+from flowbert.methods.edits import WORD_EDITS, MaskedReplacement, edit_words
 from flowbert.methods.examples import Examples, make_examples
+from flowbert.methods.mlm import MLMModule
 from flowbert.methods.text import TextDataModule
 from flowbert.tasks import load_tasks
 from helpers import refused, scored, warned

@@ -8,18 +8,17 @@ from torch.nn import functional
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError, check_choice
-from flowbert.extras.methods.further_examples import OBJECTIVES
-from flowbert.methods.examples import Examples
+from flowbert.methods.encoder_module import EncoderModule
+from flowbert.methods.examples import OBJECTIVES, Examples
 from flowbert.methods.losses import Losses
 from flowbert.methods.text import TextBatch
-from flowbert.methods.trained import TrainedModule
 from flowbert.numbers import Count, Positive, check_limits
 from flowbert.seeding import Stream
 
 _CLASSES = 3
 
 
-class SBERTModule(TrainedModule):
+class SBERTModule(EncoderModule):
     r"""Train an encoder on labelled pairs or triples.
 
     ``softmax``: cross-entropy of :math:`\mathrm{softmax}(W [u; v; |u - v|] + b)` over entailment,
@@ -40,7 +39,7 @@ class SBERTModule(TrainedModule):
             default 1.
         chunk_size: Sentences whose activations are in memory at once, by gradient caching, which
             takes a third more time; None for all.
-        **shared: Further arguments of :class:`TrainedModule`.
+        **shared: Further arguments of :class:`EncoderModule`.
 
     Raises:
         UserError: If an argument is outside of its limits.

@@ -15,6 +15,7 @@ from flowbert.encoders.passes import to_device
 from flowbert.errors import UserError, warn
 from flowbert.methods.examples import Examples
 from flowbert.methods.losses import Losses
+from flowbert.methods.masking import predictor_above
 from flowbert.methods.text import TextBatch, TextDataModule
 from flowbert.numbers import (
     CountOrZero,
@@ -25,21 +26,17 @@ from flowbert.numbers import (
     check_limits,
     is_count,
 )
-from flowbert.registry import import_object
 from flowbert.seeding import Stream
-from flowbert.training.base import TrainingModule
+from flowbert.training.base import MethodModule
 
 # Attributes of modules that are rates of dropout, where an attention holds its rate itself.
 _DROPOUT_RATES = ("attention_dropout", "dropout", "dropout_prob")
-
-MASKING = "flowbert.extras.methods.masking"
-"""Module of masked language modelling."""
 
 TOKEN_WEIGHTS_RATE = 10
 """Learning rate of the logarithms of token weights, in units of that of the encoder."""
 
 
-class TrainedModule(TrainingModule):
+class EncoderModule(MethodModule):
     """Base of the methods that train an encoder on a :class:`flowbert.methods.TextDataModule`.
 
     The encoder is part of the module and of its checkpoints, which are loaded by
@@ -94,7 +91,7 @@ class TrainedModule(TrainingModule):
             seed=seed,
         )
         check_limits(
-            TrainedModule, {"dropout": dropout, "frozen_layers": frozen_layers}
+            EncoderModule, {"dropout": dropout, "frozen_layers": frozen_layers}
         )
         if encoder.frozen:
             raise ValueError("encoder: received a frozen one; expected frozen=False")
@@ -115,8 +112,7 @@ class TrainedModule(TrainingModule):
 
     def add_predictor(self) -> None:
         """Put a masked language model above the encoder."""
-        above = import_object(f"{MASKING}.predictor_above")
-        made = above(self.encoder, self.seed)
+        made = predictor_above(self.encoder, self.seed)
         self.predictor, self.starts_at_random = made
 
     def on_train_start(self) -> None:

@@ -138,7 +138,7 @@ def masked_losses(
         weight: Weight of the cross-entropy.
 
     Returns:
-        Losses for :meth:`TrainedModule.batch_losses`; 0 with a gradient where no token was chosen.
+        Losses for :meth:`EncoderModule.batch_losses`; 0 with a gradient where no token was chosen.
     """
     tokenizer = module.encoder.backbone.tokenizer
     fraction = module.mask_fraction or MASK_FRACTION

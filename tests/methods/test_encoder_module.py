@@ -16,13 +16,13 @@ from torch.testing import assert_close
 from encoders.tiny import CONFIGS, tiny_encoder
 from fits import differences, fit
 from flowbert.encoders import SentenceEncoder
-from flowbert.extras.methods.sbert import SBERTModule
-from flowbert.methods.simcse import SimCSEModule
-from flowbert.methods.trained import (
+from flowbert.methods.encoder_module import (
     TOKEN_WEIGHTS_RATE,
     dropout_rates,
     set_dropout,
 )
+from flowbert.methods.sbert import SBERTModule
+from flowbert.methods.simcse import SimCSEModule
 from helpers import refused, with_slow
 from texts import METHODS, examples, small_network, step, text_data, trainable
 

@@ -7,13 +7,13 @@ import torch
 from torch.nn import functional
 
 from fits import fit
-from flowbert.extras.methods.masking import (
+from flowbert.methods.masking import (
     IGNORED,
     mask_tokens,
     masked_losses,
     predict_chosen,
 )
-from flowbert.extras.methods.mlm import MLMModule
+from flowbert.methods.mlm import MLMModule
 from flowbert.methods.simcse import SimCSEModule
 from flowbert.seeding import Stream
 from helpers import refused

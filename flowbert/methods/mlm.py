@@ -7,17 +7,17 @@ from torch import Tensor
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
-from flowbert.extras.methods.masking import MASK_FRACTION, masked_losses
+from flowbert.methods.encoder_module import EncoderModule, with_network
 from flowbert.methods.losses import Losses
+from flowbert.methods.masking import MASK_FRACTION, masked_losses
 from flowbert.methods.text import TextBatch
-from flowbert.methods.trained import TrainedModule, with_network
 from flowbert.numbers import NotNegative, Positive, Share, ShareAbove0, check_limits
 from flowbert.seeding import Stream
 
 _CONTINUES = "##"  # WordPiece's mark of a piece that is not the first of its word
 
 
-class MLMModule(TrainedModule):
+class MLMModule(EncoderModule):
     r"""Train an encoder by :math:`-\log p(\text{token})` of masked tokens.
 
     Masks depend on the seed, the batch and the rank alone, so that a resumed run masks as an
@@ -41,7 +41,7 @@ class MLMModule(TrainedModule):
             start from the saved encoder.
         learning_rate: Peak learning rate of AdamW.
         warmup: Share of the steps over which the learning rate rises.
-        **shared: Further arguments of :class:`TrainedModule`.
+        **shared: Further arguments of :class:`EncoderModule`.
 
     Raises:
         UserError: If an argument is outside of its limits or does not fit the encoder.

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from flowbert.extras.methods.further_examples import OBJECTIVES
-from flowbert.extras.methods.sbert import (
+from flowbert.methods.examples import OBJECTIVES
+from flowbert.methods.sbert import (
     SBERTModule,
     cosine_loss,
     softmax_loss,

@@ -1,1 +1,0 @@
-"""Sentence-BERT, masked language modelling, and further positives of SimCSE."""
