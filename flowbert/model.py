@@ -26,7 +26,7 @@ from flowbert.encoders.folders import (
 )
 from flowbert.errors import UserError, choices
 from flowbert.io import digest, folders_with, read_json, write_json
-from flowbert.maps import Map, as_map, load_map, read_map_file, save_map
+from flowbert.maps import Map, as_map, load_map, save_map
 from flowbert.maps.state import digest_state
 from flowbert.registry import imports_refused
 
@@ -136,7 +136,8 @@ class Model(Embedder):
                 argument="folder",
             )
         # First what may be impossible to save.
-        save_map(self.map, folder / f"{self.map_name}.safetensors", identity)
+        if self.map is not None:
+            save_map(self.map, folder / f"{self.map_name}.safetensors", identity)
         save_token_weights(folder, getattr(self.encoder, "token_weights", None))
         write_json(folder / MODEL_FILE, content | {"digest": digest(content)})
 
@@ -324,7 +325,7 @@ def load_fitted(folder: Path, method: str | None = None) -> Map | None:
         raise UserError(
             argument="method", received=name, expected=choices(["raw", *saved], name)
         )
-    file = folder / f"{name}.safetensors"
-    if name == "raw" and not file.is_file():
+    if name == "raw":
         return None
-    return read_map_file(file, digest(_read_encoder(folder)["identity"]))
+    identity = digest(_read_encoder(folder)["identity"])
+    return load_map(folder / f"{name}.safetensors", identity)

@@ -29,14 +29,14 @@ times. Beside other processes two threads on small tensors take 5 to 15 times as
 """
 
 
-class _OwnThread(threading.local):
-    """Torch's number of threads is one of each thread, and so is this."""
+class _Settings(threading.local):
+    """Settings of each Python thread, as torch's number of threads is one."""
 
     outer: int | None = None  # torch's number outside of all contexts
     given = False  # by use_threads
 
 
-_own_thread = _OwnThread()
+_settings = _Settings()
 
 
 def choose_threads(numbers: float = math.inf) -> int:
@@ -50,8 +50,8 @@ def choose_threads(numbers: float = math.inf) -> int:
     Args:
         numbers: Numbers of a typical tensor; infinity for large ones, and for independent work.
     """
-    outer = _own_thread.outer or torch.get_num_threads()
-    if _own_thread.given or os.environ.get("OMP_NUM_THREADS"):
+    outer = _settings.outer or torch.get_num_threads()
+    if _settings.given or os.environ.get("OMP_NUM_THREADS"):
         return outer
     limit = min(outer, available_processors())
     return int(max(1, min(limit, numbers // NUMBERS_PER_THREAD)))
@@ -73,8 +73,8 @@ def threads_for(numbers: float = math.inf) -> Iterator[int]:
         >>> same
         True
     """
-    outer = _own_thread.outer or torch.get_num_threads()
-    with _set_threads(choose_threads(numbers), outer, _own_thread.given):
+    outer = _settings.outer or torch.get_num_threads()
+    with _set_threads(choose_threads(numbers), outer, _settings.given):
         yield torch.get_num_threads()
 
 
@@ -96,15 +96,14 @@ def use_threads(count: int) -> Iterator[None]:
 
 @contextmanager
 def _set_threads(count: int, outer: int, given: bool) -> Iterator[None]:
-    before = torch.get_num_threads()
-    own: Any = _own_thread.outer, _own_thread.given
-    _own_thread.outer, _own_thread.given = outer, given
+    before: Any = torch.get_num_threads(), _settings.outer, _settings.given
+    _settings.outer, _settings.given = outer, given
     torch.set_num_threads(count)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
-        _own_thread.outer, _own_thread.given = own
+        threads, _settings.outer, _settings.given = before
+        torch.set_num_threads(threads)
 
 
 @contextmanager
@@ -131,25 +130,20 @@ def in_threads(
         ...     list(sums)
         [3, 3, 9]
     """
-    function = torch.no_grad()(function)
-    before, threads = torch.get_num_threads(), choose_threads()
     items = iter(items)
     first = list(islice(items, max_workers))
     items = chain(first, items)
-    workers = min(threads, len(first))
-    if workers < 2:
-        torch.set_num_threads(min(before, threads))
-        try:
+    function = torch.no_grad()(function)
+    with threads_for() as threads:
+        workers = min(threads, len(first))
+        if workers < 2:
             yield map(function, items)
+            return
+        # The number of threads is a setting of each thread that uses torch.
+        pool = ThreadPoolExecutor(
+            workers, initializer=lambda: torch.set_num_threads(threads // workers)
+        )
+        try:
+            yield pool.map(function, items)
         finally:
-            torch.set_num_threads(before)
-        return
-    # The number of threads is a setting of each thread that uses torch.
-    pool = ThreadPoolExecutor(
-        workers, initializer=lambda: torch.set_num_threads(threads // workers)
-    )
-    try:
-        yield pool.map(function, items)
-    finally:
-        pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(before)
+            pool.shutdown(cancel_futures=True)

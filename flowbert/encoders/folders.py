@@ -184,7 +184,10 @@ def read_folder(folder: Path) -> Folder:
 def map_files(folder: Path) -> list[Path]:
     """Files of maps in the ``model`` of a run or an export."""
     files = sorted(folder.glob("*.safetensors"))
-    others = (WEIGHTS_FILE, "raw.safetensors")  # the output of an encoder without a map
+    others = (
+        WEIGHTS_FILE,
+        "raw.safetensors",
+    )  # earlier versions wrote no map as a file, too
     return [file for file in files if file.name not in others]
 
 

@@ -3,7 +3,7 @@
 from flowbert.maps.base import MAPS, AffineMap, LabelledPairs, Map
 from flowbert.maps.chain import Chain, as_map, is_map, make_map
 from flowbert.maps.flow import Flow
-from flowbert.maps.saving import load_map, read_map_file, save_map
+from flowbert.maps.saving import load_map, save_map
 from flowbert.maps.simple import (
     Centering,
     MeanRemoval,
@@ -35,6 +35,5 @@ __all__ = [
     "is_map",
     "load_map",
     "make_map",
-    "read_map_file",
     "save_map",
 ]

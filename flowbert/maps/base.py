@@ -287,9 +287,7 @@ class AffineMap(Map):
     def fit(self, X: Any, y: Any = None, pairs: LabelledPairs | None = None) -> Self:
         """Fit on rows ``(N, D)``; y is ignored. Returns self."""
         blocks = self._row_blocks(X)
-        moments = Moments(self.n_features_in_)
-        for block in blocks:
-            moments.update(block)
+        moments = Moments(self.n_features_in_).update_blocks(blocks)
         return self._fit(moments, pairs)
 
     def fit_moments(self, moments: Moments, pairs: LabelledPairs | None = None) -> Self:
@@ -354,12 +352,14 @@ def check_rows(
     """
     if not isinstance(X, Tensor):
         X = check_array(X, dtype=_FLOATS, input_name=name, ensure_min_samples=least)
-    shape = tuple(X.shape)
-    if len(shape) != 2 or len(X) < least or shape[1] != (dim or max(shape[1], 1)):
-        expected = f"(N, {dim or 'D'}), N at least {least}"
+    elif X.ndim != 2 or len(X) < least or not X.shape[1]:
+        shape, expected = tuple(X.shape), f"(N, D), N at least {least}"
         raise ValueError(f"{name}: received the shape {shape}; expected {expected}")
-    if isinstance(X, Tensor) and not bool(torch.isfinite(X).all()):
+    elif not bool(torch.isfinite(X).all()):
         raise ValueError(f"{name}: received NaN or infinity; expected finite numbers")
+    if dim not in (None, X.shape[1]):
+        shape = tuple(X.shape)
+        raise ValueError(f"{name}: received the shape {shape}; expected (N, {dim})")
     return X
 
 

@@ -10,7 +10,6 @@ from flowbert.errors import UserError, warn
 from flowbert.io import load_tensors, save_tensors
 from flowbert.maps.base import MAPS, Map
 from flowbert.maps.chain import Chain, as_map
-from flowbert.maps.simple import Raw
 from flowbert.maps.state import join_states, state_of_part
 from flowbert.registry import imports_refused
 
@@ -21,14 +20,14 @@ def save_map(fitted: Any, path: str | Path, encoder: str | None = None) -> None:
     """Write a fitted map, or a pipeline of maps, as one safetensors file.
 
     Args:
-        fitted: The map; None for the vectors of the encoder.
+        fitted: The map.
         path: The file.
         encoder: Digest of the identity of the encoder whose vectors it was fitted on, if known.
 
     Raises:
         UserError: If it cannot be saved completely, or could not be loaded again.
     """
-    parts = [] if fitted is None else as_map(fitted).parts
+    parts = as_map(fitted).parts
     state = join_states(parts)
     tensors: dict[str, Any] = {
         name: x for name, x in state.items() if isinstance(x, Tensor)
@@ -52,12 +51,7 @@ def _describe(part: Map) -> dict[str, Any]:
     return {"name": name, "parameters": parameters}
 
 
-def load_map(path: str | Path) -> Map:
-    """Read the map of a file of :func:`save_map`, see :func:`read_map_file`."""
-    return read_map_file(path) or Raw()
-
-
-def read_map_file(path: str | Path, encoder: str | None = None) -> Map | None:
+def load_map(path: str | Path, encoder: str | None = None) -> Map:
     """Read what :func:`save_map` wrote; a map that is undefined gives a warning.
 
     A map of a class that does not come with the package needs its module imported before.
@@ -85,7 +79,6 @@ def read_map_file(path: str | Path, encoder: str | None = None) -> Map | None:
         except (UserError, TypeError) as error:
             raise UserError(f"{path}: {error}") from error
         if part.invalid_reason is not None:
-            message = f"{path}: {part.invalid_reason}"
-            warn(message)
+            warn(f"{path}: {part.invalid_reason}")
         parts.append(part)
-    return parts[0] if len(parts) == 1 else Chain.of(*parts) if parts else None
+    return parts[0] if len(parts) == 1 else Chain.of(*parts)

@@ -49,37 +49,41 @@ class SpectralMap(GaussianMap):
         """The map of the shrunk covariance, without directions that hardly vary."""
         wanted = self.output_dim(moments.dim)
         values, vectors = moments.eigen()
-        weight: Any = self.shrinkage
-        if weight == "oas":
-            weight = moments.oas_shrinkage()
-        values = (1 - weight) * values + weight * values.mean()
+        share: Any = self.shrinkage
+        if share == "oas":
+            share = moments.oas_shrinkage()
+        values = (1 - share) * values + share * values.mean()
         rank = min(int((values > self.rank_tolerance * values[0]).sum()), wanted)
         # Without shrinkage every direction has the same variance afterwards.
-        equalizes = self.exponent == -0.5 and weight <= self.rank_tolerance
+        equalizes = self.exponent == -0.5 and share <= self.rank_tolerance
         if equalizes:
             effect = "makes all of them equally similar"
             self.require_rows(moments, rank or wanted, effect)
         if rank == 0:
             identity = torch.eye(moments.dim, dtype=torch.float64)
             return moments.mean, identity[:, :wanted]
-        asked = self.n_components is not None
-        if rank < wanted and (asked or rank >= moments.distinct - 1):
-            warn(
-                f"{self.name}: {rank} directions in place of {wanted}; the {moments.distinct} "
-                "distinct sentences vary in no others"
-            )
-        if equalizes:
-            few = rank + 1 < moments.distinct < ROWS_PER_DIRECTION * rank
-            advice = f"shrinkage ({self.name}:shrinkage=0.1)"
-        else:  # the shrinkage alone determines most of the directions
-            few, advice = ROWS_PER_DIRECTION * moments.distinct < rank, "more sentences"
-        if few:
-            warn(
-                f"{self.name}: N={moments.distinct} distinct sentences for {rank} directions are "
-                f"few; use {advice}"
-            )
+        self._warn_of_few_rows(moments.distinct, rank, wanted, equalizes)
         scales = values[:rank].pow(self.exponent)
         return moments.mean, self._weight(vectors[:, :rank], scales)
+
+    def _warn_of_few_rows(
+        self, distinct: int, rank: int, wanted: int, equalizes: bool
+    ) -> None:
+        if rank < wanted and (self.n_components is not None or distinct <= rank + 1):
+            warn(
+                f"{self.name}: {rank} directions in place of {wanted}; the {distinct} distinct "
+                "sentences vary in no others"
+            )
+        if equalizes:
+            are_few = rank + 1 < distinct < ROWS_PER_DIRECTION * rank
+            advice = f"shrinkage ({self.name}:shrinkage=0.1)"
+        else:  # the shrinkage alone determines most of the directions
+            are_few, advice = ROWS_PER_DIRECTION * distinct < rank, "more sentences"
+        if are_few:
+            warn(
+                f"{self.name}: N={distinct} distinct sentences for {rank} directions are few; use "
+                f"{advice}"
+            )
 
 
 @MAPS.register("whitening")

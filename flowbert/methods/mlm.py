@@ -13,6 +13,7 @@ from flowbert.methods.masking import MASK_FRACTION, masked_losses
 from flowbert.methods.text import TextBatch
 from flowbert.numbers import NotNegative, Positive, Share, ShareAbove0, check_limits
 from flowbert.seeding import Stream
+from flowbert.tasks.measures import mean_pair_cosine
 
 _CONTINUES = "##"  # WordPiece's mark of a piece that is not the first of its word
 
@@ -82,7 +83,7 @@ class MLMModule(EncoderModule):
         losses = masked_losses(self, batch["chunks"], random, 1.0)
         if weight := self.cosreg_weight:
             words = self.predictor.get_input_embeddings()
-            cosine = mean_pair_cosine(words.weight)
+            cosine = word_cosine(words.weight)
             losses["word_cosine"] = weight, cosine, 1
         return losses
 
@@ -106,36 +107,24 @@ def _continuing_ids(encoder: SentenceEncoder) -> Tensor:
     return torch.tensor(sorted(ids))
 
 
-def mean_pair_cosine(vectors: Tensor) -> Tensor:
-    r"""Mean cosine over all pairs of different rows, in O(N D).
-
-    .. math::
-        \frac{1}{N (N - 1)} \sum_{i \ne j} \cos(w_i, w_j)
-        = \frac{\lVert \sum_i w_i / \lVert w_i \rVert \rVert^2 - N}{N (N - 1)}
+def word_cosine(vectors: Tensor) -> Tensor:
+    r"""Mean cosine of all pairs of word embeddings ``(N, D)``, shape ``()``; zeros are left out.
 
     The paper adds it with a weight :math:`\gamma` to the loss of a language model, over the word
-    embeddings that are also its output layer, and divides by :math:`N^2`. Rows of zeros (padding)
-    are left out. Computed in float32, under autocast too.
+    embeddings that are also its output layer, and divides by :math:`N^2`. Computed in float32,
+    under autocast too.
 
     References:
         Representation Degeneration Problem in Training Natural Language Generation Models
         (Gao et al., 2019). https://arxiv.org/abs/1907.12009
 
-    Args:
-        vectors: N vectors, ``(N, D)``.
-
-    Returns:
-        Shape ``()``, in [-1, 1].
-
     Example:
-        >>> mean_pair_cosine(torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]]))
+        >>> word_cosine(torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]]))
         tensor(0.3333)
     """
     with torch.autocast(vectors.device.type, enabled=False):
         rows = vectors.float()
         norms = torch.linalg.vector_norm(rows, dim=1)
-        count = norms.count_nonzero()
         # The inverse of infinity: a row of zeros adds nothing and gets no gradient by way of 1 / 0.
         total = norms.masked_fill(norms == 0, torch.inf).reciprocal() @ rows
-        mean: Tensor = (total.square().sum() - count) / (count * (count - 1))
-        return mean
+        return mean_pair_cosine(total, norms.count_nonzero())

@@ -241,12 +241,29 @@ def squared_distances(x: Array, y: Array) -> Tensor:
 
 
 def mean_cosine(x: Array) -> float:
-    r"""Mean cosine :math:`(|\sum_i \hat x_i|^2 - n) / (n (n - 1))` over all distinct pairs."""
+    """Mean cosine over all distinct pairs, see :func:`mean_pair_cosine`; NaN without a pair."""
     unit = unit_rows(x)
-    total, count = unit.sum(dim=0), len(unit)
-    if count < 2:
+    if len(unit) < 2:
         return math.nan
-    return (float(total.square().sum()) - count) / (count * (count - 1))
+    return float(mean_pair_cosine(unit.sum(dim=0), len(unit)))
+
+
+def mean_pair_cosine(total: Tensor, count: Tensor | int) -> Tensor:
+    r"""Mean cosine of all pairs of n different vectors, in O(D).
+
+    .. math::
+        \frac{1}{n (n - 1)} \sum_{i \ne j} \hat x_i \cdot \hat x_j
+        = \frac{\lVert \sum_i \hat x_i \rVert^2 - n}{n (n - 1)}
+
+    Args:
+        total: Sum of the vectors of length 1, ``(D,)``.
+        count: Number n of vectors, at least 2.
+
+    Returns:
+        Shape ``()``, in [-1, 1].
+    """
+    mean: Tensor = (total.square().sum() - count) / (count * (count - 1))
+    return mean
 
 
 def uniformity(

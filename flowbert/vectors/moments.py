@@ -6,9 +6,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from flowbert.arrays import to_tensor
@@ -158,7 +156,7 @@ class Moments:
             self._complete = reduce(_Sums.followed_by, found)
         return self._complete
 
-    def update_blocks(self, blocks: Iterable[NDArray[np.float32]]) -> "Moments":
+    def update_blocks(self, blocks: Iterable[Any]) -> "Moments":
         """Add rows block by block. Returns self."""
         for block in blocks:
             self.update(block)
@@ -224,7 +222,7 @@ class _Sums(NamedTuple):
 
     @classmethod
     def of(cls, pieces: list[Tensor]) -> "_Sums":
-        """Of rows ``(n, D)`` in pieces, on the device of the first one."""
+        """Sum rows ``(n, D)`` in pieces, on the device of the first one."""
         rows = pieces[0]
         if len(pieces) > 1:
             rows = torch.cat([piece.to(rows.device) for piece in pieces])
@@ -251,7 +249,7 @@ class _Sums(NamedTuple):
         return cls(number, shift + offset, unit_total / number, scatter)
 
     def followed_by(self, other: "_Sums") -> "_Sums":
-        """Of both."""
+        """The sums of these rows and the other ones."""
         number = self.number + other.number
         share = other.number / number
         offset = other.mean.to(self.mean.device) - self.mean

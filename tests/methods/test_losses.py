@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.methods.losses import InfoNCE
-from flowbert.methods.mlm import mean_pair_cosine
+from flowbert.methods.mlm import word_cosine
 from flowbert.methods.sbert import cosine_loss, softmax_loss, triplet_loss
 from helpers import refused
 
@@ -68,7 +68,7 @@ CASES: dict[str, tuple[int, Callable[..., Tensor], Callable[..., Tensor]]] = {
         lambda a, p, n: triplet_loss(a, p, n, 0.5),
         lambda a, p, n: ((a - p).norm(dim=1) - (a - n).norm(dim=1) + 0.5).relu().mean(),
     ),
-    "word cosine": (1, mean_pair_cosine, all_pairs),
+    "word cosine": (1, word_cosine, all_pairs),
 }
 
 
@@ -96,7 +96,7 @@ def test_equal_vectors_and_zeros_have_finite_gradients():
     (gradient,) = torch.autograd.grad(triplet_loss(same, same, same + 0.1), same)
     assert gradient.isfinite().all()
     rows = torch.tensor([[1.0, 0.0], [0.0, 0.0], [0.0, 3.0]], requires_grad=True)
-    (gradient,) = torch.autograd.grad(mean_pair_cosine(rows), rows)
+    (gradient,) = torch.autograd.grad(word_cosine(rows), rows)
     torch.testing.assert_close(gradient, torch.tensor([[0, 1], [0, 0], [1 / 3, 0]]))
 
 

@@ -58,7 +58,7 @@ class RemoveDirections(AffineMap):
         """The projection onto the other directions."""
         identity = torch.eye(moments.dim, dtype=torch.float64)
         count = self._count(moments.dim)
-        self.require_rows(moments, count, f"is nothing without {count} directions")
+        self.require_rows(moments, count, f"vary in {count} directions or fewer")
         if not self.standardize:
             top = moments.eigen()[1][:, :count]
             projection = identity - top @ top.T
