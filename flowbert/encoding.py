@@ -184,7 +184,7 @@ def _open_model(
     if model is None:
         # Without sentences to count tokens in: token weights must not depend on the input.
         return Model(open_encoder(encoder, device=device))
-    options = EncoderOptions(encoder) if isinstance(encoder, str) else encoder
+    options = EncoderOptions.of(encoder)
     moved = None if options == EncoderOptions() else str(options.path)
     fitted = Model.load(model, method, encoder=moved)
     return fitted.to(device)

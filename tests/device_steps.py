@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 import fits
 from encoders.tiny import SENTENCES, tiny_encoder
 from fits import make_module, make_rows
-from flowbert.encoders.passes import encode_together
+from flowbert.encoders.encoder import encode_counted
 from flowbert.encoders.pooling import POOLINGS
 from flowbert.extras.views import ViewsEncoder
 from flowbert.maps import MAPS, make_map
@@ -182,7 +182,7 @@ def encoded_on(device):
         for name in names
     ]
     every.to(device)
-    vectors = encode_together(variants, SENTENCES)
+    vectors = encode_counted(variants, SENTENCES)
     return dict(zip(names, vectors, strict=True))
 
 

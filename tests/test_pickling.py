@@ -51,6 +51,20 @@ ENCODERS = {
 }
 
 
+def test_a_network_that_is_pickled_stays_as_it_is():
+    """Other threads may use it at the same time."""
+    encoder = tiny_encoder("llama")
+    encoder.encode(SENTENCES)
+
+    def hooks():
+        return [list(x._forward_hooks.items()) for x in encoder.backbone.modules()]
+
+    before = hooks()
+    assert any(before)
+    pickle.dumps(encoder)
+    assert hooks() == before
+
+
 @pytest.mark.parametrize("encoder", ["bert", "llama", *ENCODERS])
 def test_an_encoder_before_and_after_it_has_encoded(encoder, tmp_path):
     known = encoder in ENCODERS

@@ -5,9 +5,10 @@ import inspect
 import json
 import math
 import re
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from threading import Lock
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.encoders.base import KNOWN_DIGESTS
-from flowbert.encoders.depth import stack_of
+from flowbert.encoders.early_exit import allow_early_exit, lower_states
 from flowbert.encoders.folders import Folder
 from flowbert.encoders.sanity import Findings, sanity_check
 from flowbert.errors import UserError
@@ -49,16 +50,16 @@ class PicklableNetwork(nn.Module):
     def __getstate__(self) -> dict[str, Any]:
         """Everything, the weights too: the folder may be on another machine.
 
-        The hooks of transformers, local functions that do not pickle, are removed; the next pass
+        The hooks of transformers, local functions that do not pickle, are left out; the next pass
         installs them again.
         """
-        for part in self.modules():
-            for name in ("_output_capturing_hooks_installed", "_flowbert_stack"):
-                vars(part).pop(name, None)
-            for number, hook in list(part._forward_hooks.items()):
-                if str(getattr(hook, "__module__", "")).startswith("transformers."):
-                    del part._forward_hooks[number]
-        return vars(self)
+        bare: dict[int, nn.Module] = {}
+        modules = {
+            name: _without_hooks(module, bare)
+            for name, module in self._modules.items()
+            if module is not None
+        }
+        return vars(self) | {"_modules": modules}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]
@@ -69,6 +70,29 @@ class PicklableNetwork(nn.Module):
             if isinstance(part, PreTrainedModel):
                 empty = type(part).__new__(type(part))
                 PreTrainedModel.__init__(empty, copy.deepcopy(part.config))
+
+
+def _without_hooks(module: nn.Module, bare: dict[int, nn.Module]) -> nn.Module:
+    """A copy of a module that shares all but the hooks of transformers.
+
+    Args:
+        module: The module, which other threads may use.
+        bare: The copies by the ids of their modules, a module that occurs twice only once.
+    """
+    if id(module) in bare:
+        return bare[id(module)]
+    copied = bare[id(module)] = copy.copy(module)
+    vars(copied).pop("_output_capturing_hooks_installed", None)
+    copied._forward_hooks = OrderedDict(
+        (number, hook)
+        for number, hook in module._forward_hooks.items()
+        if not str(getattr(hook, "__module__", "")).startswith("transformers.")
+    )
+    copied._modules = {
+        name: None if part is None else _without_hooks(part, bare)
+        for name, part in module._modules.items()
+    }
+    return copied
 
 
 class Backbone(PicklableNetwork):
@@ -86,7 +110,6 @@ class Backbone(PicklableNetwork):
         num_layers: Number of blocks.
         inputs: Names of the token features that the network takes.
         positions: Tokens of the longest text that the network reads; None without a limit.
-        moving: Its rotary positions that follow the longest text of a batch.
     """
 
     network: Any
@@ -108,17 +131,13 @@ class Backbone(PicklableNetwork):
         self.folder = folder
         self.dim: int = config.hidden_size
         self.num_layers: int = config.num_hidden_layers
-        self.moving = [
-            module
-            for module in network.modules()
-            if re.search("dynamic|longrope", str(getattr(module, "rope_type", "")))
-        ]
         self.positions = _count_positions(network)
         self._users = 0  # of evaluation mode
         self.inputs = frozenset(inspect.signature(network.forward).parameters)
         if hasattr(network, "set_attention_type"):
             # BigBird does so itself, for good, when it first sees a short sentence.
             self.network.set_attention_type("original_full")
+        allow_early_exit(self.network.base_model)
         # Position 0 is the first token of every sentence.
         tokenizer.padding_side = "right"
 
@@ -136,6 +155,15 @@ class Backbone(PicklableNetwork):
     def dtype(self) -> torch.dtype:
         """Precision of the weights."""
         return next(self.parameters()).dtype
+
+    @property
+    def moving(self) -> list[nn.Module]:
+        """Rotary positions that follow the longest text of a batch."""
+        return [
+            module
+            for module in self.network.modules()
+            if re.search("dynamic|longrope", str(getattr(module, "rope_type", "")))
+        ]
 
     @property
     def has_pooler(self) -> bool:
@@ -194,21 +222,22 @@ class Backbone(PicklableNetwork):
             features: Token features by name, each ``(B, T)``, and options of the network.
             top: Highest layer that is read: those above it may be left out; None for all.
         """
-        # Without prediction layers of a masked language model.
-        network = self.network.base_model
-        if top is None or torch.compiler.is_compiling():
-            top = self.num_layers
-        stack = stack_of(self) if top < self.num_layers else None
-        if stack is not None:
-            output = self.compute(stack.up_to(network, top), features)
-            return SimpleNamespace(hidden_states=output.hidden_states[: top + 1])
-        output = self.compute(network, features)
+        whole = top is None or top >= self.num_layers or torch.compiler.is_compiling()
+        if not whole and self.findings.early_exit:
+            return SimpleNamespace(hidden_states=self.lower_states(features, top))
+        output = self._compute(features, output_hidden_states=True)
         # Of some networks it is the last block before its layer norm (tie_last_hidden_states).
         output.hidden_states = (*output.hidden_states[:-1], output.last_hidden_state)
         return output
 
-    def compute(self, network: Any, features: Mapping[str, Any]) -> Any:
-        """Output of the network, or of a part of it, with hidden states."""
+    def lower_states(
+        self, features: Mapping[str, Any], top: int
+    ) -> list[Tensor] | None:
+        """Hidden states 0 to ``top`` of a pass that ends there; None if it does not."""
+        call = partial(self._compute, features, output_hidden_states=False)
+        return lower_states(call, top)
+
+    def _compute(self, features: Mapping[str, Any], output_hidden_states: bool) -> Any:
         features = {name: x for name, x in features.items() if name in self.inputs}
         # Decoders keep keys and values for generation.
         if "use_cache" in self.inputs:
@@ -218,7 +247,10 @@ class Backbone(PicklableNetwork):
             for name in vars(module):
                 if name.endswith("max_seq_len_cached"):
                     setattr(module, name, 0)
-        return network(**features, output_hidden_states=True, return_dict=True)
+        # Without prediction layers of a masked language model.
+        return self.network.base_model(
+            **features, output_hidden_states=output_hidden_states, return_dict=True
+        )
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
@@ -247,22 +279,30 @@ class Backbone(PicklableNetwork):
         with self.evaluating():
             return sanity_check(self)
 
-    @property
-    def digests(self) -> dict[str, str]:
-        """Digests of weights, configuration and tokenizer, in their current state."""
-        known = KNOWN_DIGESTS.get()
-        if known is not None and id(self) in known:
-            return dict(known[id(self)][1])
+    def digests(self, with_pooler: bool) -> dict[str, str]:
+        """Digests of weights, configuration and tokenizer, in their current state.
+
+        Args:
+            with_pooler: Whether the weights of the pooler are read.
+        """
+        known, key = KNOWN_DIGESTS.get(), (id(self), with_pooler)
+        if known is not None and key in known:
+            return dict(known[key][1])
         config = self.network.config.to_dict()
         for name in _UNRELATED:
             config.pop(name, None)
+        weights = {
+            name: weight
+            for name, weight in self.network.state_dict().items()
+            if with_pooler or not name.startswith("pooler.")
+        }
         digests = {
-            "weights": digest_tensors(self.network.state_dict()),
+            "weights": digest_tensors(weights),
             "config": digest(config),
             "tokenizer": _tokenizer_digest(self.tokenizer),
         }
         if known is not None:
-            known[id(self)] = self, digests  # an id may be that of another one later
+            known[key] = self, digests  # an id may be that of another one later
         return digests
 
 

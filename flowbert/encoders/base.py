@@ -27,10 +27,10 @@ More pad less, as batches are of similar length; an interruption loses at most s
 SENTENCES_AT_ONCE = 16384
 """Sentences whose tokens are in memory at once."""
 
-KNOWN_DIGESTS: ContextVar[dict[int, tuple[Any, Any]] | None] = ContextVar(
+KNOWN_DIGESTS: ContextVar[dict[Any, tuple[Any, Any]] | None] = ContextVar(
     "known digests", default=None
 )
-"""Backbones and their digests, by id, inside of :func:`digests_reused`."""
+"""Backbones and their digests, by id and pooler, inside of :func:`digests_reused`."""
 
 # What a digest in an identity is made from.
 _SOURCES = {

@@ -1,35 +1,36 @@
 """Networks and tokenizers of folders and of the hub, loaded and checked."""
 
-import re
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from flowbert.encoders.backbone import Backbone
-from flowbert.encoders.depth import find_blocks
+from flowbert.encoders.early_exit import find_blocks
 from flowbert.encoders.folders import (
     MODULES_FILE,
     SENTENCE_TRANSFORMER,
     SETTINGS_FILE,
-    in_dtype,
+    EncoderFiles,
     loading,
     locate,
     read_folder,
 )
+from flowbert.encoders.pooling import NetworkPooling, make_pooling
 from flowbert.errors import UserError, check_choice, warn
 from flowbert.registry import import_object
 
 DTYPES = ("float32", "float16", "bfloat16", "float64")
 
-# Layers above a network by which it was pretrained or classifies.
-_HEADS = re.compile(
-    r"(cls|contact_head|classifier|decoder|discriminator_predictions|embed_out|generator_\w+|head|"
-    r"lm_head|lm_loss|\w*predictions|pooler|pred_layer|qa_outputs|score|sop_classifier|vocab_\w+)\."
-)
-
 
 def load_backbone(
-    path: str, revision: str | None, dtype: str, is_changed: bool, frozen: bool
+    path: str,
+    revision: str | None = None,
+    dtype: str = "float32",
+    *,
+    poolings: Sequence[str | None] = (None,),
+    is_changed: bool = False,
+    frozen: bool = True,
 ) -> Backbone:
     """Load a network and its tokenizer; code that comes with a checkpoint is never run.
 
@@ -37,7 +38,10 @@ def load_backbone(
         path: The encoder as the user names it.
         revision: Commit, branch or tag on the hub.
         dtype: One of :data:`DTYPES`, whatever the checkpoint is stored in.
-        is_changed: Whether modules of sentence-transformers may be left out.
+        poolings: Poolings that will read it, None for that of the folder: without ``cls_pooler``,
+            no pooler is loaded.
+        is_changed: Whether layers or poolings are not those of the folder, so that modules of
+            sentence-transformers may be left out, as in a training.
         frozen: Whether the encoder stays as it is.
 
     Raises:
@@ -55,7 +59,7 @@ def load_backbone(
     has_settings = (files.folder / SETTINGS_FILE).is_file()
     if not has_settings and (files.folder / MODULES_FILE).is_file():
         open_folder = import_object(f"{SENTENCE_TRANSFORMER}.open_transformer")
-        opened = open_folder(path, files, is_changed, frozen)
+        opened = open_folder(path, files, is_changed or not frozen, frozen)
         config, tokenizer, folder, subfolder = opened
         files = files._replace(subfolder=subfolder)
     with loading(path):
@@ -66,15 +70,7 @@ def load_backbone(
             tokenizer = AutoTokenizer.from_pretrained(
                 files.folder, trust_remote_code=False
             )
-        network, report = AutoModel.from_pretrained(
-            files.source,
-            revision=files.revision,
-            subfolder=files.subfolder,
-            config=config,
-            trust_remote_code=False,
-            output_loading_info=True,
-            **in_dtype(getattr(torch, dtype)),
-        )
+        network, report = load_model(AutoModel, files, dtype, config=config)
     missing = sorted(report["missing_keys"])
     others = [name for name in missing if not name.startswith("pooler")]
     if others:
@@ -87,9 +83,31 @@ def load_backbone(
     _check_unused(path, network, sorted(report["unexpected_keys"]))
     _check_tokenizer(path, tokenizer, network.config.vocab_size)
     backbone = Backbone(network.eval(), tokenizer, path, files.revision, folder)
-    if missing:
-        backbone.remove_pooler()  # its weights are random numbers
+    named = [pooling or folder.reading["pooling"] for pooling in poolings]
+    reads_pooler = any(isinstance(make_pooling(x), NetworkPooling) for x in named)
+    if missing or not reads_pooler:  # missing weights are random numbers
+        backbone.remove_pooler()
     return backbone
+
+
+def load_model(
+    make: Any, files: EncoderFiles, dtype: str, **options: Any
+) -> tuple[Any, Any]:
+    """A model by an auto class of transformers, and its report of missing and unused weights."""
+    from transformers import PretrainedConfig
+
+    # transformers calls it torch_dtype before 4.56.
+    name = "dtype" if hasattr(PretrainedConfig(), "dtype") else "torch_dtype"
+    model, report = make.from_pretrained(
+        files.source,
+        revision=files.revision,
+        subfolder=files.subfolder,
+        trust_remote_code=False,
+        output_loading_info=True,
+        **{name: getattr(torch, dtype)},
+        **options,
+    )
+    return model, report
 
 
 def _check_config(path: str, config: Any) -> None:
@@ -110,7 +128,8 @@ def _check_config(path: str, config: Any) -> None:
 
 def _check_unused(path: str, network: Any, unused: list[str]) -> None:
     """Warn of weights that the network does not have, and of code that was not run."""
-    others = [name for name in unused if not _HEADS.match(name)]
+    heads = _heads(network) if unused else ()
+    others = [name for name in unused if not name.startswith(heads)]
     count = network.config.num_hidden_layers
     for blocks in find_blocks(network):
         if any(f"{blocks}.{count}." in name for name in others):
@@ -130,6 +149,26 @@ def _check_unused(path: str, network: Any, unused: list[str]) -> None:
             f"encoder: the config.json of {path} names code that comes with it, {code}, which is "
             f"not run; {type(network).__name__} of transformers may compute other vectors"
         )
+
+
+def _heads(network: Any) -> tuple[str, ...]:
+    """Prefixes of weights above a network, by which it was pretrained or classifies.
+
+    They are the modules of the class that has written the file, and of the one for pretraining.
+    """
+    import transformers
+
+    config = network.config
+    pretraining = transformers.AutoModelForPreTraining._model_mapping
+    classes = {getattr(transformers, x, None) for x in config.architectures or ()}
+    if type(config) in pretraining:
+        classes.add(pretraining[type(config)])
+    names = {"pooler"}
+    for make in classes - {None, type(network)}:
+        with torch.device("meta"):
+            children = dict(make(config).named_children())
+        names |= children.keys() - {make.base_model_prefix}
+    return tuple(f"{name}." for name in names)
 
 
 def _check_tokenizer(path: str, tokenizer: Any, size: int) -> None:

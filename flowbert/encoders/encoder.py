@@ -13,8 +13,8 @@ from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.base import Embedder
 from flowbert.encoders.checkpoint import load_backbone
 from flowbert.encoders.folders import SETTINGS_FILE, quiet, save_token_weights
-from flowbert.encoders.layers import Layers, LayerSpec, average_layers, name_layers
-from flowbert.encoders.passes import compute, encode_together
+from flowbert.encoders.layers import Layers, LayerSpec, name_layers
+from flowbert.encoders.passes import Readout, compute, encode_together
 from flowbert.encoders.pooling import (
     NetworkPooling,
     TokenFeatures,
@@ -118,9 +118,14 @@ class SentenceEncoder(Embedder, nn.Module):
         if isinstance(path, Backbone):
             self.backbone = path
         else:
-            is_changed = not frozen or layers is not None or pooling is not None
-            options = revision, dtype, is_changed, frozen
-            self.backbone = load_backbone(str(path), *options)
+            self.backbone = load_backbone(
+                str(path),
+                revision,
+                dtype,
+                poolings=[pooling],
+                is_changed=layers is not None or pooling is not None,
+                frozen=frozen,
+            )
         self.path = self.backbone.path
         self.num_layers = self.backbone.num_layers
         folder = self.backbone.folder
@@ -128,8 +133,6 @@ class SentenceEncoder(Embedder, nn.Module):
         self.reading = resolve(self.backbone, usual, given)
         self.pooling = make_pooling(self.reading.pooling)
         is_loaded = self.backbone is not path
-        if is_loaded and not isinstance(self.pooling, NetworkPooling):
-            self.backbone.remove_pooler()
         self.frozen = frozen
         self.by_layer = False
         self.tokenization = Tokenization(self.backbone, self.reading)
@@ -248,24 +251,13 @@ class SentenceEncoder(Embedder, nn.Module):
             *chunks: Features of :meth:`tokenize`.
         """
         with self.backbone.evaluating() if self.frozen else nullcontext():
-            return torch.cat([compute([self], chunk) for chunk in chunks])
+            parts = [compute(self.backbone, [self.readout], x) for x in chunks]
+        return torch.cat(parts)
 
-    def pool_output(self, output: Any, features: TokenFeatures) -> Tensor:
-        """Vectors of a batch, ``(B, k)``, float32.
-
-        Args:
-            output: Output of the network, with hidden states.
-            features: Its token features, each ``(B, T)``.
-        """
-        if isinstance(self.pooling, NetworkPooling):
-            pooled: Tensor = output.pooler_output.float()
-            return pooled
-        tokens = average_layers(output.hidden_states, self.reading.layers)
-        mask = features["attention_mask"].bool()
-        # Tokens of a template, and a sink.
-        if self.pooling.over_tokens and "special_tokens_mask" in features:
-            mask = mask & (features["special_tokens_mask"] == 0)
-        return self.pooling.pool(tokens, mask, features["input_ids"])
+    @property
+    def readout(self) -> Readout:
+        """What is read from the hidden states of a pass."""
+        return Readout(self.reading.layers, self.pooling, self.dim)
 
     def embed(
         self,
@@ -282,7 +274,11 @@ class SentenceEncoder(Embedder, nn.Module):
                 precision 1024, and 16384 elsewhere.
         """
         (vectors,) = encode_together(
-            [self], sentences, batch_tokens=batch_tokens, on_batch=on_batch
+            self.tokenization,
+            [self.readout],
+            sentences,
+            batch_tokens=batch_tokens,
+            on_batch=on_batch,
         )
         return vectors
 
@@ -318,7 +314,9 @@ class SentenceEncoder(Embedder, nn.Module):
 
         Equal identities give equal vectors, up to rounding.
         """
-        identity = {**self.backbone.digests, "token_weights": None, **self.describe()}
+        with_pooler = isinstance(self.pooling, NetworkPooling)
+        digests = self.backbone.digests(with_pooler)
+        identity = {**digests, "token_weights": None, **self.describe()}
         del identity["path"], identity["revision"]
         if self.pooling.weights is not None:
             weights = {"weights": self.pooling.weights}
@@ -358,7 +356,10 @@ def encode_counted(
     """
     first = encoders[0]
     if isinstance(first, SentenceEncoder):
-        return encode_together(encoders, sentences, on_batch=on_batch)
+        readouts = [encoder.readout for encoder in encoders]
+        return encode_together(
+            first.tokenization, readouts, sentences, on_batch=on_batch
+        )
     # No other encoder shares a pass.
     embed = first.embed if isinstance(first, Embedder) else first.encode
     vectors = embed(sentences)

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
 from flowbert.data.hub import fetch_encoder
@@ -201,15 +200,6 @@ def load_token_weights(folder: Path) -> Tensor | None:
     """Weights of a pooling, ``(V,)``, from a folder; None if the folder has no weights."""
     file = folder / WEIGHTS_FILE
     return load_tensors(file, _WEIGHTS_KIND)[0]["weights"] if file.is_file() else None
-
-
-def in_dtype(dtype: torch.dtype) -> dict[str, torch.dtype]:
-    """The argument of ``from_pretrained`` for the precision of the weights."""
-    from transformers import PretrainedConfig
-
-    # transformers calls it torch_dtype before 4.56.
-    name = "dtype" if hasattr(PretrainedConfig(), "dtype") else "torch_dtype"
-    return {name: dtype}
 
 
 @contextmanager

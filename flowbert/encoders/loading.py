@@ -1,7 +1,7 @@
 """Opening encoders: by path, template, layers and pooling, which may be lists."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from inspect import signature
 from itertools import product
 from pathlib import Path
@@ -11,7 +11,9 @@ import torch
 from torch import nn
 
 from flowbert.data.text_files import COMPRESSIONS, as_list, user_path
+from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.base import Encoder
+from flowbert.encoders.checkpoint import load_backbone
 from flowbert.encoders.custom import CustomEncoder
 from flowbert.encoders.encoder import SentenceEncoder
 from flowbert.encoders.folders import (
@@ -19,8 +21,7 @@ from flowbert.encoders.folders import (
     LibraryNeededError,
     is_sentence_transformer,
 )
-from flowbert.encoders.layers import SIZES, LayerSpec, expand_layers
-from flowbert.encoders.pooling import NetworkPooling, make_pooling
+from flowbert.encoders.layers import LayerSpec, expand_layers
 from flowbert.encoders.template import TEMPLATES
 from flowbert.errors import UserError, first_line, warn
 from flowbert.numbers import Count
@@ -69,6 +70,11 @@ class EncoderOptions:
     views: list[Any] | None = None
     max_words: Count | None = None
 
+    @classmethod
+    def of(cls, value: Any) -> Any:
+        """Options of a path; other values, such as options or an encoder, are as they are."""
+        return cls(value) if isinstance(value, str) else value
+
 
 def open_encoders(
     options: Any,
@@ -90,27 +96,16 @@ def open_encoders(
     device = choose_device(device)
     if isinstance(options, list | tuple):
         return [x for each in options for x in open_encoders(each, count_over, device)]
-    if isinstance(options, str):
-        options = EncoderOptions(options)
+    options = EncoderOptions.of(options)
     if is_sentence_transformer(options):
         return [import_object(_SENTENCE_TRANSFORMER_ENCODER)(options)]
     if not isinstance(options, EncoderOptions):
         is_encoder = hasattr(options, "backbone_key")
         return [options if is_encoder else CustomEncoder(options)]
-    groups: dict[bool, list[str | None]] = {False: [], True: []}
-    given = options.pooling
-    if not isinstance(given, list):
-        given = as_list(given, "pooling")
-    for pooling in given or [None]:
-        made = None if pooling is None else make_pooling(pooling)
-        groups[isinstance(made, NetworkPooling)].append(pooling)
     return [
         encoder
         for path in as_list(options.path, "path")
-        # The pooler is a layer: with it, the network is another one.
-        for poolings in groups.values()
-        if poolings
-        for encoder in _open(path, options, poolings, count_over, device)
+        for encoder in _open(path, options, count_over, device)
     ]
 
 
@@ -157,74 +152,96 @@ def open_encoder(
 
 
 def _open(
-    path: str,
-    options: EncoderOptions,
-    poolings: Sequence[str | None],
-    count_over: Sequence[str],
-    device: torch.device | str,
+    path: str, options: EncoderOptions, count_over: Sequence[str], device: torch.device
 ) -> list[Encoder]:
-    specs = _layer_specs(options.layers)
-    # All pairs, say, are known once the network is loaded: with one of the other sets, or the last.
-    single = [spec for spec in specs if spec not in tuple(SIZES)]
-    templates: list[Any] = [options.template]
-    if isinstance(options.template, list):
-        templates = options.template or [None]
-    elif options.template and set(options.template.split(",")) <= TEMPLATES.keys():
-        templates = options.template.split(",")
-    settings = asdict(options) | {
-        "path": path,
-        "template": templates[0],
-        "layers": single[0] if single else "last" if specs else None,
-        "count_over": count_over,
-    }
-    first = load_encoder(**settings | {"pooling": poolings[0]})
-    if isinstance(first, nn.Module):
-        first.to(device)
-    if not isinstance(first, SentenceEncoder):
-        others = poolings[1:]
-        return [first, *(load_encoder(**settings | {"pooling": x}) for x in others)]
-    if first.backbone.folder.has_map:
+    settings = {**vars(options), "path": path, "count_over": count_over}
+    poolings = _poolings(options.pooling)
+    if _other_class(path, settings):
+        return [
+            _moved(load_encoder(**settings | {"pooling": pooling}), device)
+            for pooling in poolings
+        ]
+    try:
+        backbone = load_backbone(
+            path,
+            options.revision,
+            options.dtype,
+            poolings=poolings,
+            is_changed=options.layers is not None or options.pooling is not None,
+        )
+    except LibraryNeededError as error:
+        return [_moved(_by_library(error, settings), device)]
+    if backbone.folder.has_map:
         warn(
             f"encoder: {path} is a model, of which the encoder is used without the map; "
             "encode --model and compare --methods take the whole model",
             3,
         )
-    usual = first.backbone.folder.reading["layers"]
-    chosen = [usual if spec is None else spec for spec in specs or [None]]
-    sets = expand_layers(chosen, first.num_layers)
+    return _readings(backbone.to(device), options, count_over)
+
+
+def _readings(
+    backbone: Backbone, options: EncoderOptions, count_over: Sequence[str]
+) -> list[Encoder]:
+    """Encoders of a network with each combination of template, pooling and layers."""
+    usual = backbone.folder.reading["layers"]
+    specs = [usual if spec is None else spec for spec in _layer_specs(options.layers)]
+    sets = expand_layers(specs, backbone.num_layers)
     few_layers = len({number for layers in sets for number in layers}) < len(sets)
-    encoders: list[Encoder] = []
-    tell(f"{path}: pooling {', '.join(str(x or first.pooling) for x in poolings)}")
-    for template, pooling in product(templates, poolings):
-        pooled = SentenceEncoder(
-            first.backbone,
+    encoders: list[SentenceEncoder] = []
+    for template, pooling in product(
+        _templates(options.template), _poolings(options.pooling)
+    ):
+        first = SentenceEncoder(
+            backbone,
+            layers=sets[0],
             pooling=pooling,
             max_length=options.max_length,
             template=template,
             sink_token=options.sink_token,
             count_over=count_over,
         )
-        for layers in sets:
-            encoder = pooled.read(layers=layers)
-            encoder.by_layer = few_layers
-            encoders.append(encoder)
-    return encoders
+        encoders += [first, *(first.read(layers=layers) for layers in sets[1:])]
+    for encoder in encoders:
+        encoder.by_layer = few_layers
+    poolings = dict.fromkeys(str(encoder.pooling) for encoder in encoders)
+    tell(f"{backbone.path}: pooling {', '.join(poolings)}")
+    return list(encoders)
 
 
-def _layer_specs(value: str | int | list[Any] | None) -> list[LayerSpec]:
-    """Sets of layers: a name or numbers are one set, a list with names or lists several."""
+def _moved(encoder: Encoder, device: torch.device) -> Encoder:
+    return encoder.to(device) if isinstance(encoder, nn.Module) else encoder
+
+
+def _poolings(value: str | list[Any] | None) -> list[Any]:
+    """Poolings of an option; None is that of the folder or of the template."""
+    if isinstance(value, list):
+        return value or [None]
+    return as_list(value, "pooling") or [None]
+
+
+def _layer_specs(value: str | int | list[Any] | None) -> list[LayerSpec | None]:
+    """Sets of layers: a name or numbers are one set, a list with names or lists several.
+
+    None is that of the folder.
+    """
     if value is None:
-        return []
+        return [None]
     if isinstance(value, str):
         names = as_list(value, "layers")
-        return (
-            [value]
-            if all(name.lstrip("-").isdigit() for name in names)
-            else list(names)
-        )
+        is_one = all(name.lstrip("-").isdigit() for name in names)
+        return [value] if is_one else list(names)
     if isinstance(value, int) or all(isinstance(item, int) for item in value):
         return [value]
     return list(value)
+
+
+def _templates(value: str | list[Any] | None) -> list[Any]:
+    """Templates of an option: a list, names separated by commas, or one; None is the folder's."""
+    if isinstance(value, list):
+        return value or [None]
+    names = value.split(",") if value else []
+    return names if names and set(names) <= TEMPLATES.keys() else [value]
 
 
 def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encoder:
@@ -246,22 +263,33 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encode
     """
     path = str(path)
     given = {name: value for name, value in settings.items() if value is not None}
-    file = user_path(path)
-    extra = "views.ViewsEncoder" if "views" in given else None
-    if file.is_file() or (file.suffix in _TEXT and not file.is_dir()):
-        extra = "word_vectors.WordVectors"
-    encoder: Encoder
-    if extra is not None:
-        make = import_object(f"flowbert.extras.{extra}")
+    if other := _other_class(path, given):
+        make = import_object(f"flowbert.extras.{other}")
         taken = signature(make).parameters
-        encoder = make(path, **{x: given[x] for x in given if x in taken})
+        encoder: Encoder = make(path, **{x: given[x] for x in given if x in taken})
         return encoder
     given.pop("max_words", None)
     try:
         return SentenceEncoder(path, **given)
     except LibraryNeededError as error:
-        if {"layers", "pooling"} & given.keys() or not given.get("frozen", True):
-            raise
-        make = import_object(_SENTENCE_TRANSFORMER_ENCODER)
-        encoder = make(path, revision=given.get("revision"), opened=error.model)
-        return encoder
+        return _by_library(error, given | {"path": path})
+
+
+def _other_class(path: str, settings: Mapping[str, Any]) -> str | None:
+    """Class below ``flowbert.extras`` of a file of word vectors, and of views."""
+    file = user_path(path)
+    if file.is_file() or (file.suffix in _TEXT and not file.is_dir()):
+        return "word_vectors.WordVectors"
+    return None if settings.get("views") is None else "views.ViewsEncoder"
+
+
+def _by_library(error: LibraryNeededError, settings: Mapping[str, Any]) -> Encoder:
+    """The encoder of a folder whose vectors only sentence-transformers computes."""
+    is_frozen = settings.get("frozen", True)
+    is_changed = any(settings.get(name) is not None for name in ("layers", "pooling"))
+    if is_changed or not is_frozen:
+        raise error
+    make = import_object(_SENTENCE_TRANSFORMER_ENCODER)
+    path, revision = settings["path"], settings.get("revision")
+    encoder: Encoder = make(path, revision=revision, opened=error.model)
+    return encoder

@@ -1,48 +1,29 @@
 """Passes of sentences through a network in batches, each of which serves several readings of it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import nullcontext
+from threading import Lock
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from flowbert.arrays import Floats, is_pinned_for
+from flowbert.encoders.backbone import Backbone
+from flowbert.encoders.layers import Layers, average_layers
 from flowbert.encoders.pooling import (
     FirstTokenPooling,
     LastTokenPooling,
+    NetworkPooling,
+    Pooling,
     TokenFeatures,
 )
 from flowbert.encoders.prefix import Prefix
 from flowbert.encoders.template import SLOT
+from flowbert.encoders.tokenization import Tokenization
 from flowbert.errors import UserError, warn
 from flowbert.threads import MAX_WORKERS, Item, in_threads
-
-if TYPE_CHECKING:
-    from flowbert.encoders.encoder import SentenceEncoder
-
-
-# Kinds whose modules write nothing while they compute, so that threads may share them.
-SHAREABLE = (
-    "albert",
-    "bert",
-    "camembert",
-    "deberta-v2",
-    "distilbert",
-    "electra",
-    "gpt2",
-    "llama",
-    "mistral",
-    "modernbert",
-    "mpnet",
-    "qwen2",
-    "qwen3",
-    "roberta",
-    "roformer",
-    "xlm-roberta",
-    "xlnet",
-)
-
 
 # Larger batches fall out of the caches of a CPU; an accelerator needs many tokens at once.
 BATCH_TOKENS_CPU = 512  # in float32; twice as many in half precision, a tenth faster
@@ -55,50 +36,139 @@ TOKENIZED_SENTENCES = 1024
 """Sentences that are tokenized at once, while the network computes those before them."""
 
 
+_ONE_PASS = Lock()  # of networks that write while they compute
+
 Batch = tuple[list[int], list[dict[str, list[int]]]]
 """Numbers of the sentences of a pass, and the token features of each."""
 
 
+class Readout(NamedTuple):
+    """What becomes of the hidden states of a pass: layers averaged, tokens pooled.
+
+    Args:
+        layers: Indices of the layers that are averaged.
+        pooling: Pooling over tokens.
+        dim: Size D of a vector.
+    """
+
+    layers: Layers
+    pooling: Pooling
+    dim: int
+
+    def vectors(self, output: Any, features: TokenFeatures) -> Tensor:
+        """Vectors of a batch, ``(B, D)``, float32.
+
+        Args:
+            output: Output of the network, with hidden states.
+            features: Its token features, each ``(B, T)``.
+        """
+        if isinstance(self.pooling, NetworkPooling):
+            pooled: Tensor = output.pooler_output.float()
+            return pooled
+        tokens = average_layers(output.hidden_states, self.layers)
+        mask = features["attention_mask"].bool()
+        # Tokens of a template, and a sink.
+        if self.pooling.over_tokens and "special_tokens_mask" in features:
+            mask = mask & (features["special_tokens_mask"] == 0)
+        return self.pooling.pool(tokens, mask, features["input_ids"])
+
+
 def encode_together(
-    encoders: Sequence["SentenceEncoder"],
+    tokenization: Tokenization,
+    readouts: Sequence[Readout],
     sentences: Sequence[str],
     *,
     batch_tokens: int | None = None,
     on_batch: Callable[[int], Any] | None = None,
 ) -> list[Floats]:
-    """Vectors of several encoders from one pass, as each alone gives them.
+    """Vectors of several readouts from one pass, as each alone gives them.
 
     Args:
-        encoders: Encoders with equal ``backbone_key``.
+        tokenization: Tokens of the sentences, and their network.
+        readouts: What is read from its hidden states.
         sentences: N sentences.
         batch_tokens: Tokens of a batch, as in
             :meth:`~flowbert.encoders.SentenceEncoder.embed`.
         on_batch: Called with the number of sentences after each batch.
 
     Returns:
-        For each encoder shape ``(N, D)``, float32.
+        For each readout shape ``(N, D)``, float32.
 
     Raises:
         UserError: If a vector is not finite, a sentence has no tokens, or a vector depends on more
             than its sentence.
     """
     sentences = list(sentences)  # a Series is indexed by its labels
-    backbone, tokenization = encoders[0].backbone, encoders[0].tokenization
-    device = backbone.device
-    if batch_tokens is None:
-        batch_tokens = BATCH_TOKENS_ACCELERATOR
-        if device.type == "cpu":
-            batch_tokens = BATCH_TOKENS_CPU * 4 // backbone.dtype.itemsize
-    shapes = [(len(sentences), encoder.dim) for encoder in encoders]
+    shapes = [(len(sentences), readout.dim) for readout in readouts]
     results: list[Floats] = [np.empty(shape, dtype=np.float32) for shape in shapes]
-    if not len(sentences):
+    if not sentences:
         return results
-    ends = np.cumsum([encoder.dim for encoder in encoders])[:-1]
+    backbone = tokenization.backbone
+    ends = np.cumsum([readout.dim for readout in readouts])[:-1]
+    with backbone.evaluating():
+        passes = _Passes(tokenization, readouts, sentences, batch_tokens)
+        with in_threads(passes.begin, passes.plan(), passes.workers) as computed:
+            for indices, vectors in with_next_begun(computed):
+                columns = np.split(vectors().numpy(), ends, axis=1)
+                for result, rows in zip(results, columns, strict=True):
+                    result[indices] = rows
+                if on_batch is not None:
+                    on_batch(len(indices))
+    passes.warn_of_cut()
+    for result in results:
+        _check_finite(result, sentences, backbone.dtype)
+    return results
 
-    count_cut = 0
 
-    def plan(prefix: Prefix | None, equal_lengths: bool) -> Iterator[Batch]:
-        nonlocal count_cut
+class _Passes:
+    """Passes of sentences through a network, in batches of similar length.
+
+    Args:
+        tokenization: Tokens of the sentences, and their network, in evaluation mode.
+        readouts: What is read from its hidden states.
+        sentences: The sentences.
+        batch_tokens: Tokens of a batch; None for as many as suit the device.
+    """
+
+    def __init__(
+        self,
+        tokenization: Tokenization,
+        readouts: Sequence[Readout],
+        sentences: Sequence[str],
+        batch_tokens: int | None,
+    ) -> None:
+        backbone = tokenization.backbone
+        self.backbone = backbone
+        self.tokenization = tokenization
+        self.readouts = readouts
+        self.sentences = sentences
+        self.batch_tokens = batch_tokens or _choose_batch_tokens(backbone)
+        self.count_cut = 0
+        if backbone.findings.equal_lengths:
+            warn(
+                f"encoder: padding changes the vectors of {backbone.path}; only sentences of equal "
+                "length share a batch, which takes longer"
+            )
+        # Rotary positions may follow the longest text of a batch.
+        self.equal_lengths = backbone.findings.equal_lengths or bool(backbone.moving)
+        self.prefix = None if self.equal_lengths else self._compute_prefix()
+        self.workers = 1 if self.equal_lengths else count_workers(backbone)
+
+    def _compute_prefix(self) -> Prefix | None:
+        """The computed tokens before all sentences, if nothing reads them."""
+        template = self.tokenization.template_tokens
+        if template is None or template.text == SLOT or not template.before:
+            return None
+        few = len(self.sentences) < PREFIX_SENTENCES
+        poolings = {type(readout.pooling) for readout in self.readouts}
+        is_read = not all(x.over_tokens or x is LastTokenPooling for x in poolings)
+        if few or is_read or not self.backbone.findings.continues:
+            return None
+        return Prefix.compute(self.backbone, template.before)
+
+    def plan(self) -> Iterator[Batch]:
+        """Batches of all sentences, the longest first."""
+        sentences = self.sentences
         order = sorted(
             range(len(sentences)),
             key=lambda i: (len(sentences[i]), sentences[i]),
@@ -107,93 +177,80 @@ def encode_together(
         for start in range(0, len(order), TOKENIZED_SENTENCES):
             block = order[start : start + TOKENIZED_SENTENCES]
             texts = [sentences[i] for i in block]
-            rows, cuts = zip(*tokenization.rows_and_cuts(texts), strict=True)
-            count_cut += sum(cuts)
+            rows, cuts = zip(*self.tokenization.rows_and_cuts(texts), strict=True)
+            self.count_cut += sum(cuts)
+            self._warn_of_equal_vectors(texts, rows)
             lengths = [len(row["input_ids"]) for row in rows]
-            _warn_of_equal_vectors(encoders, texts, rows)
-            if prefix is not None:
-                lengths = [length - prefix.length for length in lengths]
-            for batch in plan_batches(lengths, texts, batch_tokens, equal_lengths):
+            if self.prefix is not None:
+                lengths = [length - self.prefix.length for length in lengths]
+            batches = plan_batches(
+                lengths, texts, self.batch_tokens, self.equal_lengths
+            )
+            for batch in batches:
                 yield [block[k] for k in batch], [rows[k] for k in batch]
 
-    def embed(batch: Batch) -> tuple[list[int], Callable[[], Tensor]]:
+    def begin(self, batch: Batch) -> tuple[list[int], Callable[[], Tensor]]:
+        """Numbers of the sentences of a batch, and a function that waits for their vectors."""
         indices, rows = batch
-        features = to_device(backbone.pad(rows), device)
-        return indices, begin_copy(compute(encoders, features, prefix))
+        features = to_device(self.backbone.pad(rows), self.backbone.device)
+        with nullcontext() if self.backbone.findings.shareable else _ONE_PASS:
+            vectors = compute(self.backbone, self.readouts, features, self.prefix)
+        return indices, begin_copy(vectors)
 
-    with backbone.evaluating():
-        equal_lengths = backbone.findings.equal_lengths
-        if equal_lengths:
+    def warn_of_cut(self) -> None:
+        """Warn if sentences were cut."""
+        if self.count_cut:
             warn(
-                f"encoder: padding changes the vectors of {backbone.path}; only sentences of equal "
-                "length share a batch, which takes longer"
+                f"max_length: {self.count_cut} of {len(self.sentences)} sentences were cut to "
+                f"{self.tokenization.reading.max_length} tokens"
             )
-        equal_lengths = equal_lengths or bool(backbone.moving)
-        prefix = None if equal_lengths else _prefix(encoders, len(sentences))
-        batches = plan(prefix, equal_lengths)
-        # Rotary positions that follow the longest text are written in a pass.
-        most = 1 if equal_lengths else workers(backbone.network)
-        with in_threads(embed, batches, most) as computed:
-            for indices, vectors in with_next_begun(computed):
-                columns = np.split(vectors().numpy(), ends, axis=1)
-                for result, rows in zip(results, columns, strict=True):
-                    result[indices] = rows
-                if on_batch is not None:
-                    on_batch(len(indices))
-    if count_cut:
-        warn(
-            f"max_length: {count_cut} of {len(sentences)} sentences were cut to "
-            f"{tokenization.reading.max_length} tokens"
-        )
-    for result in results:
-        finite = np.isfinite(result).all(axis=1)
-        if not finite.all():
-            sentence = sentences[int(finite.argmin())]
-            raise UserError(
-                f"received {backbone.dtype}, in which the vector of {sentence!r} is not "
-                "finite; expected float32, and finite weights",
-                argument="dtype",
+
+    def _warn_of_equal_vectors(
+        self, sentences: Sequence[str], rows: Sequence[Mapping[str, Sequence[int]]]
+    ) -> None:
+        """Warn if a decoder's vectors are those of one token in front of all sentences."""
+        is_read = any(isinstance(x.pooling, FirstTokenPooling) for x in self.readouts)
+        is_same = len({row["input_ids"][0] for row in rows}) == 1 < len(set(sentences))
+        if is_read and is_same and self.backbone.findings.causal:
+            warn(
+                f"encoder: all vectors of {self.backbone.path} with pooling cls are equal: the "
+                "first token of all sentences is the same, and reads none behind it; expected "
+                "last_token"
             )
-    return results
 
 
 def compute(
-    encoders: Sequence["SentenceEncoder"],
+    backbone: Backbone,
+    readouts: Sequence[Readout],
     features: TokenFeatures,
     prefix: Prefix | None = None,
 ) -> Tensor:
-    """Vectors of all encoders from one pass, next to each other: ``(B, D_1 + D_2 + ...)``."""
-    top = max(max(encoder.reading.layers) for encoder in encoders)
-    inputs = features
+    """Vectors of all readouts from one pass, next to each other: ``(B, D_1 + D_2 + ...)``."""
+    top = max(max(readout.layers) for readout in readouts)
+    inputs: Mapping[str, Any] = features
     if prefix is not None:
         inputs, features = prefix.add_to(features), prefix.cut(features)
-    output = encoders[0].backbone(inputs, top)
-    return torch.cat([x.pool_output(output, features) for x in encoders], dim=1)
+    output = backbone(inputs, top)
+    return torch.cat([x.vectors(output, features) for x in readouts], dim=1)
 
 
-def _prefix(encoders: Sequence["SentenceEncoder"], count: int) -> Prefix | None:
-    """The computed tokens before ``count`` sentences, if no encoder reads them."""
-    template = encoders[0].tokenization.template_tokens
-    if count < PREFIX_SENTENCES or template is None or template.text == SLOT:
-        return None
-    poolings = {type(encoder.pooling) for encoder in encoders}
-    if not all(x.over_tokens or x is LastTokenPooling for x in poolings):
-        return None
-    return Prefix.compute(encoders[0].backbone, template.before)
+def _choose_batch_tokens(backbone: Backbone) -> int:
+    if backbone.device.type == "cpu":
+        return BATCH_TOKENS_CPU * 4 // backbone.dtype.itemsize
+    return BATCH_TOKENS_ACCELERATOR
 
 
-def _warn_of_equal_vectors(
-    encoders: Sequence["SentenceEncoder"],
-    sentences: Sequence[str],
-    rows: Sequence[dict[str, list[int]]],
+def _check_finite(
+    vectors: Floats, sentences: Sequence[str], dtype: torch.dtype
 ) -> None:
-    """Warn if a decoder's vectors are those of one token in front of all sentences."""
-    is_read = any(isinstance(x.pooling, FirstTokenPooling) for x in encoders)
-    is_same = len({row["input_ids"][0] for row in rows}) == 1 < len(set(sentences))
-    if is_read and is_same and encoders[0].backbone.findings.causal:
-        warn(
-            f"encoder: all vectors of {encoders[0].path} with pooling cls are equal: the first "
-            "token of all sentences is the same, and reads none behind it; expected last_token"
+    """Raise a UserError with the first sentence whose vector is not finite."""
+    finite = np.isfinite(vectors).all(axis=1)
+    if not finite.all():
+        sentence = sentences[int(finite.argmin())]
+        raise UserError(
+            f"received {dtype}, in which the vector of {sentence!r} is not finite; expected "
+            "float32, and finite weights",
+            argument="dtype",
         )
 
 
@@ -237,21 +294,13 @@ def plan_batches(
     return batches
 
 
-def workers(network: nn.Module) -> int:
+def count_workers(backbone: Backbone) -> int:
     """Number of batches that threads may send through a frozen network at the same time.
 
     Two at a time on two processors are 1.8 times as fast as one on all threads.
-
-    Args:
-        network: The network, after its first pass.
     """
-    config: Any = network.config
-    device = next(network.parameters()).device
-    # From 4.52 to 5.1 transformers replaces the methods of blocks in each pass.
-    changing = any("forward" in vars(module) for module in network.modules())
-    if device.type != "cpu" or config.model_type not in SHAREABLE or changing:
-        return 1
-    return MAX_WORKERS
+    is_cpu = backbone.device.type == "cpu"
+    return MAX_WORKERS if is_cpu and backbone.findings.shareable else 1
 
 
 def to_device(

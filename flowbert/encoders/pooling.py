@@ -149,6 +149,20 @@ def make_pooling(text: str) -> Pooling:
     return pooling
 
 
+def inverse_frequency(share: Any, a: float) -> Any:
+    r"""Smooth inverse frequency :math:`a / (a + p)`, a number or tensor.
+
+    References:
+        A Simple but Tough-to-Beat Baseline for Sentence Embeddings (Arora et al., 2017).
+        https://openreview.net/forum?id=SyK00v5xx
+
+    Args:
+        share: Share p of a word, or of each.
+        a: Share whose weight is one half.
+    """
+    return a / (a + share)
+
+
 def weighted_mean(tokens: Tensor, mask: Tensor, weights: Tensor) -> Tensor:
     """Mean with weights ``(B, T)``."""
     weights = weights.unsqueeze(-1)
@@ -236,7 +250,7 @@ class NetworkPooling(Pooling):
     over_tokens = False
 
     def output_dim(self, dim: int) -> int:
-        """That of the tokens."""
+        """Output size: the size of a token vector."""
         return dim
 
     def pool(self, tokens: Tensor, mask: Tensor, ids: Tensor) -> Tensor:

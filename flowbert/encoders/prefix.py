@@ -1,24 +1,11 @@
 """Tokens that all sentences begin with, computed once."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-
-# Kinds that compute the rest of a text from the keys and values of its first tokens.
-DECODERS = (
-    "gemma",
-    "gemma2",
-    "gemma3_text",
-    "gpt2",
-    "llama",
-    "mistral",
-    "opt",
-    "qwen2",
-    "qwen3",
-)
 
 
 class Prefix(NamedTuple):
@@ -33,7 +20,7 @@ class Prefix(NamedTuple):
     cache: Any
 
     @classmethod
-    def compute(cls, backbone: Any, ids: tuple[int, ...]) -> "Prefix | None":
+    def compute(cls, backbone: Any, ids: Sequence[int]) -> "Prefix | None":
         """Compute the tokens that all sentences begin with.
 
         Args:
@@ -41,14 +28,11 @@ class Prefix(NamedTuple):
             ids: Their P numbers.
 
         Returns:
-            None where there are none, or the network does not compute the rest from them.
+            None if the network keeps no keys and values.
         """
         from transformers import DynamicCache
 
-        kind = backbone.network.config.model_type
-        if not ids or kind not in DECODERS or not backbone.findings.causal:
-            return None
-        features = {"input_ids": torch.tensor([ids], device=backbone.device)}
+        features = {"input_ids": torch.tensor([list(ids)], device=backbone.device)}
         cache = getattr(
             backbone({**features, "use_cache": True}), "past_key_values", None
         )

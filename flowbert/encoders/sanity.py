@@ -4,11 +4,13 @@ A vector has to follow from its sentence alone; in some networks padding changes
 """
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from flowbert.encoders.prefix import Prefix
 from flowbert.errors import UserError, first_line
 from flowbert.precision import rounds_products
 
@@ -24,16 +26,27 @@ _ROUNDINGS = 16
 _LEAST_TOLERANCE = 1e-3
 
 
+# Parts of a module, whose own attributes are compared.
+_CONTAINERS = ("_parameters", "_buffers", "_modules")
+
+
 class Findings(NamedTuple):
     """Results of the sanity check of a network.
 
     Args:
         equal_lengths: Whether only sentences of equal length may share a batch.
         causal: Whether tokens depend on none behind them.
+        shareable: Whether modules write nothing while they compute, so that threads may share them.
+        early_exit: Whether the inputs of its blocks are its hidden states, so that a pass may end
+            below the last one.
+        continues: Whether it computes the rest of a text from keys and values of its first tokens.
     """
 
     equal_lengths: bool = False
     causal: bool = False
+    shareable: bool = False
+    early_exit: bool = False
+    continues: bool = False
 
 
 def sanity_check(backbone: Any) -> Findings:
@@ -58,26 +71,94 @@ def sanity_check(backbone: Any) -> Findings:
     if not short["input_ids"]:
         return Findings()
     together = _states(backbone, [short, long])
+    written = _attributes(backbone.network)
     alone = [_states(backbone, [row]) for row in (short, long)]
     first = _states(backbone, [{name: row[:3] for name, row in long.items()}])
+    shareable = _is_same(written, _attributes(backbone.network))
     dtype = backbone.dtype
     if dtype == torch.float32 and rounds_products():
         dtype = torch.bfloat16  # or TensorFloat-32, in which float32 is multiplied
     rounding = math.sqrt(_ROUNDINGS * (backbone.num_layers + 1))
     tolerance = max(rounding * torch.finfo(dtype).eps, _LEAST_TOLERANCE)
     padded = [together[:, [row], : x.shape[2]] for row, x in enumerate(alone)]
+    causal = not _difference(first, alone[1][:, :, :3]) > tolerance
     return Findings(
         equal_lengths=any(x > tolerance for x in map(_difference, padded, alone)),
-        causal=not _difference(first, alone[1][:, :, :3]) > tolerance,
+        causal=causal,
+        shareable=shareable and not backbone.moving,
+        early_exit=_exits_early(backbone, [short, long]),
+        continues=causal and _continues(backbone, long, alone[1], tolerance),
+    )
+
+
+def _exits_early(backbone: Any, rows: list[dict[str, list[int]]]) -> bool:
+    """Whether the inputs of the blocks are the hidden states, to the last bit."""
+    features = _features(backbone, rows)
+    expected = backbone(features).hidden_states
+    try:
+        found = backbone.lower_states(features, backbone.num_layers - 1)
+    except Exception:  # modelling code raises a dozen types
+        return False
+    return found is not None and all(map(torch.equal, found, expected))
+
+
+def _continues(
+    backbone: Any, row: dict[str, list[int]], states: Tensor, tolerance: float
+) -> bool:
+    """Whether keys and values of three tokens give the states of the others.
+
+    Args:
+        backbone: The network.
+        row: Features of a sentence of T tokens.
+        states: Its hidden states, ``(L + 1, 1, T, D)``.
+        tolerance: Largest relative difference.
+    """
+    short = {name: values[:5] for name, values in row.items()}
+    features = _features(backbone, [row, short])
+    try:
+        prefix = Prefix.compute(backbone, row["input_ids"][:3])
+        found = backbone(prefix.add_to(features)).hidden_states if prefix else ()
+        rest = torch.stack([state.float().cpu() for state in found])
+    except Exception:  # modelling code raises a dozen types
+        return False
+    expected = states[:, :, 3:]
+    differences = (
+        _difference(rest[:, :1], expected),
+        _difference(rest[:, 1:, :2], expected[:, :, :2]),
+    )
+    return all(difference <= tolerance for difference in differences)
+
+
+def _attributes(network: nn.Module) -> dict[tuple[int, str], tuple[Any, Any]]:
+    """Attributes of all modules, with what tells that they are changed in place."""
+    return {
+        (number, name): (value, _state_of(value))
+        for number, module in enumerate(network.modules())
+        for name, value in {**vars(module), **module._buffers}.items()
+        if name not in _CONTAINERS
+    }
+
+
+def _state_of(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return None if value.is_inference() else value._version
+    return len(value) if isinstance(value, dict | list | set) else None
+
+
+def _is_same(
+    before: Mapping[Any, tuple[Any, Any]], after: Mapping[Any, tuple[Any, Any]]
+) -> bool:
+    """Whether attributes are the same objects in the same state."""
+    return before.keys() == after.keys() and all(
+        value is after[key][0] and state == after[key][1]
+        for key, (value, state) in before.items()
     )
 
 
 def _states(backbone: Any, rows: list[dict[str, list[int]]]) -> Tensor:
     """Hidden states of a batch, ``(L + 1, B, T, D)``, float32, on the CPU."""
     named = f"{backbone.path!r} of type {backbone.network.config.model_type!r}"
-    features = {
-        name: value.to(backbone.device) for name, value in backbone.pad(rows).items()
-    }
+    features = _features(backbone, rows)
     try:
         states = backbone(features).hidden_states
     except Exception as error:  # modelling code raises a dozen types
@@ -94,6 +175,11 @@ def _states(backbone: Any, rows: list[dict[str, list[int]]]) -> Tensor:
             argument="encoder",
         )
     return torch.stack([state.float().cpu() for state in states])
+
+
+def _features(backbone: Any, rows: list[dict[str, list[int]]]) -> dict[str, Tensor]:
+    padded = backbone.pad(rows)
+    return {name: values.to(backbone.device) for name, values in padded.items()}
 
 
 def _difference(found: Tensor, expected: Tensor) -> float:

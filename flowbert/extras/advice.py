@@ -128,8 +128,7 @@ def advise(
         >>> advice.layers, advice.pooling, advice.method
         ('embedding_last', 'zipf', 'whitening:shrinkage=0.3')
     """
-    if isinstance(encoder, str):
-        encoder = EncoderOptions(encoder)
+    encoder = EncoderOptions.of(encoder)
     opened = open_encoder(encoder, device=device)
     advice = advise_encoder(opened)
     chosen = plain = _changed(encoder)

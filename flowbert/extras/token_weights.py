@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from flowbert.encoders.pooling import (
     POOLINGS,
     Pooling,
+    inverse_frequency,
     special_tokens,
     vocabulary_size,
     weighted_mean,
@@ -194,7 +195,8 @@ class SIFPooling(WeightedPooling):
         """Weight of each token of the vocabulary, ``(V,)``, float64."""
         occurrences = count().occurrences
         occurrences[self.special] = 0
-        return self.a / (self.a + occurrences / occurrences.sum().clamp(min=1))
+        shares = occurrences / occurrences.sum().clamp(min=1)
+        return inverse_frequency(shares, self.a)
 
 
 @POOLINGS.register("zipf")
@@ -222,7 +224,7 @@ class ZipfPooling(WeightedPooling):
         tokens = tokenizer.convert_ids_to_tokens(ids)
         ranks = rank_tokens(tokens, tokenizer.unk_token)
         all_ranks = torch.arange(1, int(ranks.max()) + 1, dtype=torch.float64)
-        return self.a / (self.a + 1 / (ranks * (1 / all_ranks).sum()))
+        return inverse_frequency(1 / (ranks * (1 / all_ranks).sum()), self.a)
 
 
 @POOLINGS.register("learned_weights")

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from flowbert.arrays import Floats
 from flowbert.encoders.base import Embedder
-from flowbert.encoders.encoder import SentenceEncoder
-from flowbert.encoders.passes import encode_together
+from flowbert.encoders.checkpoint import load_backbone
+from flowbert.encoders.encoder import SentenceEncoder, encode_counted
 from flowbert.encoders.reading import Reading
 from flowbert.errors import UserError, check_choice
 from flowbert.maps.base import MAPS, LabelledPairs, Map
@@ -73,13 +73,15 @@ class ViewsEncoder(Embedder, nn.Module):
                 )
             for name in view:
                 check_choice("views", name, _VIEW_OPTIONS)
-        usual = SentenceEncoder(
-            path, revision=revision, max_length=max_length, dtype=dtype
-        )
-        variants: list[Any] = [usual.read(**view) for view in views]
-        self.views: Any = nn.ModuleList(variants)
-        self.path = usual.path
-        self.dim = sum(view.dim for view in variants)
+        poolings = [view.get("pooling") for view in views]
+        backbone = load_backbone(str(path), revision, dtype, poolings=poolings)
+        encoders = [
+            SentenceEncoder(backbone, **{"max_length": max_length, **view})
+            for view in views
+        ]
+        self.views: Any = nn.ModuleList(encoders)
+        self.path = backbone.path
+        self.dim = sum(encoder.dim for encoder in encoders)
 
     @property
     def device(self) -> torch.device:
@@ -94,7 +96,7 @@ class ViewsEncoder(Embedder, nn.Module):
             passes.setdefault(view.backbone_key, []).append(view)
         vectors: dict[Any, Floats] = {}
         for views in passes.values():
-            vectors |= zip(views, encode_together(views, sentences), strict=True)
+            vectors |= zip(views, encode_counted(views, sentences), strict=True)
         return np.concatenate([vectors[view] for view in self.views], axis=1)
 
     def describe(self) -> dict[str, Any]:

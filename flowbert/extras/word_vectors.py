@@ -14,7 +14,7 @@ from torch import Tensor
 from flowbert.arrays import Floats
 from flowbert.data.text_files import split_words, stream_lines, user_path
 from flowbert.encoders.base import Embedder
-from flowbert.encoders.pooling import make_pooling
+from flowbert.encoders.pooling import inverse_frequency, make_pooling
 from flowbert.errors import UserError, warn
 from flowbert.io import digest, digest_tensors
 from flowbert.numbers import (
@@ -101,7 +101,7 @@ class WordVectors(Embedder):
                 argument="pooling",
             )
         a, total = self.pooling.options["a"], counts.total()
-        weights = [a / (a + counts[word] / total) for word in self.words]
+        weights = [inverse_frequency(counts[word] / total, a) for word in self.words]
         return torch.tensor(weights, dtype=torch.float64)
 
     def embed(self, sentences: Sequence[str], on_batch: Any = None) -> Floats:

@@ -162,9 +162,7 @@ def _module_class(method: str) -> Any:
 
 def _check(options: FitOptions) -> FitOptions:
     """The options with the encoder and the loggers in one form; what is cheap is checked."""
-    encoder = options.encoder
-    if isinstance(encoder, str):
-        encoder = EncoderOptions(encoder)
+    encoder = EncoderOptions.of(options.encoder)
     log_to = as_list(options.log_to or None, "log_to")
     for name in log_to:
         check_choice("log_to", name, _LOG_TO)

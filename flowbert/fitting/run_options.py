@@ -149,9 +149,7 @@ class FitOptions(RunOptions):
     def to_yaml(self) -> str:
         """Text of ``config.yaml``; of objects in memory, their types."""
         options = {each.name: getattr(self, each.name) for each in fields(self)}
-        encoder = self.encoder
-        if isinstance(encoder, str):
-            encoder = EncoderOptions(encoder)
+        encoder = EncoderOptions.of(self.encoder)
         if isinstance(encoder, EncoderOptions):
             options["encoder"] = asdict(encoder)
         kept = {name: options[name] for name in options if name not in _OF_A_CALL}

@@ -8,11 +8,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.folders import (
-    in_dtype,
-    locate,
-    quiet,
-)
+from flowbert.encoders.checkpoint import load_model
+from flowbert.encoders.folders import locate, quiet
 from flowbert.encoders.pooling import TokenFeatures
 from flowbert.errors import UserError
 from flowbert.methods.losses import Losses
@@ -98,14 +95,7 @@ def predictor_above(encoder: SentenceEncoder, seed: int) -> tuple[Any, bool]:
         try:
             if encoder.path:
                 files = locate(encoder.path, backbone.revision)
-                model, report = AutoModelForMaskedLM.from_pretrained(
-                    files.source,
-                    revision=files.revision,
-                    subfolder=files.subfolder,
-                    trust_remote_code=False,
-                    output_loading_info=True,
-                    **in_dtype(torch.float32),
-                )
+                model, report = load_model(AutoModelForMaskedLM, files, "float32")
                 own = f"{model.base_model_prefix}."
                 missing = [
                     name for name in report["missing_keys"] if not name.startswith(own)

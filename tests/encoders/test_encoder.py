@@ -29,7 +29,7 @@ from flowbert.encoders import (
     check_same_encoder,
 )
 from flowbert.encoders.backbone import NO_LIMIT, Backbone
-from flowbert.encoders.passes import encode_together
+from flowbert.encoders.encoder import encode_counted
 from flowbert.model import Model
 from flowbert.vectors import EmbeddingCache
 from helpers import refused, warned
@@ -85,7 +85,7 @@ def test_one_pass_gives_the_vectors_of_each_variant(tiny):
     ]
     variants = [base.read(**each) for each in settings]
     for each, variant, vectors in zip(
-        settings, variants, encode_together(variants, SENTENCES), strict=True
+        settings, variants, encode_counted(variants, SENTENCES), strict=True
     ):
         single = SentenceEncoder(tiny("bert"), **each)
         assert_near(vectors, single.encode(SENTENCES))

@@ -201,6 +201,36 @@ def test_weights_and_code_that_are_not_used(folder):
         SentenceEncoder(folder)
 
 
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        ({}, 1),
+        ({"layers": ["last", [1]], "pooling": ["mean", "max"]}, 4),
+        ({"pooling": ["mean", "cls_pooler"]}, 2),
+        ({"template": [None, "the {} in"], "layers": "singles"}, 8),
+        ({"views": [{"layers": 1}, {"pooling": "cls"}]}, 2),
+    ],
+)
+def test_each_encoder_is_made_once_and_its_network_loaded_once(
+    options, count, tiny, monkeypatch
+):
+    calls: list[str] = []
+    make, load = SentenceEncoder.__init__, AutoModel.from_pretrained
+
+    def counted(self, *given, **named):
+        calls.append("make")
+        make(self, *given, **named)
+
+    def loaded(*given, **named):
+        calls.append("load")
+        return load(*given, **named)
+
+    monkeypatch.setattr(SentenceEncoder, "__init__", counted)
+    monkeypatch.setattr(AutoModel, "from_pretrained", loaded)
+    open_encoders(EncoderOptions(str(tiny("bert")), **options))
+    assert (calls.count("make"), calls.count("load")) == (count, 1)
+
+
 NAMES = ["v1.txt", "a b[1]", "o:n@e"]
 
 

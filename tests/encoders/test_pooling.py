@@ -18,8 +18,8 @@ from encoders.tiny import (
 )
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
+from flowbert.encoders.encoder import encode_counted
 from flowbert.encoders.layers import average_layers
-from flowbert.encoders.passes import encode_together
 from flowbert.encoders.pooling import (
     POOLINGS,
     Pooling,
@@ -214,7 +214,7 @@ def test_vectors_of_another_size_than_the_tokens(bert):
     variants = [bert.read(pooling=text) for text in texts]
     both = variants[0]
     assert both.dim == 2 * bert.dim
-    together = encode_together(variants, SENTENCES)
+    together = encode_counted(variants, SENTENCES)
     assert_array_equal(together[0], np.concatenate(together[1:], axis=1))
     for variant, vectors in zip(variants, together, strict=True):
         assert_array_equal(variant.encode(SENTENCES), vectors)

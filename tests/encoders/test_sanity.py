@@ -15,7 +15,7 @@ from encoders.tiny import (
     word_tokenizer,
 )
 from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.passes import encode_together
+from flowbert.encoders.encoder import encode_counted
 from helpers import refused, warned
 
 # Of the two, bfloat16 has the larger units.
@@ -59,7 +59,7 @@ def test_where_padding_changes_vectors_batches_have_equal_lengths(kind):
         alone = np.concatenate([opened.encode([text]) for text in texts])
     batches: list[int] = []
     with warned("padding changes the vectors"):
-        (together,) = encode_together([opened], texts, on_batch=batches.append)
+        (together,) = encode_counted([opened], texts, batches.append)
     assert_near(together, alone)
     assert len(batches) == len(set(opened.lengths(texts))) < len(texts)
 

@@ -110,9 +110,9 @@ def test_variants_are_filled_by_one_pass(make, bert, monkeypatch):
         pair.by_layer = True
     shared, passes = make(), []
 
-    def counted(encoders, sentences, **options):
-        passes.append((len(encoders), len(sentences)))
-        return encode_together(encoders, sentences, **options)
+    def counted(tokenization, readouts, sentences, **options):
+        passes.append((len(readouts), len(sentences)))
+        return encode_together(tokenization, readouts, sentences, **options)
 
     monkeypatch.setattr("flowbert.encoders.encoder.encode_together", counted)
     shared.fill([*pairs, parts[3], bert.read(pooling="cls")], SENTENCES)

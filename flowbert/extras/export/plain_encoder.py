@@ -6,7 +6,6 @@ from typing import Any
 from torch import Tensor
 
 from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.depth import stack_of
 from flowbert.encoders.template import SLOT, Template
 from flowbert.errors import UserError
 
@@ -47,19 +46,26 @@ def without_upper_blocks(encoder: SentenceEncoder) -> SentenceEncoder:
     One more than the highest layer stays: the last hidden state of many networks has passed a norm.
     """
     backbone, count = encoder.backbone, max(encoder.layers) + 1
-    stack = stack_of(backbone)
-    if count >= backbone.num_layers or stack is None:
+    if count >= backbone.num_layers:
         return encoder
     base = backbone.network.base_model
-    config = deepcopy(base.config)
-    config.num_hidden_layers = count
-    if getattr(config, "layer_types", None) is not None:
-        config.layer_types = config.layer_types[:count]
-    copies = stack.copies(base, count)
-    for module in copies:
-        if hasattr(module, "config"):
-            module.config = config
-    return encoder.read(backbone=backbone.like(copies[0]))
+    lower = backbone.like(type(base)(_with_blocks(base.config, count)))
+    lower.remove_pooler()
+    try:
+        missing, _ = lower.network.load_state_dict(base.state_dict(), strict=False)
+    except RuntimeError:  # the size of a weight depends on the number of blocks
+        return encoder
+    return encoder if missing else encoder.read(backbone=lower)
+
+
+def _with_blocks(config: Any, count: int) -> Any:
+    """A configuration of the first blocks, and the entries for each of them."""
+    changed, total = deepcopy(config), config.num_hidden_layers
+    changed.num_hidden_layers = count
+    for name, value in vars(config).items():
+        if isinstance(value, list) and len(value) == total:
+            setattr(changed, name, value[:count])
+    return changed
 
 
 def outside(template: Template, attention_mask: Tensor) -> Tensor:

@@ -5,9 +5,13 @@ import pytest
 import torch
 from torch import nn
 
-from encoders.tiny import CONFIGS, SENTENCES, tiny_network
+from encoders.tiny import CONFIGS, SENTENCES, tiny_encoder
 from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.passes import SHAREABLE, workers
+from flowbert.encoders.passes import count_workers
+from flowbert.encoders.sanity import sanity_check
+
+# OpenAI GPT's blocks return a list.
+KINDS = [*CONFIGS, "openai-gpt"]
 
 
 def count_blocks(encoder):
@@ -26,20 +30,30 @@ def count_blocks(encoder):
     return computed
 
 
-@pytest.mark.parametrize("kind", [kind for kind in CONFIGS if kind != "albert"])
-def test_blocks_above_the_layers_read_are_not_computed(kind, tiny):
-    opened = SentenceEncoder(tiny(kind))
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "albert"])
+def test_blocks_above_the_layers_read_are_not_computed(kind):
+    opened = tiny_encoder(kind)
     features = opened.tokenize(SENTENCES)
     with torch.no_grad():
         whole = opened.backbone(features)
-        opened.backbone(features, 0)  # the blocks are found
+    assert opened.backbone.findings.early_exit
     computed = count_blocks(opened)
     for layers, top in (((0,), 0), ((1,), 1), ((0, 2), 2), ((-1,), 3)):
         encoder = opened.read(layers=layers)
-        pooled = encoder.pool_output(whole, features)
+        pooled = encoder.readout.vectors(whole, features)
         computed.clear()
         assert torch.equal(encoder(features), pooled)
         assert computed == list(range(top))
+
+
+def test_a_network_that_repeats_a_block_is_computed_whole():
+    opened = tiny_encoder("albert", layers=1)
+    assert not opened.backbone.findings.early_exit
+    features = opened.tokenize(SENTENCES)
+    with torch.no_grad():
+        whole = opened.backbone(features)
+    pooled = opened.readout.vectors(whole, features)
+    assert torch.equal(opened(features), pooled)
 
 
 # ----------------------------------------------------------- several batches at a time
@@ -70,10 +84,9 @@ CHANGING = {
 }
 
 
-@pytest.mark.parametrize("kind", [*SHAREABLE, *CHANGING])
+@pytest.mark.parametrize("kind", [*KINDS, *CHANGING])
 def test_a_network_that_writes_while_it_computes_gets_one_worker(kind, monkeypatch):
-    monkeypatch.setattr("encoders.tiny.CONFIGS", CONFIGS | CHANGING)
-    network = tiny_network(kind)
+    opened = tiny_encoder(kind, CHANGING.get(kind))
     written = set()
     set_attribute = nn.Module.__setattr__
 
@@ -81,22 +94,20 @@ def test_a_network_that_writes_while_it_computes_gets_one_worker(kind, monkeypat
         written.add(name)
         set_attribute(module, name, value)
 
-    inputs = [torch.ones(2, length, dtype=torch.long) for length in (9, 7)]
-    monkeypatch.setattr(nn.Module, "__setattr__", record)
+    features = [opened.tokenize([text]) for text in SENTENCES]
     with torch.no_grad():
-        for ids in inputs:
-            network(
-                input_ids=ids,
-                attention_mask=torch.ones_like(ids),
-                output_hidden_states=True,
-            )
-    monkeypatch.undo()
-    written.discard(
-        "_output_capturing_hooks_installed"
-    )  # transformers does that under a lock
-    assert (workers(network) == 1) == bool(written)
+        opened.backbone(features[0])  # transformers installs hooks, under a lock
+        monkeypatch.setattr(nn.Module, "__setattr__", record)
+        for each in features:
+            opened.backbone(each)
+        monkeypatch.undo()
+        assert sanity_check(opened.backbone).shareable == (not written)
+    assert (count_workers(opened.backbone) == 1) == bool(written)
 
 
 def test_other_devices_get_one_worker():
-    assert workers(tiny_network("llama")) > 1
-    assert workers(tiny_network("bert").to("meta")) == 1
+    encoder = tiny_encoder("bert")
+    assert encoder.backbone.findings.shareable
+    assert count_workers(encoder.backbone) > 1
+    encoder.backbone.to("meta")
+    assert count_workers(encoder.backbone) == 1

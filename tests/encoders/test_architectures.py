@@ -1,0 +1,119 @@
+"""Every layer of every network that transformers has, with tiny random weights."""
+
+import inspect
+
+import pytest
+import torch
+from torch import nn
+from transformers import CONFIG_MAPPING, AutoModel
+from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
+
+from encoders.tiny import word_tokenizer
+from flowbert.encoders import SentenceEncoder
+from flowbert.encoders.backbone import Backbone
+from flowbert.errors import UserError
+
+_WIDTHS = (
+    *(
+        "hidden_size",
+        "d_model",
+        "n_embd",
+        "dim",
+        "embedding_size",
+        "word_embed_proj_dim",
+    ),
+    *(
+        "attention_hidden_size",
+        "moe_intermediate_size",
+        "shared_expert_intermediate_size",
+    ),
+)
+_WIDE = ("intermediate_size", "ffn_dim", "n_inner", "d_ff", "d_inner", "hidden_dim")
+_LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+_HEADS = ("num_attention_heads", "n_head", "n_heads", "num_key_value_heads")
+_EIGHT = (
+    *("head_dim", "q_lora_rank", "kv_lora_rank", "v_head_dim", "state_size"),
+    *("hidden_size_per_layer_input", "mamba_d_state", "mamba_d_head"),
+)
+_EXPERTS = ("num_experts", "n_routed_experts", "num_local_experts", "mamba_n_heads")
+SIZES = {
+    **dict.fromkeys(_WIDTHS, 16),
+    **dict.fromkeys(_WIDE, 32),
+    **dict.fromkeys(_LAYERS, 3),
+    **dict.fromkeys(_HEADS, 2),
+    **dict.fromkeys(_EIGHT, 8),
+    **dict.fromkeys(_EXPERTS, 4),
+    **dict.fromkeys(("num_experts_per_tok", "n_mamba_heads", "type_vocab_size"), 2),
+    **dict.fromkeys(("n_group", "topk_group", "mamba_n_groups"), 1),
+    **dict.fromkeys(("qk_nope_head_dim", "qk_rope_head_dim", "time_step_rank"), 4),
+    **dict.fromkeys(("max_position_embeddings", "n_positions"), 150),
+    **dict.fromkeys(("vocab_size", "vocab_size_per_layer_input"), 25),
+    **dict.fromkeys(("bos_token_id", "cls_token_id"), 2),
+    **dict.fromkeys(("eos_token_id", "sep_token_id"), 3),
+    "pad_token_id": 0,
+}
+LARGEST = 5_000_000
+"""Parameters of a network that is still tried."""
+
+
+def tiny_config(kind):
+    """A configuration of three blocks, as small as its class allows without a look at it."""
+    make = CONFIG_MAPPING[kind]
+    usual = make()
+    entries = usual.to_dict()
+    known = entries.keys() - getattr(make, "attribute_map", {}).keys()
+    sizes = {
+        name: size
+        for name, size in SIZES.items()
+        if name in known and not isinstance(entries[name], list | dict)
+    }
+    count = getattr(usual, "num_hidden_layers", None)
+    for name, value in entries.items():
+        if isinstance(value, list) and len(value) == count:
+            sizes[name] = value[:3]  # an entry for each block
+    return make(**sizes)
+
+
+def network_of(kind):
+    """A random network that reads texts; the test is skipped where it cannot be made."""
+    try:
+        config = tiny_config(kind)
+        with torch.device("meta"):
+            size = sum(x.numel() for x in AutoModel.from_config(config).parameters())
+        if size > LARGEST:
+            pytest.skip(f"{size} parameters")
+        network = AutoModel.from_config(config).eval()
+    except Exception as error:  # configurations raise a dozen types
+        pytest.skip(f"is not made: {error}")
+    if "input_ids" not in inspect.signature(network.forward).parameters:
+        pytest.skip("reads no text")
+    for parameter in network.parameters():
+        if parameter.ndim > 1:
+            nn.init.normal_(parameter, std=0.3)
+    return network
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", MODEL_MAPPING_NAMES)
+def test_each_layer_is_that_of_transformers(kind):
+    torch.manual_seed(0)
+    network = network_of(kind)
+    tokenizer = word_tokenizer()
+    texts = ["the cat sleeps on the mat", "a dog"]
+    features = tokenizer(texts, padding=True, return_tensors="pt")
+    inputs = inspect.signature(network.forward).parameters
+    given = {name: features[name] for name in features if name in inputs}
+    try:
+        encoder = SentenceEncoder(Backbone(network, tokenizer), sink_token="")
+        encoder.embed(texts)
+        with torch.no_grad():
+            output = network(**given, output_hidden_states=True, return_dict=True)
+    except (UserError, AttributeError) as error:
+        pytest.skip(f"is refused: {error}")
+    states = (*output.hidden_states[:-1], output.last_hidden_state)
+    mask = given["attention_mask"].unsqueeze(-1) if "attention_mask" in given else 1
+    for layer, state in enumerate(states):
+        expected = (state * mask).sum(dim=1) / features["attention_mask"].sum(1, True)
+        found = encoder.read(layers=layer)(encoder.tokenize(texts))
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
