@@ -175,7 +175,8 @@ def load_corpus(source: Any, *, nli: str = "hub", column: str | None = None) -> 
 
     Args:
         source: ``nli`` (premises and hypotheses of ``nli``), ``builtin-sample``, files (a path, a
-            glob, or a list with commas; text files have one sentence per line), or
+            glob, or a list with commas; text files, which end in ``.txt`` or have no extension,
+            have one sentence per line), or
             ``hub:NAME?config=C&split=S&revision=R&data_files=F`` (options as needed) for a hub data
             set or a local folder in the same layout. A ``Path`` is one file, even with commas in
             its name. In memory: a list of sentences, a pandas Series or DataFrame, a
@@ -233,12 +234,12 @@ def _load_named(name: str, nli: str, layouts: Sequence[Sequence[str]]) -> Corpus
 
 
 def _load_files(spec: str | Path, layouts: Sequence[Sequence[str]]) -> Corpus:
-    """Read the sentences of text files, tables and pipes."""
+    """Read the sentences of text files and tables."""
     texts = []
     for path in expand_files(spec):
         if is_table(path):
             texts.append(read_texts(read_frame(path, *layouts)))
-        elif extension(path) == ".txt" or path.is_fifo():
+        elif extension(path) in ("", ".txt"):  # pipes have no extension
             texts.append([line.strip() for line in read_lines(path)])
         else:
             known = choices([".txt", *TABLE_FORMATS], path.suffix)

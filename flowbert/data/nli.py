@@ -25,6 +25,9 @@ _NLI_LAYOUTS = (
 )
 
 
+_Pair = tuple[str, str, str]  # premise, hypothesis, label
+
+
 @dataclass(frozen=True)
 class NLIData:
     """Labelled pairs.
@@ -100,19 +103,28 @@ def labelled_pairs(tables: list[pd.DataFrame]) -> NLIData:
     Raises:
         UserError: If no pair has a gold label, a label is unknown, or a sentence is empty.
     """
-    pairs: list[tuple[str, str, str]] = []
+    pairs: list[_Pair] = []
     for rows in tables:
-        first, second, third = rows
-        if third == "hard_neg":
-            premises = read_sentences(rows, first)
-            for column, label in ((second, "entailment"), (third, "contradiction")):
-                hypotheses = read_sentences(rows, column)
-                pairs += zip(premises, hypotheses, repeat(label), strict=False)
-            continue
-        (labels,) = read_columns(rows, {third: as_label(_MEANING)})
-        labelled = rows[[label is not None for label in labels]]
-        columns = (read_sentences(labelled, column) for column in (first, second))
-        pairs += zip(*columns, filter(None, labels), strict=True)
+        pairs += _split_triples(rows) if "hard_neg" in rows else _drop_unlabelled(rows)
     if not pairs:
         raise UserError(f"{tables[0].attrs['source']}: no pair has a gold label")
     return NLIData(*zip(*pairs, strict=True))
+
+
+def _split_triples(rows: pd.DataFrame) -> list[_Pair]:
+    """Make an entailment and a contradiction of each triple of SimCSE's file."""
+    premises, entailed, contradicting = (read_sentences(rows, name) for name in rows)
+    return [
+        *zip(premises, entailed, repeat("entailment"), strict=False),
+        *zip(premises, contradicting, repeat("contradiction"), strict=False),
+    ]
+
+
+def _drop_unlabelled(rows: pd.DataFrame) -> list[_Pair]:
+    """Read premise, hypothesis and label of the rows that have a label."""
+    premise, hypothesis, label = rows
+    (labels,) = read_columns(rows, {label: as_label(_MEANING)})
+    labelled = rows[[name is not None for name in labels]]
+    premises = read_sentences(labelled, premise)
+    hypotheses = read_sentences(labelled, hypothesis)
+    return [*zip(premises, hypotheses, filter(None, labels), strict=True)]

@@ -1,5 +1,6 @@
 """Lists, globs and lines of text files."""
 
+import gzip
 import lzma
 import os
 import threading
@@ -68,12 +69,15 @@ def test_a_pipe_is_read_once(name, tmp_path):
     writer.join(10)
 
 
-def test_a_damaged_file_of_an_added_compression(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.txt.xz"])
+def test_a_damaged_compressed_file(name, tmp_path, monkeypatch):
+    """Also of a compression that somebody adds."""
     added = Compression(lzma.open, (OSError, lzma.LZMAError, EOFError))
     monkeypatch.setitem(COMPRESSIONS, ".xz", added)
-    path = tmp_path / "a.txt.xz"
-    path.write_bytes(lzma.compress(b"a line\n" * 1000))
+    path = tmp_path / name
+    compress = lzma.compress if "xz" in name else gzip.compress
+    path.write_bytes(compress(b"a line\n" * 1000))
     assert read_lines(path) == ["a line"] * 1000
-    for content in (path.read_bytes()[:-20], b"not xz"):
+    for content in (path.read_bytes()[:-12], b"not compressed"):
         path.write_bytes(content)
-        refused("a.txt.xz: damaged, or not readable", read_lines, path)
+        refused(f"{name}: damaged, or not readable", read_lines, path)
