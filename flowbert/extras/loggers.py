@@ -9,15 +9,6 @@ from typing import Any
 
 from pytorch_lightning.loggers import Logger, TensorBoardLogger, WandbLogger
 
-from flowbert.experiments.results import Results
-
-_RESULT_FILES = (
-    "config.yaml",
-    "metrics.csv",
-    "results.json",
-    "report.html",
-)
-
 
 def make_named_loggers(names: Sequence[str], folder: Path) -> list[Logger]:
     """Loggers of a run.
@@ -60,31 +51,6 @@ def _wandb_is_online() -> bool:
     return False
 
 
-def log_results(loggers: Sequence[Logger], folder: Path, results: Results) -> None:
-    """Log the scores, and upload the files of the results and the model to wandb."""
-    for logger in loggers:
-        if isinstance(logger, TensorBoardLogger):
-            logger.log_metrics(_scores(results))
-            logger.finalize("success")
-        if not isinstance(logger, WandbLogger):
-            continue
-        import wandb
-
-        run: Any = logger.experiment
-        run.log({"results": wandb.Table(dataframe=results.frame.astype({"seed": str}))})
-        files = wandb.Artifact(f"run-{run.id}-results", "results")
-        for name in _RESULT_FILES:
-            if (folder / name).is_file():
-                files.add_file(str(folder / name), policy="immutable")
-        if (folder / "results.records").is_dir():
-            records = folder / "results.records"
-            files.add_dir(str(records), records.name, policy="immutable")
-        model = wandb.Artifact(f"run-{run.id}-model", "model")
-        model.add_dir(str(folder / "model"), policy="immutable")
-        run.log_artifact(files)
-        run.log_artifact(model)
-
-
 @contextmanager
 def wandb_run_ended() -> Iterator[None]:
     """End the wandb run that is opened inside the block, as failed after an exception.
@@ -107,14 +73,3 @@ def _wandb_run() -> Any:
     """The open run of this process, without an import of wandb."""
     wandb: Any = sys.modules.get("wandb")
     return None if wandb is None else wandb.run
-
-
-def _scores(results: Results) -> dict[str, float]:
-    """Scores by names such as ``whitening/STSB/test/spearman_wmean``."""
-    scores = {}
-    for row in results.frame.itertuples():
-        metric = str(row.metric)
-        if metric == "spearman":
-            metric += f"_{row.aggregation}"
-        scores[f"{row.method}/{row.task}/{row.split}/{metric}"] = float(row.value)
-    return scores

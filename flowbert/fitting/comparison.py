@@ -7,6 +7,7 @@ from shutil import rmtree
 from typing import Any
 
 import torch
+from pytorch_lightning.loggers import CSVLogger
 
 from flowbert.encoders import SentenceEncoder, digests_reused
 from flowbert.errors import UserError, warn
@@ -22,6 +23,7 @@ from flowbert.progress import tell
 from flowbert.registry import import_object
 from flowbert.seeding import Stream
 from flowbert.training import read_checkpoint
+from flowbert.training.evaluation import score_name
 
 _DENSITY_ROWS = 20_000  # rows that Gaussians are fitted on, to compare the flow with
 _COUNTED = 100_000  # sentences whose tokens are counted for the page
@@ -137,10 +139,22 @@ def measure(run: Run, methods: Sequence[Method], warned: Sequence[str]) -> Resul
     results.about["fitted_on"] = fitted_on
     results.save(run.folder / "results.json")
     write_page(run.folder, run, results)
-    if options.log_to:
-        log_results = import_object("flowbert.extras.loggers.log_results")
-        log_results(run.trainer.loggers, run.folder, results)
+    _log_scores(run, results)
     return results
+
+
+def _log_scores(run: Run, results: Results) -> None:
+    """Log the scores to the loggers of the Trainer, but metrics.csv: results.csv has them."""
+    scores = {
+        score_name(
+            row.method, row.task, row.split, row.metric, row.aggregation
+        ): row.value
+        for row in results.frame.itertuples()
+    }
+    for logger in run.trainer.loggers:
+        if scores and not isinstance(logger, CSVLogger):
+            logger.log_metrics(scores, run.trainer.global_step)
+            logger.finalize("success")
 
 
 def write_page(

@@ -70,12 +70,20 @@ class TaskEvaluation(Callback):
             pl_module.log_dict(figures, sync_dist=True, reduce_fx="max")
 
 
+def score_name(
+    method: str, task: str, split: str, metric: str, aggregation: str
+) -> str:
+    """Name of a score in logs, such as ``whitening/STSB/test/spearman_wmean``."""
+    if metric == "spearman":
+        metric = f"{metric}_{aggregation}"
+    return f"{method}/{task}/{split}/{metric}"
+
+
 def _scores(
     method: str, task: STS, vectors: Tensor, invalid_reason: str | None = None
 ) -> dict[str, float]:
     scores = task.measure(vectors, invalid_reason).scores
-    named = {}
-    for (metric, aggregation), value in scores.items():
-        name = f"{metric}_{aggregation}" if metric == "spearman" else metric
-        named[f"{method}/{task.name}/{task.split}/{name}"] = value
-    return named
+    return {
+        score_name(method, task.name, task.split, *metric): value
+        for metric, value in scores.items()
+    }
