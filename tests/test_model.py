@@ -234,7 +234,9 @@ class WithArray(Map):
         return rows
 
 
-@pytest.mark.parametrize("wrong", [as_map(PCA(2)), WithArray(object())], ids=str)
+@pytest.mark.parametrize(
+    "wrong", [as_map(PCA(2)), WithArray(object())], ids=["sklearn", "object"]
+)
 def test_a_save_that_fails_leaves_nothing(wrong, tmp_path):
     encoder = SentenceEncoder("builtin-sample", pooling="zipf")
     model = Model(encoder, wrong.fit(encoder.encode(SENTENCES)))
