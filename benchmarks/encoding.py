@@ -19,7 +19,7 @@ from benchmarks.harness import NotMeasured, Row, Setting, bfloat16_is_fast
 from flowbert.data.scored_pairs import load_sts
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
-from flowbert.encoders.folders import in_dtype
+from flowbert.encoders.checkpoint import in_dtype
 from flowbert.encoders.template import name_template
 
 COUNT, ROUNDS = 1500, 3
@@ -143,7 +143,7 @@ def beside_transformers(
             inputs = {name: features[name] for name in ("input_ids", "attention_mask")}
             with torch.no_grad():
                 output = network(**inputs, output_hidden_states=True)
-            vectors.append(encoder.pool_output(output, features))
+            vectors.append(encoder.readout.vectors(output, features))
         return torch.cat(vectors).float().cpu()
 
     theirs = whole_pass().numpy()

@@ -21,7 +21,7 @@ from benchmarks.encoding import PEER_BATCH, arithmetic, traffic
 from benchmarks.harness import NotMeasured, Row, Setting
 from flowbert.data.scored_pairs import load_sts
 from flowbert.encoders import SentenceEncoder
-from flowbert.encoders.folders import in_dtype
+from flowbert.encoders.checkpoint import in_dtype
 
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSB", "SICKR")
 METHODS = "raw,standardization,nulling-3,whitening,whitening-128,zca"

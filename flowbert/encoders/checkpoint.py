@@ -94,20 +94,25 @@ def load_model(
     make: Any, files: EncoderFiles, dtype: str, **options: Any
 ) -> tuple[Any, Any]:
     """A model by an auto class of transformers, and its report of missing and unused weights."""
-    from transformers import PretrainedConfig
-
-    # transformers calls it torch_dtype before 4.56.
-    name = "dtype" if hasattr(PretrainedConfig(), "dtype") else "torch_dtype"
     model, report = make.from_pretrained(
         files.source,
         revision=files.revision,
         subfolder=files.subfolder,
         trust_remote_code=False,
         output_loading_info=True,
-        **{name: getattr(torch, dtype)},
+        **in_dtype(getattr(torch, dtype)),
         **options,
     )
     return model, report
+
+
+def in_dtype(dtype: torch.dtype) -> dict[str, torch.dtype]:
+    """The argument of ``from_pretrained`` for the precision of the weights."""
+    from transformers import PretrainedConfig
+
+    # transformers calls it torch_dtype before 4.56.
+    name = "dtype" if hasattr(PretrainedConfig(), "dtype") else "torch_dtype"
+    return {name: dtype}
 
 
 def _check_config(path: str, config: Any) -> None:
