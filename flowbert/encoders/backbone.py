@@ -31,7 +31,9 @@ NO_LIMIT = 4096
 MOST_TOKENS = 2**20
 """Tokens that can be asked for without a limit."""
 
-_CHANGING_MODE = Lock()  # not of a backbone, which is copied and pickled
+# Not of a backbone, which is copied and pickled.
+_CHANGING_MODE = Lock()
+_CHECKING = Lock()
 
 # Entries of a configuration that do not change what the loaded weights compute.
 _UNRELATED = (
@@ -276,8 +278,9 @@ class Backbone(PicklableNetwork):
         It runs when sentences are encoded for the first time: on the device that was chosen by
         then, and at no cost where every vector is cached.
         """
-        with self.evaluating():
-            return sanity_check(self)
+        with _CHECKING, self.evaluating():
+            known: Findings | None = vars(self).get("findings")  # of another thread
+            return known or sanity_check(self)
 
     def digests(self, with_pooler: bool) -> dict[str, str]:
         """Digests of weights, configuration and tokenizer, in their current state.

@@ -13,19 +13,12 @@ class _LayersRead(Exception):  # noqa: N818  the normal end of a pass
     """All layers that are read are computed."""
 
 
-class _Collector:
-    """Hidden states of a pass, by layer.
+_States = dict[int, Tensor]
 
-    Args:
-        top: The highest layer that is read.
-    """
-
-    def __init__(self, top: int) -> None:
-        self.top = top
-        self.states: dict[int, Tensor] = {}
-
-
-_COLLECTOR: ContextVar[_Collector | None] = ContextVar("collector", default=None)
+_COLLECTED: ContextVar[tuple[int, _States] | None] = ContextVar(
+    "collected", default=None
+)
+"""The highest layer that a pass reads, and the hidden states so far."""
 
 
 def find_blocks(network: Any) -> dict[str, nn.ModuleList]:
@@ -55,24 +48,22 @@ def lower_states(compute: Callable[[], Any], top: int) -> list[Tensor] | None:
     Returns:
         None if the pass does not come to the block above that layer.
     """
-    collector = _Collector(top)
-    token = _COLLECTOR.set(collector)
+    states: _States = {}
+    token = _COLLECTED.set((top, states))
     try:
         compute()
     except _LayersRead:
-        return [collector.states[layer] for layer in range(top + 1)]
+        return [states[layer] for layer in range(top + 1)]
     finally:
-        _COLLECTOR.reset(token)
+        _COLLECTED.reset(token)
     return None
 
 
 def _collect(layer: int, _: nn.Module, inputs: Any, options: dict[str, Any]) -> None:
     """Keep the input of a block, the output of the layer below it."""
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or (collected := _COLLECTED.get()) is None:
         return
-    collector = _COLLECTOR.get()
-    if collector is None:
-        return
-    collector.states[layer] = inputs[0] if inputs else options["hidden_states"]
-    if layer == collector.top:
+    top, states = collected
+    states[layer] = inputs[0] if inputs else options["hidden_states"]
+    if layer == top:
         raise _LayersRead

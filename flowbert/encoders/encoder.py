@@ -122,7 +122,7 @@ class SentenceEncoder(Embedder, nn.Module):
                 str(path),
                 revision,
                 dtype,
-                poolings=[pooling],
+                poolings=[reading.pooling if reading and not pooling else pooling],
                 is_changed=layers is not None or pooling is not None,
                 frozen=frozen,
             )

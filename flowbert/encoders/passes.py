@@ -151,6 +151,7 @@ class _Passes:
             )
         # Rotary positions may follow the longest text of a batch.
         self.equal_lengths = backbone.findings.equal_lengths or bool(backbone.moving)
+        self.alone = nullcontext() if backbone.findings.shareable else _ONE_PASS
         self.prefix = None if self.equal_lengths else self._compute_prefix()
         self.workers = 1 if self.equal_lengths else count_workers(backbone)
 
@@ -164,7 +165,8 @@ class _Passes:
         is_read = not all(x.over_tokens or x is LastTokenPooling for x in poolings)
         if few or is_read or not self.backbone.findings.continues:
             return None
-        return Prefix.compute(self.backbone, template.before)
+        with self.alone:
+            return Prefix.compute(self.backbone, template.before)
 
     def plan(self) -> Iterator[Batch]:
         """Batches of all sentences, the longest first."""
@@ -193,7 +195,7 @@ class _Passes:
         """Numbers of the sentences of a batch, and a function that waits for their vectors."""
         indices, rows = batch
         features = to_device(self.backbone.pad(rows), self.backbone.device)
-        with nullcontext() if self.backbone.findings.shareable else _ONE_PASS:
+        with self.alone:
             vectors = compute(self.backbone, self.readouts, features, self.prefix)
         return indices, begin_copy(vectors)
 

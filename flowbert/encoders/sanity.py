@@ -4,7 +4,6 @@ A vector has to follow from its sentence alone; in some networks padding changes
 """
 
 import math
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -24,10 +23,6 @@ _CHECKED = (
 _ROUNDINGS = 16
 # Large weights amplify roundings (6e-5 in float32); padding moves ConvBERT by 0.08 (cosine 0.997).
 _LEAST_TOLERANCE = 1e-3
-
-
-# Parts of a module, whose own attributes are compared.
-_CONTAINERS = ("_parameters", "_buffers", "_modules")
 
 
 class Findings(NamedTuple):
@@ -129,29 +124,28 @@ def _continues(
     return all(difference <= tolerance for difference in differences)
 
 
-def _attributes(network: nn.Module) -> dict[tuple[int, str], tuple[Any, Any]]:
-    """Attributes of all modules, with what tells that they are changed in place."""
-    return {
-        (number, name): (value, _state_of(value))
-        for number, module in enumerate(network.modules())
-        for name, value in {**vars(module), **module._buffers}.items()
-        if name not in _CONTAINERS
-    }
+def _attributes(network: nn.Module) -> list[tuple[Any, int | None]]:
+    """Attributes and buffers of all modules, and what tells that one was changed in place."""
+    return [
+        (value, _count_changes(value))
+        for module in network.modules()
+        for value in (*vars(module).values(), *module._buffers.values())
+    ]
 
 
-def _state_of(value: Any) -> Any:
+def _count_changes(value: Any) -> int | None:
     if isinstance(value, Tensor):
         return None if value.is_inference() else value._version
     return len(value) if isinstance(value, dict | list | set) else None
 
 
 def _is_same(
-    before: Mapping[Any, tuple[Any, Any]], after: Mapping[Any, tuple[Any, Any]]
+    before: list[tuple[Any, int | None]], after: list[tuple[Any, int | None]]
 ) -> bool:
-    """Whether attributes are the same objects in the same state."""
-    return before.keys() == after.keys() and all(
-        value is after[key][0] and state == after[key][1]
-        for key, (value, state) in before.items()
+    """Whether attributes are the same objects, unchanged."""
+    return len(before) == len(after) and all(
+        value is other and changes == others_changes
+        for (value, changes), (other, others_changes) in zip(before, after, strict=True)
     )
 
 

@@ -137,7 +137,7 @@ def test_wrong_poolings():
     refused("a: received 0", make_pooling, "sif:a=0")
     refused("cls: received True", make_pooling, "zipf:cls=true")
     decoder = Backbone(tiny_network("gpt2"), word_tokenizer(decoder=True))
-    options = {"pooling": "zipf:cls=2", "sink_token": ""}
+    options = {"pooling": "zipf:cls=2", "sink_token": "", "max_length": 9}
     refused("cls=2", SentenceEncoder, decoder, **options)
 
 
