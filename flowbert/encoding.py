@@ -18,7 +18,7 @@ from flowbert.encoders import (
 from flowbert.encoders.base import BLOCK_SENTENCES
 from flowbert.errors import UserError, check_choice, warn
 from flowbert.io import digest, sentences_digest
-from flowbert.model import Model, find_model, load_fitted
+from flowbert.model import Model, load_fitted
 from flowbert.numbers import Count
 from flowbert.options import takes_options
 from flowbert.progress import bar
@@ -196,7 +196,7 @@ def _open_map(model: str | None, method: str | None, vectors: Vectors) -> Model:
     Raises:
         UserError: If it was fitted on vectors of another size.
     """
-    saved = None if model is None else load_fitted(find_model(model), method)
+    saved = None if model is None else load_fitted(model, method)
     fitted = Model(None, saved)
     size = getattr(fitted.map, "n_features_in_", vectors.shape[1])
     if vectors.shape[1] != size:

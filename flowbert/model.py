@@ -274,21 +274,6 @@ def model_folder(path: str | Path) -> Path | None:
     return None
 
 
-def find_model(path: str | Path) -> Path:
-    """The model folder of a path.
-
-    Raises:
-        UserError: If it holds no fitted maps.
-    """
-    folder = model_folder(path)
-    if folder is None:
-        _refuse_parent(str(path))
-        raise UserError(
-            f"received {path}; expected the folder of a finished fit", argument="model"
-        )
-    return folder
-
-
 def _refuse_parent(path: str) -> None:
     """Raise a UserError for a folder that holds runs or models."""
     folder = user_path(path)
@@ -300,17 +285,23 @@ def _refuse_parent(path: str) -> None:
         )
 
 
-def load_fitted(folder: Path, method: str | None = None) -> Map | None:
+def load_fitted(path: str | Path, method: str | None = None) -> Map | None:
     """A map of a model folder; None for ``raw``.
 
     Args:
-        folder: The model folder.
+        path: A run folder, or its model folder.
         method: The map; None for the flow, or the only map.
 
     Raises:
-        UserError: If no map has this name, a file is damaged, or belongs to another encoder
-            or map.
+        UserError: If there is no such model or map, a file is damaged, or belongs to another
+            encoder or map.
     """
+    folder = model_folder(path)
+    if folder is None:
+        _refuse_parent(str(path))
+        raise UserError(
+            f"received {path}; expected the folder of a finished fit", argument="model"
+        )
     saved = [file.stem for file in map_files(folder)]
     if method is None and "flow" not in saved and len(saved) > 1:
         raise UserError(

@@ -24,7 +24,7 @@ from flowbert.maps import (
     as_map,
     save_map,
 )
-from flowbert.model import Model, find_model, load_fitted
+from flowbert.model import Model, load_fitted
 from helpers import refused
 
 pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
@@ -176,10 +176,10 @@ def test_a_folder_of_runs_lists_them(folder, tmp_path):
         shutil.copytree(folder / "run", tmp_path / run)
     runs = f"one of {tmp_path}/flow/first, {tmp_path}/flow/second"
     for path in (tmp_path, tmp_path / "flow"):
-        for call in (Model.load, find_model):
+        for call in (Model.load, load_fitted):
             refused(f"^model: received '{path}'; expected {runs}", call, path)
     shutil.copytree(folder / "run" / "model", tmp_path / "saved" / "mine")
-    refused(f"expected one of {tmp_path}/saved/mine", find_model, tmp_path / "saved")
+    refused(f"expected one of {tmp_path}/saved/mine", load_fitted, tmp_path / "saved")
 
 
 MISTAKES = [
@@ -187,7 +187,7 @@ MISTAKES = [
     (lambda path: Model.load(path / "bert", "flow"), "method: received 'flow'"),
     (lambda path: Model.load(path / "none"), "model: received"),
     (lambda path: Model.load(path / "run").encode("a", batch_size=0), "batch_size: "),
-    (lambda path: find_model(path / "bert"), "model: received"),
+    (lambda path: load_fitted(path / "bert"), "model: received"),
 ]
 
 
