@@ -159,7 +159,7 @@ def train(function: Callable[..., Any], line: CommandLine) -> None:
     from lightning_fabric.utilities.rank_zero import rank_zero_only
 
     from flowbert.cli.trainer_options import read_trainer
-    from flowbert.training.checkpoints import new_folder
+    from flowbert.training.run_folder import new_folder
 
     command = line.command
     options, shown = read_trainer(line.trainer)

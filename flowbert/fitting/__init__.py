@@ -27,12 +27,8 @@ from flowbert.options import takes_options
 from flowbert.registry import imports_refused
 from flowbert.threads import threads_for
 from flowbert.training import VectorWriter
-from flowbert.training.checkpoints import (
-    RUN_CONFIG,
-    BestCheckpoint,
-    claim_folder,
-    new_folder,
-)
+from flowbert.training.checkpoints import BestCheckpoint
+from flowbert.training.run_folder import RUN_CONFIG, claim_folder, new_folder
 from flowbert.training.trainer import quiet_lightning, seeded, usual_modes
 
 __all__ = [
@@ -90,14 +86,14 @@ def fit(
     Raises:
         UserError: If an argument is wrong; nothing has been written then.
     """
-    given = FitOptions(method=method, encoder=encoder, **options)
-    folder = user_path(given.run_dir or new_folder(method))
-    if given.seeds is not None:
-        return _fit_seeds(given, folder)
-    with record_warnings() as warned, prepare_run("fit", given, folder) as run:
+    chosen = FitOptions(method=method, encoder=encoder, **options)
+    folder = user_path(chosen.run_dir or new_folder(method))
+    if chosen.seeds is not None:
+        return _fit_seeds(chosen, folder)
+    with record_warnings() as warned, prepare_run("fit", chosen, folder) as run:
         is_first = run.trainer.is_global_zero
         if is_first:
-            _write_config(given, folder)
+            _write_config(chosen, folder)
         if run.module is not None:
             _train(run)
         if not is_first or run.trainer.fast_dev_run:
@@ -107,40 +103,42 @@ def fit(
         return measure(run, methods, warned)
 
 
-def _write_config(given: FitOptions, folder: Path) -> None:
+def _write_config(options: FitOptions, folder: Path) -> None:
     with write_atomically(folder / RUN_CONFIG) as temporary:
-        text = given.to_yaml() if given.config is None else given.config
+        text = options.to_yaml() if options.config is None else options.config
         temporary.write_text(text, encoding="utf-8")
 
 
-def _fit_seeds(given: FitOptions, folder: Path) -> Results:
+def _fit_seeds(options: FitOptions, folder: Path) -> Results:
     """Fit once per seed, and compare; a resumed fit reads what is finished."""
-    seeds = check_options(given.seeds or (), None)
+    seeds = check_options(options.seeds or (), None)
     is_first = rank_zero_only.rank == 0  # type: ignore[attr-defined]
-    resumed = given.ckpt_path and folder / "last.ckpt"
+    resumed = options.ckpt_path and folder / "last.ckpt"
     with claim_folder(folder, resumed) if is_first else nullcontext():
         if is_first:
-            _write_config(given, folder)
-        runs = [_fit_seed(given, folder / f"seed-{seed}", seed) for seed in seeds]
-        records = {each.key: each for run in runs for each in run.records}
+            _write_config(options, folder)
+        runs = [_fit_seed(options, folder / f"seed-{seed}", seed) for seed in seeds]
+        records = {record.key: record for run in runs for record in run.records}
         if not records:
             return runs[-1]
         results = Results.of(list(records.values()), runs[-1].about)
         warned = [text for run in runs for text in run.about["warnings"]]
         results.about["warnings"] = list(dict.fromkeys(warned))
-        results.add_intervals(given.bootstrap, given.bootstrap_seed)
+        results.add_intervals(options.bootstrap, options.bootstrap_seed)
         results.save(folder / "results.json")
         write_page(folder)
     return results
 
 
-def _fit_seed(given: FitOptions, folder: Path, seed: int) -> Results:
+def _fit_seed(options: FitOptions, folder: Path, seed: int) -> Results:
     finished, last = folder / "results.json", folder / "checkpoints" / "last.ckpt"
-    if given.ckpt_path and finished.is_file():
+    if options.ckpt_path and finished.is_file():
         return Results.load(finished)
-    one = {"seed": seed, "seeds": None, "run_dir": folder, "config": None}
-    one["ckpt_path"] = last if given.ckpt_path and last.is_file() else None
-    return fit(**vars(given) | one)
+    ckpt_path = last if options.ckpt_path and last.is_file() else None
+    one = replace(
+        options, seed=seed, seeds=None, run_dir=folder, ckpt_path=ckpt_path, config=None
+    )
+    return fit(**vars(one))
 
 
 @takes_options
@@ -182,35 +180,35 @@ def predict(run: str | Path, **options: Any) -> Path:
     Returns:
         Path of the file.
     """
-    with _opened("predict", run, PredictOptions(**options)) as opened:
-        source, encoder = opened.source, opened.encoder
+    with _load_run("predict", run, PredictOptions(**options)) as loaded:
+        source, encoder = loaded.source, loaded.encoder
         dim = source.shape[1] if encoder is None else encoder.dim
-        writer = VectorWriter(opened.folder / "predictions.npy", (len(source), dim))
-        opened.trainer.callbacks.append(writer)
-        _call(opened, "predict", return_predictions=False)
+        writer = VectorWriter(loaded.folder / "predictions.npy", (len(source), dim))
+        loaded.trainer.callbacks.append(writer)
+        _call(loaded, "predict", return_predictions=False)
     return writer.path
 
 
 @contextmanager
-def _opened(command: str, run: str | Path, given: PredictOptions) -> Iterator[Run]:
-    """A run with a checkpoint of it; what its files name is not imported."""
+def _load_run(command: str, run: str | Path, changes: PredictOptions) -> Iterator[Run]:
+    """Load a run and its checkpoint; import paths in its files are not imported."""
     run = user_path(run)
-    options = replace(read_run(run, given), run_dir=run)
-    folder = user_path(given.run_dir or run / command)
-    with imports_refused(), prepare_run(command, options, folder) as opened:
-        yield opened
+    options = replace(read_run(run, changes), run_dir=run)
+    folder = user_path(changes.run_dir or run / command)
+    with imports_refused(), prepare_run(command, options, folder) as loaded:
+        yield loaded
 
 
-def _measure_checkpoint(command: str, run: str | Path, given: RunOptions) -> Results:
-    with record_warnings() as warned, _opened(command, run, given) as opened:
-        _call(opened, command)
-        if not opened.trainer.is_global_zero:
+def _measure_checkpoint(command: str, run: str | Path, changes: RunOptions) -> Results:
+    with record_warnings() as warned, _load_run(command, run, changes) as loaded:
+        _call(loaded, command)
+        if not loaded.trainer.is_global_zero:
             return Results([], {})
-        return measure(opened, list_methods(opened), warned)
+        return measure(loaded, list_methods(loaded), warned)
 
 
 def _train(run: Run) -> None:
-    """Train, and take the weights of the best score where one is looked at."""
+    """Train, and restore the weights of the best score if checkpoints are chosen by one."""
     is_first = run.trainer.is_global_zero
     try:
         _call(run, "fit")

@@ -36,7 +36,8 @@ from flowbert.training import (
     checkpoint_callbacks,
     read_checkpoint,
 )
-from flowbert.training.checkpoints import check_fitted_on, claim_folder, find_checkpoint
+from flowbert.training.checkpoints import check_fitted_on
+from flowbert.training.run_folder import claim_folder, find_checkpoint
 from flowbert.training.trainer import make_trainer, seeded
 from flowbert.vectors import EmbeddingCache, Vectors, as_vectors
 

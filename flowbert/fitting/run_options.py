@@ -15,7 +15,7 @@ from flowbert.io import as_json, folders_with
 from flowbert.numbers import Count, CountOrZero, Seed, Share, TwoOrMore
 from flowbert.options import TRAINED_METHODS
 from flowbert.tasks import POSITIVE_ABOVE
-from flowbert.training.checkpoints import RUN_CONFIG
+from flowbert.training.run_folder import RUN_CONFIG
 
 _OF_A_CALL = ("run_dir", "ckpt_path", "config")
 
@@ -148,7 +148,7 @@ class FitOptions(RunOptions):
 
     def to_yaml(self) -> str:
         """Text of ``config.yaml``; of objects in memory, their types."""
-        options = {each.name: getattr(self, each.name) for each in fields(self)}
+        options = {field.name: getattr(self, field.name) for field in fields(self)}
         encoder = EncoderOptions.of(self.encoder)
         if isinstance(encoder, EncoderOptions):
             options["encoder"] = asdict(encoder)
@@ -160,12 +160,12 @@ class FitOptions(RunOptions):
         return text
 
 
-def read_run(run: str | Path, given: PredictOptions) -> FitOptions:
-    """The options of a run, with those that are given.
+def read_run(run: str | Path, changes: PredictOptions) -> FitOptions:
+    """The options of a run, some of them replaced.
 
     Args:
         run: The run folder.
-        given: Options that replace those of the run.
+        changes: Options that replace those of the run, where they are not None.
 
     Raises:
         UserError: If the folder has no ``config.yaml``, its content is not that of a run with
@@ -184,14 +184,12 @@ def read_run(run: str | Path, given: PredictOptions) -> FitOptions:
         )
     fitted_with = content.get("trainer") or {}
     trainer = {name: x for name, x in fitted_with.items() if name not in _OBJECTS}
-    trainer |= given.trainer or {}
-    for each in fields(given):
-        value = getattr(given, each.name)
-        if value is not None:
-            content[each.name] = value
+    trainer |= changes.trainer or {}
+    changed = {name: x for name, x in vars(changes).items() if x is not None}
+    content |= changed
     best = Path(run) / "checkpoints" / "best.ckpt"
     content.setdefault("ckpt_path", "best" if best.is_file() else "last")
-    content |= {"trainer": trainer, "log_to": getattr(given, "log_to", ())}
+    content |= {"trainer": trainer, "log_to": changed.get("log_to", ())}
     try:
         encoder = EncoderOptions(**(content.pop("encoder", None) or {}))
         return FitOptions(encoder=encoder, **content)

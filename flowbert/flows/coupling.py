@@ -21,7 +21,7 @@ WEIGHT_STD = 0.05
 COUPLINGS: Registry[type[Bijection]] = Registry(
     "coupling", base=Bijection, given=("dim", "hidden_dim", "seed")
 )
-"""Couplings by name; they take ``dim``, ``hidden_dim`` and ``seed``, and options of their own."""
+"""Couplings by name; they take ``dim``, ``hidden_dim`` and ``seed``, and further options."""
 
 
 class CouplingNet(nn.Module):

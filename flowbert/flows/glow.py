@@ -34,7 +34,7 @@ def bits_per_dim(nats: TensorOrFloat, dim: int) -> TensorOrFloat:
 
 
 def check_glow(dim: Count, options: GlowOptions) -> None:
-    """Check the options of a flow on vectors of size ``dim``; one coupling and the prior are made.
+    """Check the options of a flow on vectors of size ``dim``, by one coupling and the prior.
 
     Raises:
         UserError: If D cannot be halved so often, a size is below 1, or a name is unknown.
@@ -175,7 +175,8 @@ class Glow(Bijection):
     def prior_log_prob(self, z: Tensor) -> Tensor:
         """Log density of latents ``(B, D)`` in nats, ``(B,)``."""
         with torch.autocast(z.device.type, enabled=False):
-            return self._prior.log_prob(z)
+            nats: Tensor = self._prior.log_prob(z)
+        return nats
 
     @torch.no_grad()
     def latents(self, x: Tensor) -> Tensor:
@@ -211,7 +212,7 @@ class Glow(Bijection):
                 f"flow: received {len(x)} embedding(s) to initialize with, {bad} with NaN or "
                 "infinity; expected at least 2, all finite"
             )
-        layers = [each for each in self.modules() if isinstance(each, DataInitialized)]
+        layers = [x for x in self.modules() if isinstance(x, DataInitialized)]
         for layer in layers:
             if moments is not None and isinstance(layer, WhiteningLayer):
                 layer.set_moments(*moments)

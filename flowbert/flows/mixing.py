@@ -19,7 +19,7 @@ _TRIANGLE = 256
 MIXING_INITS = ("identity", "reverse", "random", "rotation")
 
 MIXINGS: Registry[Any] = Registry("mixing", given=("dim", "init", "seed"))
-"""Mixings by name; they take ``dim``, ``init`` and ``seed``, and options of their own."""
+"""Mixings by name; they take ``dim``, ``init`` and ``seed``, and further options."""
 
 
 @MIXINGS.register("lu")

@@ -9,7 +9,7 @@ from flowbert.registry import Registry
 
 
 class Prior(nn.Module, ABC):
-    """A density of latents z; what it learns are its parameters, trained with the flow.
+    """A density of latents z; its parameters, if it has any, are trained with the flow.
 
     Args:
         dim: Vector size D.
@@ -25,7 +25,7 @@ class Prior(nn.Module, ABC):
 
 
 PRIORS: Registry[type[Prior]] = Registry("prior", base=Prior, given=("dim",))
-"""Priors by name; they take ``dim``, and options of their own."""
+"""Priors by name; they take ``dim``, and further options."""
 
 
 @PRIORS.register("normal")

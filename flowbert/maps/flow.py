@@ -24,11 +24,11 @@ from flowbert.vectors import Vectors
 class Flow(FlowOptions, Map):
     r"""BERT-flow: a Glow-style flow fitted by :math:`\max \log N(z; 0, I) + \log|\det dz/dx|`.
 
-    Its parameters are those of :class:`flowbert.flows.FlowOptions`, and these.
+    It takes the parameters of :class:`flowbert.flows.FlowOptions`, and:
 
     Args:
         epochs: Passes over the rows, or a share of one below 1.
-        steps: Optimizer steps in place of epochs; None for those of the epochs.
+        steps: Optimizer steps in place of ``epochs``; None to train ``epochs``.
         batch_size: Rows of a batch.
         init_size: Rows that the actnorms are initialized with.
         held_out: Share of the rows that are left out of the fit.
@@ -120,8 +120,8 @@ class Flow(FlowOptions, Map):
     def from_module(cls, module: Any) -> Self:
         """The map of a trained :class:`flowbert.methods.FlowModule`.
 
-        It has the parameters that the training has used: with them :meth:`fit` trains the same
-        flow, if the options of the Trainer were the usual ones.
+        Its parameters are those of the training: :meth:`fit` trains the same flow with them, if the
+        Trainer had its default options.
 
         Raises:
             UserError: If the module was not trained.
@@ -132,9 +132,9 @@ class Flow(FlowOptions, Map):
                 argument="map",
             )
         parameters = module.options | module.fit_parameters
-        made = cls(**parameters, random_state=module.seed)
-        made.seed_ = module.seed
-        return made._hold(module)
+        flow = cls(**parameters, random_state=module.seed)
+        flow.seed_ = module.seed
+        return flow._hold(module)
 
     def _hold(self, module: Any) -> Self:
         """Take a copy of the flow of a trained module."""

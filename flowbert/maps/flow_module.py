@@ -27,7 +27,7 @@ LIKELIHOOD_SPLITS = ("train", "held_out")
 
 _INITIAL_ROWS = 1024  # rows of a DataLoader that the actnorms are initialized with
 
-_USUAL_BATCH = 64  # where a loader does not say its own
+_USUAL_BATCH = 64  # if a loader has no batch size
 
 # Share of the noise's standard deviation below which a dimension hardly varies.
 _SMALLEST_DEVIATION = 0.1
@@ -66,7 +66,7 @@ class FlowModule(FullPrecision, MethodModule):
 
     def __init__(self, dim: int, seed: Seed = 0, **options: Any) -> None:
         chosen = FlowOptions(**options)
-        # Lightning takes the hyper-parameters from the arguments as they are now: all of them.
+        # Lightning reads the hyper-parameters from this variable.
         options = chosen.training()
         check_limits(FlowOptions, options)
         super().__init__(
@@ -76,7 +76,7 @@ class FlowModule(FullPrecision, MethodModule):
             warmup=chosen.warmup,
             seed=seed,
         )
-        self.save_hyperparameters(options)  # LightningCLI's are those of its parser
+        self.save_hyperparameters(options)  # under LightningCLI, those of its parser
         self._options = options
         self.noise: float = options["noise"]
         self.flow = Glow(dim, seed=seed, **chosen.glow())
@@ -110,10 +110,10 @@ class FlowModule(FullPrecision, MethodModule):
         self.noise_std = (self.noise * sample.var(dim=0).mean()).sqrt()
         noisy = sample + self._noise_like(sample, Stream(self.seed, "start noise"))
         if self.flow.config["init"] == "whitening":
-            # Whitened is what the flow trains on: the rows with their noise.
+            # The flow trains on rows with noise: their covariance is whitened.
             self.flow.initialize(noisy, self._moments(rows))
         else:
-            # With the noise of the training in dimensions that hardly vary.
+            # Dimensions that hardly vary get the noise of the training.
             constant = sample.std(dim=0) < _SMALLEST_DEVIATION * self.noise_std
             self.flow.initialize(torch.where(constant, noisy, sample))
         if self.trainer.world_size > 1:  # machines may round differently

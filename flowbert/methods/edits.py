@@ -1,6 +1,6 @@
 """Edits that make a positive from a sentence, the alternatives to dropout of the SimCSE paper.
 
-Words are what stands between white space.
+Words are separated by white space.
 
 References:
     SimCSE: Simple Contrastive Learning of Sentence Embeddings (Gao et al., 2021), tables 1 and 2.

@@ -45,7 +45,7 @@ class EncoderModule(MethodModule):
 
     Args:
         encoder: The encoder to train, with ``frozen=False``, in float32.
-        dropout: Rate of all dropout layers of the encoder; None for those of its configuration.
+        dropout: Rate of all dropout layers of the encoder; None for its configured rates.
         frozen_layers: Number of lower blocks to freeze; above 0, only the blocks above them are
             trained.
         learning_rate: Peak learning rate of AdamW.
@@ -112,8 +112,8 @@ class EncoderModule(MethodModule):
 
     def add_predictor(self) -> None:
         """Put a masked language model above the encoder."""
-        made = predictor_above(self.encoder, self.seed)
-        self.predictor, self.starts_at_random = made
+        predictor, starts_at_random = predictor_above(self.encoder, self.seed)
+        self.predictor, self.starts_at_random = predictor, starts_at_random
 
     def on_train_start(self) -> None:
         """Warn that prediction layers start at random, unless a fit resumes."""
@@ -130,7 +130,7 @@ class EncoderModule(MethodModule):
         """Raise an error for examples that the method cannot train on."""
 
     def setup(self, stage: str) -> None:
-        """Leave out of the training what no vector and no prediction depends on."""
+        """Freeze parameters on which no vector and no prediction depends."""
         if stage == "fit":
             _freeze_unread(self.encoder, self.predictor)
 
@@ -160,7 +160,7 @@ class EncoderModule(MethodModule):
         return datamodule  # type: ignore[no-any-return]
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
-        """Draw the dropout masks of each batch from a stream of its own."""
+        """Draw the dropout masks of each batch from a separate stream."""
         self.stream("dropout").seed_torch()
 
     def embed(self, batch: TextBatch) -> Tensor:
@@ -289,7 +289,7 @@ def set_dropout(encoder: SentenceEncoder, rate: float) -> None:
 def _dropouts(encoder: SentenceEncoder) -> Iterator[tuple[nn.Module, str]]:
     """Modules and their attributes that are rates of dropout."""
     for module in encoder.backbone.modules():
-        # Some networks have a class of their own.
+        # Some networks define their own class.
         if type(module).__name__.endswith("Dropout"):
             yield module, "p"
         for name in _DROPOUT_RATES:
@@ -298,7 +298,7 @@ def _dropouts(encoder: SentenceEncoder) -> Iterator[tuple[nn.Module, str]]:
 
 
 def _freeze_unread(encoder: SentenceEncoder, predictor: Any) -> None:
-    """What no vector and no prediction depends on requires no gradients, as DDP would wait."""
+    """Freeze parameters without a gradient, for which DDP would wait."""
     modules = [encoder] if predictor is None else [encoder, predictor]
     # A sentence need not read all experts of a block.
     trained = {

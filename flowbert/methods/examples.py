@@ -87,8 +87,8 @@ def make_examples(
             modelling. Pairs for SimCSE, see :func:`simcse_examples`. For Sentence-BERT:
             ``softmax`` (NLI pairs with labels), ``triplet`` (NLI triples) or ``cosine`` (the
             labelled pairs of the first task, with scores scaled to 0 to 1).
-        corpus: Sentences, as of :func:`flowbert.data.corpus.load_corpus`, where the examples are
-            made of any.
+        corpus: Sentences, see :func:`flowbert.data.corpus.load_corpus`, for examples that are made
+            of a corpus.
         nli: NLI pairs, see :func:`flowbert.data.nli.load_nli`; default ``hub``.
         tasks: Measured tasks, of which the first has the labels for ``cosine``.
         argument: Name of the text in messages.
@@ -108,8 +108,8 @@ def make_examples(
             raise ValueError("corpus: received None; expected sentences")
         corpus = load_corpus(corpus)
     sources = {"corpus": corpus, "nli": nli or "hub", "tasks": tasks}
-    made = {name: source for name, source in sources.items() if name in read}
-    return function(**made, **options)
+    needed = {name: source for name, source in sources.items() if name in read}
+    return function(**needed, **options)
 
 
 def simcse_examples(positive: str = "dropout") -> str:

@@ -11,7 +11,7 @@ from flowbert.maps import MAPS, Map, Raw, make_map
 from flowbert.seeding import Stream
 
 HEADS = ("mlp_train_only", "mlp", "none")
-"""Heads that are no maps."""
+"""Heads that are not maps."""
 
 SAMPLED_ROWS = 16384
 """Sentences that the map of a head is fitted on."""
@@ -52,16 +52,17 @@ def normalize_head(text: str) -> str:
 
 def _affine_map(text: str) -> Map:
     """The unfitted map of a head."""
-    made = make_map(text, "head")
-    if not all(_is_head(type(part)) for part in made.parts):
+    unfitted = make_map(text, "head")
+    if not all(_is_head(type(part)) for part in unfitted.parts):
         names = [*HEADS, *(name for name in MAPS if _is_head(MAPS.find(name)))]
         raise UserError(argument="head", received=text, expected=choices(names, text))
-    return made
+    return unfitted
 
 
-def _is_head(kind: type[Map]) -> bool:
-    is_affine = kind.affine is not Map.affine
-    return is_affine and not (kind is Raw or kind.seeded or kind.supervised)
+def _is_head(map_class: type[Map]) -> bool:
+    is_affine = map_class.affine is not Map.affine
+    is_fixed = not (map_class.seeded or map_class.supervised)
+    return is_affine and is_fixed and map_class is not Raw
 
 
 class AffineHead(nn.Module):
@@ -80,7 +81,7 @@ class AffineHead(nn.Module):
     Attributes:
         weight: W, ``(D, k)``.
         bias: b, ``(k,)``.
-        is_fitted: 1 if they are those of a fitted map, otherwise 0, ``()``.
+        is_fitted: 1 if weight and bias come from a fitted map, otherwise 0, ``()``.
 
     Shapes:
         x: ``(..., D)``; y: ``(..., k)``, float32.  D: size of a vector, k: of a mapped one, which
@@ -128,9 +129,9 @@ class AffineHead(nn.Module):
     ) -> None:
         """Take the size of a map that was fitted before."""
         for name in ("weight", "bias"):
-            own, loaded = getattr(self, name), state_dict.get(f"{prefix}{name}")
+            buffer, loaded = getattr(self, name), state_dict.get(f"{prefix}{name}")
             if loaded is not None:
-                setattr(self, name, own.new_empty(loaded.shape))
+                setattr(self, name, buffer.new_empty(loaded.shape))
         super()._load_from_state_dict(state_dict, prefix, *arguments)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ IGNORED = -100
 """Label of a position that takes no part in the loss."""
 
 MASK_FRACTION = 0.15
-"""Share of the tokens that is predicted, where none is given."""
+"""Default share of the tokens that is predicted."""
 
 _MASKED, _RANDOM = 0.8, 0.1  # of the chosen tokens; the others stay
 
@@ -96,11 +96,10 @@ def predictor_above(encoder: SentenceEncoder, seed: int) -> tuple[Any, bool]:
             if encoder.path:
                 files = locate(encoder.path, backbone.revision)
                 model, report = load_model(AutoModelForMaskedLM, files, "float32")
-                own = f"{model.base_model_prefix}."
-                missing = [
-                    name for name in report["missing_keys"] if not name.startswith(own)
-                ]
-                starts_at_random = bool(missing)
+                network_prefix = f"{model.base_model_prefix}."
+                starts_at_random = not all(
+                    name.startswith(network_prefix) for name in report["missing_keys"]
+                )
             else:
                 model = AutoModelForMaskedLM.from_config(network.config)  # type: ignore[no-untyped-call]
         except (OSError, ValueError) as error:
@@ -159,9 +158,9 @@ def predict_chosen(
     """
     # An accelerator is waited for here, not at each use of a mask and its gradient.
     places = [(label != IGNORED).nonzero(as_tuple=True) for label in labels]
-    ids = torch.cat([label[own] for label, own in zip(labels, places, strict=True)])
+    ids = torch.cat([label[place] for label, place in zip(labels, places, strict=True)])
     parts = zip(chunks, places, strict=True)
-    return torch.cat([_predict(predictor, chunk, own) for chunk, own in parts]), ids
+    return torch.cat([_predict(predictor, chunk, place) for chunk, place in parts]), ids
 
 
 def _predict(

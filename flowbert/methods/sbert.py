@@ -68,9 +68,9 @@ class SBERTModule(EncoderModule):
 
     def check_examples(self, examples: Examples) -> None:
         """Raise an error for examples of another objective."""
-        kind = None if examples.targets is None else examples.targets.dtype.kind
+        target_kind = None if examples.targets is None else examples.targets.dtype.kind
         needed = {"softmax": (2, "i"), "cosine": (2, "f"), "triplet": (3, None)}
-        if (len(examples.columns), kind) != needed[self.objective]:
+        if (len(examples.columns), target_kind) != needed[self.objective]:
             raise UserError(
                 f"received {self.objective!r}, which cannot train on {examples.name}",
                 argument="objective",

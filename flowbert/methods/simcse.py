@@ -219,10 +219,11 @@ def _check_pooler(encoder: SentenceEncoder) -> None:
             "encoder's pooler",
             argument="head",
         )
-    kind = type(encoder.backbone.network)
-    if "add_pooling_layer" not in inspect.signature(kind.__init__).parameters:
+    network_class = type(encoder.backbone.network)
+    options = inspect.signature(network_class.__init__).parameters
+    if "add_pooling_layer" not in options:
         raise UserError(
-            f"received 'mlp'; expected mlp_train_only or none, as {kind.__name__} has no "
+            f"received 'mlp'; expected mlp_train_only or none, as {network_class.__name__} has no "
             "pooler",
             argument="head",
         )

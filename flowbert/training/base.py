@@ -55,7 +55,7 @@ class MethodModule(LightningModule):
         super().__init__()
         check_limits(MethodModule, locals())
         check_choice("schedule", schedule, SCHEDULES)
-        # Lightning finds them in the calls of the constructors that led here.
+        # Lightning reads them from the frames of the constructors.
         self.save_hyperparameters(ignore=["encoder"])
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
@@ -83,7 +83,7 @@ class MethodModule(LightningModule):
     def configure_callbacks(self) -> list[Callback]:
         """Threads by the size of the work, and exact resumes."""
         callbacks: list[Callback] = [TrainingThreads(), ExactResume()]
-        # Lightning keeps those of an earlier call, and its data module.
+        # Lightning keeps the callbacks and the data module of an earlier call.
         trainer: Any = self.trainer
         kinds = {type(callback) for callback in callbacks}
         trainer.callbacks = [x for x in trainer.callbacks if type(x) not in kinds]

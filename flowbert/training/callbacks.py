@@ -20,8 +20,8 @@ class WhiteningBaseline(Callback):
 
     Args:
         map: An affine map, such as :class:`flowbert.maps.Whitening`, or a chain of them.
-        pairs: Makes the labelled pairs of a map that learns from them: vectors ``(P, D)`` each, and
-            scores ``(P,)``.
+        pairs: Function that returns labelled pairs for a map that learns from them: two matrices of
+            vectors ``(P, D)``, and scores ``(P,)``.
 
     Example:
         >>> from flowbert.maps import Whitening

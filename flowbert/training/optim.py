@@ -24,7 +24,7 @@ def _cosine(step: int, steps: float) -> float:
 
 
 SHARES_OF_PEAK = dict(zip(SCHEDULES, (_constant, _linear, _cosine), strict=True))
-"""Learning rate as a share of its peak, by the step after the warm-up and the number of those."""
+"""Learning rate as a share of its peak, by step and number of steps after the warm-up."""
 
 _MANY_STEPS = 2.0**31  # a beta of 0.999 to this power is 0 in every floating type
 

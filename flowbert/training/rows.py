@@ -42,13 +42,13 @@ class RowsDataModule(BatchDataModule):
         workers: Processes that read batches ahead; 0 for none.
         seed: Seed of the held-out rows, the samples and the order.
         name: Name of the rows in messages.
-        digest: Digest of what the rows were made of, None for that of their values: a checkpoint of
-            other rows is refused.
+        digest: Digest of the sentences behind the rows; None for the digest of their values. A
+            checkpoint of rows with another digest is refused.
 
     Attributes:
         all_rows: All rows.
-        rows: Those that are fitted on.
-        held_out_rows: The others.
+        rows: Rows that are fitted on.
+        held_out_rows: Rows that are held out.
 
     Raises:
         UserError: If an argument is outside of its limits, or fewer than 2 rows are left.

@@ -15,7 +15,7 @@ from flowbert.numbers import Count, CountOrZero, Seed, check_limits
 from flowbert.seeding import Stream
 from flowbert.training.checkpoints import check_corpus
 
-# Arguments of data modules that are no plain values.
+# Arguments of data modules that are not plain values.
 _NOT_PLAIN = ["rows", "encoder", "examples", "name", "digest", "workers"]
 
 
@@ -185,7 +185,7 @@ class BatchDataModule(LightningDataModule):
 
     @property
     def pins(self) -> bool:
-        """Whether batches lie in pinned memory, as those for an accelerator do."""
+        """Whether batches are copied into pinned memory, for an accelerator."""
         trainer = self.trainer
         return trainer is not None and is_pinned_for(trainer.strategy.root_device)
 

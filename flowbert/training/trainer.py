@@ -28,7 +28,7 @@ from flowbert.numbers import (
 )
 from flowbert.quota import available_processors
 
-# Each with the reason why it is harmless here.
+# Patterns of messages, with the reason why each is harmless.
 _HARMLESS = (
     ".*does not have many workers.*",  # rows come from memory: workers would add copies
     ".*You defined a `validation_step` but have no `val_dataloader`.*",  # Flow only fits
@@ -43,8 +43,8 @@ _HARMLESS = (
 )
 
 
-# Parts of its messages about options that are no MisconfigurationException.
-_OF_OPTIONS = ("`val_check_interval`", "Early stopping conditioned on metric")
+# Parts of messages about options that Lightning raises as other errors than its own.
+_ABOUT_OPTIONS = ("`val_check_interval`", "Early stopping conditioned on metric")
 
 _NODE_RANKS = {"NODE_RANK", "GROUP_RANK"}
 """Variables of the environment that tell a machine its number."""
@@ -63,7 +63,7 @@ def make_trainer(
     options: Mapping[str, Any],
     callbacks: Sequence[Callback],
     plugins: Sequence[Any],
-    **own: Any,
+    **fixed: Any,
 ) -> Trainer:
     """A Trainer of options that a user gives.
 
@@ -71,13 +71,15 @@ def make_trainer(
         options: The user's options.
         callbacks: Callbacks after the user's.
         plugins: Plugins after the user's.
-        own: What the user cannot set.
+        **fixed: Arguments that the user cannot set.
 
     Raises:
         UserError: If an option is unknown or has a value that is not allowed.
     """
     settings = dict(options)
-    known = [name for name in inspect.signature(Trainer).parameters if name not in own]
+    known = [
+        name for name in inspect.signature(Trainer).parameters if name not in fixed
+    ]
     for name, value in settings.items():
         if name not in known:
             raise UserError(
@@ -88,12 +90,12 @@ def make_trainer(
         if isinstance(value, int | float):
             check_number(f"trainer.{name}", value, _LIMITS.get(name))
     for name, ours in {"callbacks": callbacks, "plugins": plugins}.items():
-        given = settings.get(name) or []
-        settings[name] = [*(given if isinstance(given, list) else [given]), *ours]
+        chosen = settings.get(name) or []
+        settings[name] = [*(chosen if isinstance(chosen, list) else [chosen]), *ours]
     with quiet_lightning():
         try:
-            trainer = Trainer(**settings, **own)
-        # Its errors are of many types; all of them are of the options.
+            trainer = Trainer(**settings, **fixed)
+        # Lightning raises errors of many types for wrong options.
         except Exception as error:
             raise UserError(str(error).strip(), argument="trainer") from error
     check_processes(trainer, "trainer.")
@@ -107,7 +109,7 @@ def check_processes(trainer: Trainer, group: str = "") -> None:
 
     Args:
         trainer: The Trainer, before it starts any process.
-        group: What stands before the names of the options, in messages.
+        group: Prefix of the option names in messages.
 
     Raises:
         UserError: With the number of processors, or the launcher.
@@ -154,7 +156,7 @@ def quiet_lightning() -> Iterator[None]:
                 warnings.filterwarnings("ignore", message=pattern)
             yield
     except (MisconfigurationException, RuntimeError, ValueError) as error:
-        is_known = any(text in str(error) for text in _OF_OPTIONS)
+        is_known = any(text in str(error) for text in _ABOUT_OPTIONS)
         if not (is_known or isinstance(error, MisconfigurationException)):
             raise
         raise UserError(f"{error}", argument="trainer") from error
@@ -184,7 +186,7 @@ def usual_modes() -> Iterator[None]:
 def seeded(seed: int) -> Iterator[None]:
     """Seed the global generators of Python, numpy and torch inside the context, restore them after.
 
-    What is of this package draws from streams of its own; a user's callback or loss may not.
+    flowbert draws from its own streams; a user's callback or loss may use these generators.
     """
     drawn, states = random.getstate(), np.random.get_state()  # noqa: NPY002
     with torch.random.fork_rng():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flowbert.errors import UserError
-from flowbert.training.checkpoints import (
+from flowbert.training.run_folder import (
     claim_folder,
     find_checkpoint,
     new_folder,
