@@ -71,9 +71,9 @@ class Run:
     cache: EmbeddingCache
     trainer: Any
     source: Any
-    encoder: Encoder | None
+    encoder: Any
     module: Any
-    map: Map | None
+    map: Any
     data: Any
     pairs: LabelledPairs | None
 
@@ -119,6 +119,7 @@ def prepare_run(command: str, options: FitOptions, folder: Path) -> Iterator[Run
             fitted_on = _describe(source, encoder)
             if saved:
                 check_fitted_on(saved, fitted_on, options.ckpt_path)
+            data: Any
             pairs = None
             if trains_encoder(options.method):
                 module, data = _train_on_text(options, encoder, source)
@@ -252,6 +253,7 @@ def _load_labels(learner: Map | None, tasks: Sequence[Task]) -> Subset | None:
 
 def _load_source(options: FitOptions, tasks: Sequence[Task]) -> Any:
     """The vectors, the corpus, or the examples of a method that trains an encoder."""
+    source: Corpus | Examples
     if trains_encoder(options.method):
         source = _load_examples(options, tasks)
     elif options.vectors is not None:
@@ -380,7 +382,7 @@ def _measure_callbacks(
     module: Any,
     tasks: Sequence[STS],
     cache: EmbeddingCache,
-    encoder: Encoder | None,
+    encoder: Any,
     closed_form: Map | None,
     pairs: LabelledPairs | None,
 ) -> list[Any]:

@@ -150,10 +150,11 @@ def test_chunks_and_moments_give_what_all_rows_give(estimator):
 @pytest.mark.parametrize(
     "mode",
     [
-        lambda: torch.autocast("cpu", torch.bfloat16),
+        partial(torch.autocast, "cpu", torch.bfloat16),
         torch.inference_mode,
         torch.no_grad,
     ],
+    ids=["autocast", "inference_mode", "no_grad"],
 )
 def test_a_flow_is_fitted_alike_in_each_mode_of_torch(mode):
     x = rows(128, 8)

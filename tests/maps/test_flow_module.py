@@ -212,7 +212,7 @@ class Seen(Callback):
         self.batches.append(batch)
 
 
-class Stream(IterableDataset):
+class Stream(IterableDataset[torch.Tensor]):
     """Rows that can be read only once."""
 
     def __init__(self):
@@ -285,7 +285,7 @@ def test_a_schedule_over_epochs_that_accumulate_differently(tmp_path):
 def test_averages_of_weights(tmp_path):
     """Of epochs, and moving ones: of the flow after its initialization."""
     x = torch.from_numpy(make_rows())
-    callbacks = [StochasticWeightAveraging(1e-3, swa_epoch_start=1)]
+    callbacks: list[Any] = [StochasticWeightAveraging(1e-3, swa_epoch_start=1)]
     callbacks += [WeightAveraging(use_buffers=True)]
     for callback in callbacks:
         module = fit(tmp_path, callback, max_epochs=4).lightning_module
