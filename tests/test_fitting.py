@@ -91,7 +91,7 @@ def test_a_run_folder_holds_everything(run, tmp_path, monkeypatch):
     assert names >= {*files, "report.html", "figures", "checkpoints", "model"}
     assert {path.name for path in (run / "model").iterdir()} == {
         "encoder.json",
-        *(f"{name}.safetensors" for name in ("raw", "whitening", "flow")),
+        *(f"{name}.safetensors" for name in ("whitening", "flow")),
     }
     metrics = pd.read_csv(run / "metrics.csv")
     assert metrics["step/nll"].notna().sum() == 2 * (300 // 64)

@@ -104,11 +104,9 @@ def save(run: Run, methods: Sequence[Method]) -> None:
         rmtree(folder, ignore_errors=True)  # of a resumed run that was interrupted here
         run.module.trained_encoder().save(folder / "encoder")
         return
-    models = [Model(run.encoder)]
-    models += [Model(run.encoder, method.map) for method in methods]
     with digests_reused():
-        for model in reversed(models):  # the trained map, which encode takes, is first
-            model.save(folder)
+        for method in reversed(methods):  # the trained map, which encode takes, is first
+            Model(run.encoder, method.map).save(folder)
 
 
 def measure(run: Run, methods: Sequence[Method], warned: Sequence[str]) -> Results:

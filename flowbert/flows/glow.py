@@ -170,7 +170,8 @@ class Glow(Bijection):
     def log_prob(self, x: Tensor) -> Tensor:
         """Log density of embeddings ``(B, D)`` in nats, ``(B,)``."""
         z, log_det = self(x)
-        return self.prior_log_prob(z) + log_det
+        nats: Tensor = self.prior_log_prob(z) + log_det
+        return nats
 
     def prior_log_prob(self, z: Tensor) -> Tensor:
         """Log density of latents ``(B, D)`` in nats, ``(B,)``."""
