@@ -105,7 +105,9 @@ def save(run: Run, methods: Sequence[Method]) -> None:
         run.module.trained_encoder().save(folder / "encoder")
         return
     with digests_reused():
-        for method in reversed(methods):  # the trained map, which encode takes, is first
+        for method in reversed(
+            methods
+        ):  # the trained map, which encode takes, is first
             Model(run.encoder, method.map).save(folder)
 
 
