@@ -16,7 +16,6 @@ import pandas as pd
 from flowbert import compare
 from flowbert.data.text_files import as_list
 from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoder
-from flowbert.experiments.plan import UNMAPPED
 from flowbert.extras.analysis.drawing import method_colours
 from flowbert.tasks import Task, load_tasks
 from flowbert.vectors import EmbeddingCache
@@ -74,7 +73,6 @@ def measure(
         # Without raw as the encoder comes, where that is another reading.
         columns = pd.Series(variant.columns())
         frame = frame[(frame[columns.index] == columns).all(axis=1)]
-        frame = frame.replace({"method": {UNMAPPED: "raw"}})
         frames.append(
             frame.assign(
                 template=template,

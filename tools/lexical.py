@@ -20,8 +20,7 @@ from flowbert import compare
 from flowbert.arrays import Floats
 from flowbert.data.text_files import as_list
 from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoder
-from flowbert.experiments.estimates import find_intervals
-from flowbert.experiments.plan import UNMAPPED
+from flowbert.experiments.intervals import find_intervals
 from flowbert.tasks import AGGREGATIONS, Task, load_tasks
 from flowbert.vectors import EmbeddingCache
 from tools.pictures import save_pictures
@@ -95,7 +94,7 @@ def encoder_items(path: str, tasks: Sequence[Task], flow: bool) -> Iterator[Item
         for record in results.records:
             # Not words, beside the methods, nor raw as the encoder comes, where that differs.
             if variant.columns().items() <= record.columns.items():
-                method = str(record.columns["method"]).replace(UNMAPPED, "raw")
+                method = str(record.columns["method"])
                 row = Row(Path(path).name, *key, method)
                 found[by_digest[record.settings["task"]["digest"]]][row] = record.items
         yield found

@@ -64,7 +64,7 @@ class Encoder(Protocol):
         """JSON values that :func:`flowbert.encoders.load_encoder` takes as arguments."""
 
     def columns(self) -> dict[str, str]:
-        """Columns of results: encoder, layers, pooling."""
+        """Columns of results: encoder, layers, pooling; template and sink_token, if it has them."""
 
 
 class Embedder(ABC):
@@ -83,7 +83,8 @@ class Embedder(ABC):
         return {}
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(self.columns().values())}, dim {self.dim})"
+        columns = ", ".join(filter(None, self.columns().values()))
+        return f"{type(self).__name__}({columns}, dim {self.dim})"
 
     @abstractmethod
     def embed(

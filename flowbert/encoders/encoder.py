@@ -292,18 +292,17 @@ class SentenceEncoder(Embedder, nn.Module):
         }
 
     def columns(self) -> dict[str, str]:
-        """Columns of results: encoder, layers, pooling.
+        """Columns of results: encoder, template, sink_token, layers, pooling.
 
-        With the encoder stand its template, and a sink other than the one that its reading implies.
+        The sink is empty if the reading implies it, and ``none`` if the reading would imply one.
         """
-        encoder, reading = self.path, self.reading
-        if reading.template:
-            encoder += f"; template {name_template(reading.template)!r}"
+        reading = self.reading
         implied = resolve(self.backbone, vars(reading), {"pooling": reading.pooling})
-        if reading.sink_token != implied.sink_token:
-            encoder += f"; sink_token {reading.sink_token!r}"
+        is_implied = reading.sink_token == implied.sink_token
         return {
-            "encoder": encoder,
+            "encoder": self.path,
+            "template": name_template(reading.template) if reading.template else "",
+            "sink_token": "" if is_implied else reading.sink_token or "none",
             "layers": name_layers(reading.layers, self.num_layers),
             "pooling": reading.pooling,
         }

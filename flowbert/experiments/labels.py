@@ -3,26 +3,11 @@
 import numpy as np
 import pandas as pd
 
-from flowbert.experiments.plan import ADVISED, UNMAPPED
+from flowbert.experiments.intervals import SETTINGS
 from flowbert.text_tables import short_names
 
-_ENCODER = (
-    "(?s)(?P<encoder>.*?)(?:; template (?P<template>.*?))?"
-    "(?:; sink_token (?P<sink_token>.*))?$"
-)
+READING = ["template", "sink_token", "layers", "pooling"]
 _IF_MISSING = {"template": "no template", "sink_token": "default sink_token"}
-_READING = [*_IF_MISSING, "layers", "pooling"]
-_SETTINGS = ["run", "encoder", *_READING, "corpus"]
-_UNSET = ("", "none", "given")  # raw is fitted on nothing: that is no other corpus
-
-
-def encoder_parts(column: pd.Series) -> pd.DataFrame:
-    """Columns encoder (its path), template and sink_token (in quotation marks, or NaN).
-
-    Args:
-        column: Column ``encoder`` of results.
-    """
-    return column.str.extract(_ENCODER)
 
 
 def settings_of(frame: pd.DataFrame) -> pd.DataFrame:
@@ -31,53 +16,66 @@ def settings_of(frame: pd.DataFrame) -> pd.DataFrame:
     Args:
         frame: Rows of results; a column ``run`` is a setting like others.
     """
-    settings = frame.assign(**encoder_parts(frame["encoder"])).astype(object)
-    settings = settings[[name for name in _SETTINGS if name in settings]]
-    settings = settings.where(~settings.isin(_UNSET))
+    names = [name for name in ("run", *SETTINGS) if name in frame]
+    settings = frame[names].astype(object).replace("", np.nan)
+    for name in ("encoder", "layers", "pooling", "corpus"):
+        # Raw is fitted on nothing: that is no other corpus.
+        settings[name] = settings[name].replace(["none", "given"], np.nan)
+    settings["template"] = settings["template"].map(repr, na_action="ignore")
     for name, text in _IF_MISSING.items():
         if settings[name].notna().any():
-            settings[name] = (
-                settings[name].fillna(text).where(settings["encoder"].notna())
-            )
-    names = short_names(settings["encoder"].dropna())
-    return settings.assign(encoder=settings["encoder"].map(names))
+            is_missing = settings[name].isna() & settings["encoder"].notna()
+            settings.loc[is_missing, name] = text
+    short = short_names(settings["encoder"].dropna())
+    settings["encoder"] = settings["encoder"].map(short)
+    return settings
 
 
 def label_parts(frame: pd.DataFrame, settings: pd.DataFrame) -> pd.DataFrame:
     """Parts of the name of each row: a column for each setting that differs, and the method.
 
-    What is not mapped is named by its layers and pooling, as far as they are not those of raw,
-    which is the encoder as it comes. What is advised is named with its own. Supervised methods
-    have a ``*``.
+    The reference is raw; what is not mapped otherwise is named by its layers and pooling, as far
+    as they differ from those. What is advised is named with its own. Supervised methods have a
+    ``*``.
 
     Args:
         frame: Rows of results.
         settings: Their settings, of :func:`settings_of`.
     """
-    known = settings.copy()
     methods = frame["method"] + frame["supervised"].map({True: "*", False: ""})
-    raw, unmapped = frame["method"] == "raw", frame["method"] == UNMAPPED
-    readings = settings[["encoder", *_READING]].fillna("none")
-    if unmapped.any():
-        names = pd.Series("", frame.index)
-        for name in _READING:
-            if set(readings[name][unmapped]) != set(readings[name][raw]):
-                names += f", {name} " + readings[name]
-        methods = methods.mask(unmapped, names.str.removeprefix(", "))
-        known.loc[unmapped, _READING] = np.nan
-    if len(readings[raw].drop_duplicates()) == readings["encoder"][raw].nunique():
-        known.loc[raw, _READING] = np.nan
-    is_advised = frame["method"].str.startswith(f"{ADVISED}:").any()
-    differs = (settings if is_advised else known).nunique() > 1
-    return known.loc[:, differs].fillna("").assign(method=methods)
+    is_reference = frame["role"] == "reference"
+    is_other = (frame["method"] == "raw") & ~is_reference
+    readings = settings[READING].fillna("none")
+    named = settings.copy()
+    if is_other.any():
+        names = _name_readings(readings, is_other, is_reference)
+        methods = methods.mask(is_other & (names != ""), names)
+        named.loc[is_other, READING] = np.nan
+    references = readings[is_reference].assign(encoder=settings["encoder"])
+    if len(references.drop_duplicates()) == references["encoder"].nunique():
+        named.loc[is_reference, READING] = np.nan
+    is_advised = (frame["role"] == "advised").any()
+    differs = (settings if is_advised else named).nunique() > 1
+    return named.loc[:, differs].fillna("").assign(method=methods)
+
+
+def _name_readings(
+    readings: pd.DataFrame, is_other: pd.Series, is_reference: pd.Series
+) -> pd.Series:
+    """Names of readings by what differs from the reference, such as ``layers first_last``."""
+    names = pd.Series("", readings.index)
+    for name in READING:
+        values = readings[name]
+        if set(values[is_other]) != set(values[is_reference]):
+            is_said = values.isin(_IF_MISSING.values())
+            names += ", " + values.where(is_said, f"{name} " + values)
+    return names.str.removeprefix(", ")
 
 
 def join_parts(parts: pd.DataFrame) -> pd.Series:
     """The texts of each row, separated by commas; empty ones are left out."""
-    text = pd.Series("", parts.index)
-    for column in parts:
-        text += (", " + parts[column]).where(parts[column] != "", "")
-    return text.str.removeprefix(", ")
+    rows = parts.to_numpy(dtype=object)
+    return pd.Series([", ".join(filter(None, row)) for row in rows], parts.index)
 
 
 def name_rows(parts: pd.DataFrame) -> pd.Series:

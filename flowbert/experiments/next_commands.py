@@ -1,18 +1,11 @@
 """Commands that use what the verdicts choose."""
 
 import shlex
-from ast import literal_eval
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from flowbert.experiments.labels import encoder_parts
-from flowbert.experiments.plan import ADVISED, UNMAPPED
 from flowbert.maps import is_map
-
-_OF_NO_NETWORK = ("", "none", "own", "words")  # layers and poolings that are no options
 
 
 def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
@@ -28,46 +21,43 @@ def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
     """
     gains = record.get("gains", [])
     deciding = [row for row in gains if row["task"] == gains[0]["task"]]
-    best = [row for row in deciding if row["choice"] == "use"]
-    commands = list(dict.fromkeys(filter(None, map(_command, best))))
-    if not best or not (path / "model").is_dir():
-        return commands
-    method = best[0]["method"].replace(UNMAPPED, "raw")
-    first, _, mapped = method.partition("+")
-    if (path / "model" / "encoder").is_dir():  # a trained encoder, without a map
-        if is_map(first):
-            return commands
-        if mapped:
-            words = ["--method", mapped, "--encoder.path", path, "--corpus", "FILE"]
-            return [shlex.join(map(str, ["fit", *words]))]
-        which = []
-    elif best[0]["method"] == "raw" and any(x["method"] == UNMAPPED for x in deciding):
-        return commands  # the model reads the network otherwise
+    used = [row for row in deciding if row["choice"] == "use"]
+    if not used:
+        return []
+    commands = dict.fromkeys(filter(None, map(command_of, used)))
+    model, (first, *_) = path / "model", used
+    if not model.is_dir():
+        return list(commands)
+    if (model / "encoder").is_dir():  # a trained encoder, without a map
+        if is_map(first["method"]):
+            return list(commands)
+        if first["map"] != "raw":
+            words = ["fit", "--method", first["map"], "--encoder.path", str(path)]
+            return [shlex.join([*words, "--corpus", "FILE"])]
+        chosen = []
+    elif _is_read_otherwise(first, deciding):
+        return list(commands)
     else:
-        which = ["--method", method]
-    encode = ["encode", "--model", path, *which, "--input", "FILE", "--output"]
-    export = ["export", path, *which, "--to", "FOLDER"]
-    return [shlex.join(map(str, words)) for words in ([*encode, "vectors.npy"], export)]
+        chosen = ["--method", first["method"]]
+    encode = ["encode", "--model", str(path), *chosen, "--input", "FILE", "--output"]
+    export = ["export", str(path), *chosen, "--to", "FOLDER"]
+    return [shlex.join([*encode, "vectors.npy"]), shlex.join(export)]
 
 
-def _command(row: Mapping[str, Any]) -> str:
-    """The command that fits the map of a row of ``gains``, or encodes without one.
+def _is_read_otherwise(
+    used: Mapping[str, Any], deciding: list[Mapping[str, Any]]
+) -> bool:
+    """Whether the encoder as it comes is chosen, and the model has another reading."""
+    roles = [row["role"] for row in deciding]
+    return bool(used["role"] == "reference" and "reading" in roles)
 
-    Empty for other methods than maps, and for views.
-    """
-    method = row["method"].removeprefix(f"{ADVISED}: ")
-    is_plain = method in ("raw", UNMAPPED)
-    is_views = " | " in row["layers"]
-    if row["supervised"] or is_views or not (is_plain or is_map(method)):
+
+def command_of(row: Mapping[str, Any]) -> str:
+    """The command that fits the map of a row of ``gains``, or encodes without one."""
+    options = row["command"]
+    if options is None:
         return ""
-    words = ["encode"] if is_plain else ["fit", "--method", method]
-    (parts,) = encoder_parts(pd.Series(row["encoder"])).to_dict("records")
-    words += ["--encoder.path", parts.pop("encoder")]
-    for name in ("layers", "pooling") if method != "raw" else ():
-        if row[name] not in _OF_NO_NETWORK:
-            words += [f"--encoder.{name}", row[name]]
-    for name, text in parts.items():
-        words += [f"--encoder.{name}", literal_eval(text)] if pd.notna(text) else []
-    if is_plain:
-        return shlex.join([*words, "--input", "FILE", "--output", "vectors.npy"])
-    return shlex.join([*words, "--corpus", "FILE", "--run_dir", "my-model"])
+    words = [word for name in options for word in (f"--{name}", options[name])]
+    if "method" in options:
+        return shlex.join(["fit", *words, "--corpus", "FILE", "--run_dir", "my-model"])
+    return shlex.join(["encode", *words, "--input", "FILE", "--output", "vectors.npy"])

@@ -38,11 +38,10 @@ from flowbert.tasks import Task
 
 _SET_BY_FIT = ("random_state", "accelerator")
 
+_IF_GIVEN = ("template", "sink_token")
+
 VERSIONS = {"flowbert": __version__, "torch": torch.__version__}
 """Versions that scores depend on."""
-
-UNMAPPED = "unmapped"
-"""Name of vectors without a map that are read otherwise than the encoder is by itself."""
 
 ADVISED = "advised"
 """Name of the method that follows the advice."""
@@ -56,12 +55,13 @@ class Method:
     """A map or model that is compared.
 
     Attributes:
-        name: Name in tables; ``raw`` without an encoder is each network as its folder reads it.
+        name: Name in tables; ``raw`` is each encoder as it comes, and as it is read.
         map: The map.
         corpus: Name of what a fitted map was fitted on; ``none`` for raw.
         seed: Seed of a fitted map.
         encoder: Encoder of a model, in place of those of the comparison.
-        advised: Whether the advice for each encoder chooses map, layers and pooling.
+        advised: Whether the advice for each encoder chooses map, layers and pooling; with an
+            encoder, it has.
     """
 
     name: str
@@ -107,7 +107,7 @@ class Method:
             UserError: If parameters or fitted values are of another size, or the method awaits
                 advice.
         """
-        if self.advised:
+        if self.advised and self.encoder is None:
             raise UserError(
                 f"received {self.name}, which only compare accepts; expected the method that "
                 "advise recommends",
@@ -176,7 +176,11 @@ Drawn = tuple[Corpus, int | None]
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """One method on one task, fitted on one corpus with one seed."""
+    """One method on one task, fitted on one corpus with one seed; its role is one of these.
+
+    ``reference``: the encoder as it comes, which others have to beat; ``method``; ``advised``;
+    ``reading``: the vectors without a map that methods were asked for, next to the reference.
+    """
 
     encoder: Encoder
     method: Method
@@ -184,6 +188,7 @@ class Experiment:
     corpus: Corpus | None = None
     seed: int | None = None
     labels: Subset | None = None
+    role: str = "method"
 
     def sentences(self) -> Iterator[str]:
         """All sentences that are embedded for it."""
@@ -198,8 +203,11 @@ class Experiment:
         """Columns of the experiment's rows."""
         method, corpus = self.method, self.corpus
         return {
+            "template": "",
+            "sink_token": "",
             **self.encoder.columns(),
             "method": method.name,
+            "role": self.role,
             "corpus": method.corpus if corpus is None else corpus.name,
             "seed": self.seed if method.seed is None else method.seed,
             "task": self.task.name,
@@ -218,20 +226,44 @@ class Experiment:
             pairs = {"pairs": len(labels), "digest": digest([values])}
         if is_custom(self.task):
             task["object"] = secrets.token_hex(16)
+        encoder = self.encoder.describe() | {"identity": self.encoder.identity}
         settings: dict[str, Any] = as_json(
             {
-                "encoder": self.encoder.describe()
-                | {"identity": self.encoder.identity},
+                "encoder": encoder,
+                "map": self.method.map.text,
                 "method": self.method.steps,
                 "corpus": None if corpus is None else corpus.describe(),
                 "labels": pairs,
                 "seed": self.seed,
                 "versions": VERSIONS,
                 "precision": precision_settings(),
+                "command": self.command_options(),
                 "task": task,
             }
         )
         return settings
+
+    def command_options(self) -> dict[str, str] | None:
+        """Options of the command that fits the map, or encodes without one.
+
+        None if a command line cannot name the map or the encoder, or the map learns from labels.
+        """
+        method, map, encoder = self.method, self.method.map, self.encoder
+        is_object = method.corpus == "given" or not is_map(map.text)
+        is_object |= method.encoder is not None and not method.advised
+        is_object |= not getattr(encoder, "is_on_disk", True)
+        known = encoder.describe()
+        if is_object or map.supervised or "views" in known:
+            return None
+        options = {} if type(map) is Raw else {"method": map.text}
+        options["encoder.path"] = encoder.path
+        if self.role == "reference":
+            return options
+        reading = {x: self.columns[x] for x in ("layers", "pooling") if x in known}
+        reading |= {x: self.columns[x] for x in _IF_GIVEN if self.columns[x]}
+        if reading.get("sink_token") == "none":
+            reading["sink_token"] = ""
+        return options | {f"encoder.{name}": text for name, text in reading.items()}
 
     @cached_property
     def key(self) -> str:
@@ -254,8 +286,8 @@ def plan_experiments(
 ) -> list[Experiment]:
     """All experiments, in the order of the tables; none twice.
 
-    Where an encoder is read otherwise than its folder says, there is a method :data:`UNMAPPED`
-    next to ``raw``.
+    Where an encoder is read otherwise than its folder says, ``raw`` is two experiments: the encoder
+    as it comes, and as it is read.
 
     Args:
         encoders: Opened encoders.
@@ -273,31 +305,56 @@ def plan_experiments(
     experiments = []
     saved: dict[Any, Encoder] = {}
     for encoder, task, method in itertools.product(encoders, corpora, methods):
-        encoder = method.encoder or encoder
+        used = method.encoder or encoder
+        role = "advised" if method.advised else "method"
         if method.needs_fit:
             pairs = labels[task] if method.map.supervised else None
             random = seeds if method.map.seeded else [None]
             experiments += [
-                Experiment(encoder, method, task, corpus, seed, pairs)
+                Experiment(used, method, task, corpus, seed, pairs, role)
                 for corpus, drawn in corpora[task]
                 for seed in (random if drawn is None else [drawn])
             ]
-            continue
-        if method.name == "raw" and method.encoder is None:
+        elif method.name == "raw" and method.encoder is None:
             network = getattr(encoder, "backbone", encoder)
             if network not in saved:
                 saved[network] = as_saved(encoder)
-            if encoder.columns() != saved[network].columns():
-                experiments.append(Experiment(saved[network], method, task))
-                method = replace(method, name=UNMAPPED)
-        experiments.append(Experiment(encoder, method, task))
+            reference = Experiment(saved[network], method, task, role="reference")
+            experiments += [reference, *_other_readings(reference, encoder, methods)]
+        else:
+            experiments.append(Experiment(used, method, task, role=role))
+    return _each_once(experiments)
+
+
+def _other_readings(
+    reference: Experiment, encoder: Encoder, methods: Sequence[Method]
+) -> Iterator[Experiment]:
+    """The readings of an encoder that methods take, without a map.
+
+    They are what was asked for if there is no other method.
+    """
+    is_alone = all(method.name == "raw" for method in methods)
+    advised = [method.encoder for method in methods if method.advised]
+    for reading in [encoder, *filter(None, advised)]:
+        columns = reference.encoder.columns()
+        if reading.path == encoder.path and reading.columns() != columns:
+            role = "method" if is_alone else "reading"
+            yield replace(reference, encoder=reading, role=role)
+
+
+def _each_once(experiments: Sequence[Experiment]) -> list[Experiment]:
+    """Experiments without those that are planned twice.
+
+    Raises:
+        UserError: If different ones have the same names.
+    """
     known: dict[str, Experiment] = {}
     for experiment in experiments:
         # The key is that of now: an encoder may change before it is used.
         columns, task = experiment.columns, experiment.task
         place = digest(columns, task.kind, task.metrics)
         if known.setdefault(place, experiment).key != experiment.key:
-            names = ", ".join(f"{name} {value}" for name, value in columns.items())
+            names = ", ".join(f"{name} {columns[name]}" for name in columns)
             raise UserError(
                 f"compare: received two different experiments called {names}; expected encoders, "
                 "methods and corpora with different names"

@@ -16,11 +16,13 @@ from flowbert.data.text_files import user_path
 from flowbert.errors import UserError, check_choice
 from flowbert.experiments.intervals import (
     RESULT_COLUMNS,
-    find_verdicts,
+    SETTINGS,
     main_aggregation,
     with_averages,
 )
+from flowbert.experiments.labels import label_parts, settings_of
 from flowbert.experiments.summary import Summary
+from flowbert.experiments.verdict import METHOD, find_verdicts
 from flowbert.io import (
     as_json,
     load_tensors,
@@ -34,9 +36,6 @@ from flowbert.text_tables import in_order
 
 _KIND = "record of an experiment"
 _TASK = "task."  # prefix of arrays that a task scores with
-
-_APART = ("encoder", "layers", "pooling", "corpus", "split")
-"""Columns whose values are not averaged over."""
 
 
 class Results:
@@ -145,13 +144,19 @@ class Results:
 
     @property
     def vectors(self) -> dict[str, torch.Tensor]:
-        """Vectors ``(S, k)`` of :attr:`sentences` by method."""
+        """Vectors ``(S, k)`` of :attr:`sentences` by method, as tables name it."""
         vectors: dict[str, torch.Tensor] = {}
-        sentences = self.sentences
+        sentences, names = self.sentences, self.method_names
         for record in self.records:
             if record.sample is not None and list(record.sentences) == sentences:
-                vectors.setdefault(str(record.columns["method"]), record.sample)
+                vectors.setdefault(names[record.key], record.sample)
         return vectors
+
+    @property
+    def method_names(self) -> dict[str, str]:
+        """Names of methods in tables by experiment."""
+        parts = label_parts(self.frame, settings_of(self.frame))
+        return dict(zip(self.frame["experiment"], parts["method"], strict=True))
 
     @property
     def summary(self) -> Summary:
@@ -217,6 +222,13 @@ class Results:
         draws = self.draws(resamples, seed)
         self.frame, draws = with_averages(self.frame, draws, self.tasks, seed)
         found = find_verdicts(self.frame, draws, self.tasks)
+        settings = {
+            tuple(str(record.columns[name]) for name in METHOD): record.settings
+            for record in self.records
+        }
+        for row in found["gains"]:  # what commands are made of
+            of_row = settings[tuple(str(row[name]) for name in METHOD)]
+            row |= {name: of_row[name] for name in ("map", "command")}
         found["bootstrap"] = {"resamples": resamples, "seed": seed}
         self.about = self.about | found
 
@@ -230,7 +242,8 @@ class Results:
             task: Task.
             metric: Metric.
             **columns: Values of further columns: ``split="dev"``, ``encoder``, ``layers``,
-                ``pooling``, ``corpus``, ``seed``, ``aggregation``; needed where there are several.
+                ``pooling``, ``corpus``, ``seed``, ``aggregation``, ``role="reference"``; needed
+                where there are several.
 
         Raises:
             UserError: If the score is missing, or rows differ in more than the seed.
@@ -243,7 +256,7 @@ class Results:
             known = rows[name].astype(str)
             check_choice(name, str(value), dict.fromkeys(known))
             rows = rows[known == str(value)]
-        several = [name for name in _APART if rows[name].nunique() > 1]
+        several = [x for x in (*SETTINGS, "split") if rows[x].nunique() > 1]
         if several:
             values = (f"{name} ({', '.join(rows[name].unique())})" for name in several)
             raise UserError(
@@ -265,7 +278,7 @@ class Results:
         aggregation = aggregation or main_aggregation(self.frame, metric)
         rows = self.frame
         rows = rows[(rows["metric"] == metric) & (rows["aggregation"] == aggregation)]
-        index = ["encoder", "layers", "pooling", "corpus", "method"]
+        index = [*SETTINGS, "method"]
         columns = ["split", "task"]
         means = rows.groupby([*index, *columns], sort=False)["value"].agg(
             lambda values: values.mean(skipna=False)

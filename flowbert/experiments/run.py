@@ -190,7 +190,9 @@ def _reference_records(task: Task) -> Iterator[Record]:
     for name, items in task.references.items():
         columns = {
             **dict.fromkeys(("encoder", "layers", "pooling", "corpus"), "none"),
+            **dict.fromkeys(("template", "sink_token"), ""),
             "method": name,
+            "role": "method",
             "seed": None,
             "task": task.name,
             "split": task.split,
@@ -267,8 +269,8 @@ def _first_samples(experiments: Sequence[Experiment]) -> dict[str, Indices]:
     if task is None:
         return {}
     order = Stream(0, "sample").rng().permutation(len(task.sentences))[:SAMPLE_SIZE]
-    first: dict[str, str] = {}
+    first: dict[tuple[str, str], str] = {}
     for experiment in experiments:
         if experiment.task is task:
-            first.setdefault(experiment.method.name, experiment.key)
+            first.setdefault((experiment.method.name, experiment.role), experiment.key)
     return dict.fromkeys(first.values(), order)

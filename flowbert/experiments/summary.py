@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 
 from flowbert.data.scored_pairs import SAMPLE_TASK
-from flowbert.experiments.intervals import GAIN_KEYS, LISTED, main_aggregation
+from flowbert.experiments.intervals import main_aggregation
 from flowbert.experiments.labels import join_parts, label_parts, name_rows, settings_of
+from flowbert.experiments.verdict import GAIN_KEYS, LISTED
 from flowbert.tasks import AGGREGATIONS, AVERAGE
 from flowbert.tasks.measures import SPACE_METRICS
 from flowbert.text_tables import (
@@ -87,7 +88,7 @@ class Summary:
                 "method": parts["method"],
                 "details": join_parts(own.drop(columns="method")),
                 "name": name_rows(own),
-                "raw": first["method"] == "raw",
+                "raw": first["role"] == "reference",
             }
         ).join(lead[[*_SCORE, *_GAINS.values()]], on="label")
         rows["choice"] = rows["choice"].fillna("")

@@ -13,9 +13,9 @@ from flowbert.encoders.layers import name_layers, resolve_layers
 from flowbert.encoders.pooling import make_pooling
 from flowbert.encoders.template import TEMPLATES, name_template
 from flowbert.errors import UserError
-from flowbert.experiments.plan import RECIPE_METHOD, UNMAPPED, Method, as_saved
+from flowbert.experiments.plan import RECIPE_METHOD, Method
 from flowbert.extras.sentence_transformer import SentenceTransformerEncoder
-from flowbert.maps import Raw, make_map
+from flowbert.maps import make_map
 from flowbert.options import takes_options
 
 RECIPE_LAYERS = "embedding_last"
@@ -183,9 +183,6 @@ def follow_advice(
 ) -> list[Method]:
     """Methods, of which the advised ones have got their map, and a variant of each encoder.
 
-    Next to ``raw``, the variant without a map is a method of its own: what the layers and the
-    pooling gain is not the map's.
-
     Args:
         methods: The methods.
         encoders: Opened encoders; those of one backbone have one advice.
@@ -196,7 +193,6 @@ def follow_advice(
     backbones: dict[str, Encoder] = {}
     for encoder in encoders:
         backbones.setdefault(encoder.backbone_key, encoder)
-    with_raw = "raw" in [method.name for method in methods]
     followed: list[Method] = []
     for method in methods:
         if not method.advised:
@@ -206,16 +202,13 @@ def follow_advice(
             advice = advise_encoder(encoder)
             map = make_map(advice.method)
             if isinstance(encoder, SentenceEncoder):
-                saved = as_saved(encoder)
                 encoder = encoder.read(
                     layers=advice.layers,
                     pooling=advice.pooling,
                     template=advice.template or None,
                 )
-                if with_raw and encoder.columns() != saved.columns():
-                    followed.append(Method(UNMAPPED, Raw(), encoder=encoder))
             name = f"{method.name}: {advice.method}"
-            followed.append(Method(name, map, encoder=encoder))
+            followed.append(replace(method, name=name, map=map, encoder=encoder))
     return followed
 
 

@@ -107,14 +107,12 @@ class ViewsEncoder(Embedder, nn.Module):
         return {name: first[name] for name in names} | {"views": views}
 
     def columns(self) -> dict[str, str]:
-        """Columns of results: encoder, layers, pooling, of each view in order."""
+        """Columns of results, of each view in order; an encoder or template of all views once."""
         columns = [view.columns() for view in self.views]
-        joined = {
-            name: " | ".join(column[name] for column in columns) for name in columns[0]
-        }
-        # Most views have one template, or none.
-        encoders = dict.fromkeys(column["encoder"] for column in columns)
-        return joined | {"encoder": " | ".join(encoders)}
+        values = {name: [column[name] for column in columns] for name in columns[0]}
+        for name in ("encoder", "template", "sink_token"):
+            values[name] = list(dict.fromkeys(values[name]))
+        return {name: " | ".join(each) for name, each in values.items()}
 
     @property
     def identity(self) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from flowbert.encoders import open_encoder
 from flowbert.encoding import encode
 from flowbert.errors import UserError
 from flowbert.experiments import Results, compare
-from flowbert.experiments.plan import UNMAPPED
 from flowbert.extras.export import SentenceTransformers, export
 from flowbert.maps import make_map
 from flowbert.model import Model
@@ -155,12 +154,6 @@ class Lab:
         return pd.DataFrame(rows, columns=[*INDEX, "value"]).set_index(INDEX)
 
 
-def name_in(results, method):
-    """Name of a method in results: of vectors without a map that of these layers."""
-    is_read = method == "raw" and UNMAPPED in set(results.frame["method"])
-    return UNMAPPED if is_read else method
-
-
 def rows_of(results, method, unknown=()):
     """Rows of a method, by the name of the figure.
 
@@ -169,9 +162,10 @@ def rows_of(results, method, unknown=()):
         method: Its name in them.
         unknown: Columns that the way does not know.
     """
-    frame = results.frame[results.frame["method"] == name_in(results, method)]
+    frame = results.frame[results.frame["method"] == method]
     assert len(frame), f"no row of {method!r}, but {set(results.frame['method'])}"
-    frame = frame.assign(method=method)
+    if "reading" in set(frame["role"]):  # vectors without a map: those of these layers
+        frame = frame[frame["role"] == "reading"]
     says = [name for name in SAYS if name not in unknown]
     # A fit names the task of its corpus; here it is the only one.
     (task,) = frame["task"].unique()

@@ -16,7 +16,7 @@ from flowbert.encoders import EncoderOptions
 from flowbert.errors import FlowbertWarning
 from flowbert.experiments import Results
 from flowbert.experiments.intervals import RESULT_COLUMNS
-from flowbert.experiments.plan import UNMAPPED, VERSIONS
+from flowbert.experiments.plan import VERSIONS
 from flowbert.extras.analysis.analyze import analyze_results
 from flowbert.maps import Chain, Raw, make_map
 from flowbert.tasks import STS, load_task, load_tasks
@@ -234,5 +234,5 @@ def test_a_reused_record_has_the_warnings_of_its_fit(output, tmp_path):
     scores = set()
     for corpus, size in product(corpora, (None, 9)):
         results = run(idf, "raw", tasks=pairs, corpus=corpus, max_sentences=size)
-        scores.add(results.score(UNMAPPED, "pairs"))
+        scores.add(results.score("raw", "pairs", pooling="idf"))
     assert len(scores) == 4

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from flowbert.data.scored_pairs import STSData
-from flowbert.experiments.estimates import find_intervals
+from flowbert.experiments.intervals import find_intervals
 from flowbert.tasks import STS, spearman
 from helpers import scored
 

@@ -15,14 +15,10 @@ from experiments.small import WordSums, write_pairs
 from flowbert.data.scored_pairs import STSData, Subset
 from flowbert.encoders import EncoderOptions
 from flowbert.experiments import compare
-from flowbert.experiments.estimates import (
-    Verdict,
-    average_seeds,
-    find_intervals,
-    has_interval,
-)
-from flowbert.experiments.plan import UNMAPPED, parse_methods, plan_experiments
+from flowbert.experiments.intervals import average_seeds, find_intervals, has_interval
+from flowbert.experiments.plan import parse_methods, plan_experiments
 from flowbert.experiments.run import run_experiments
+from flowbert.experiments.verdict import Verdict
 from flowbert.tasks import STS
 from flowbert.vectors import EmbeddingCache
 
@@ -67,19 +63,41 @@ def test_intervals_are_corrected_by_twice_the_bias():
 @pytest.mark.parametrize(
     ("values", "spreads", "expected"),
     [
-        ((0.5, 0.4), (0.1, 0.1), "keep raw, 50.0"),
-        ((0.5, 0.52), (0.1, -0.1), "keep raw, 50.0; tied: b"),
-        # The best score does not differ from raw, but another one is above raw.
+        ((0.5, 0.4, 0.4), (0.1, 0.1, 0.1), "keep raw, 50.0"),
+        ((0.5, 0.52, 0.4), (0.1, -0.1, 0.1), "keep raw, 50.0"),
+        # The highest score does not differ from raw, but another one is above raw.
         (
             (0.5, 0.6, 0.65),
             (0.1, 0.1, -0.2),
-            "use b, 60.0, +10.0 [10.0, 10.0] over raw; tied: c",
+            "use b, 60.0, +10.0 [10.0, 10.0] over raw",
         ),
+        # The higher one of two, in whatever order they come.
+        (
+            (0.5, 0.6, 0.61),
+            (0.1, 0.1, 0.06),
+            "use c, 61.0, +11.0 [7.2, 14.8] over raw; tied: b",
+        ),
+        ((0.5, 0.6, 0.7), (0.1, 0.1, 0.1), "use c, 70.0, +20.0 [20.0, 20.0] over raw"),
     ],
 )
 def test_verdicts(values, spreads, expected):
-    names = ["raw", "b", "c"][: len(values)]
-    assert Verdict(names, draws(values, spreads)).text == expected
+    assert Verdict(["raw", "b", "c"], draws(values, spreads)).text == expected
+
+
+def test_what_nobody_asked_for_is_never_used():
+    """Such as the reading of a map without the map."""
+    names, asked = ["raw", "layers 1", "zca"], np.array([True, False, True])
+    drawn = draws((0.5, 0.61, 0.6), (0.1, 0.06, 0.1))
+    verdict = Verdict(names, drawn, is_asked=asked)
+    assert verdict.text.endswith(
+        "over raw; tied: layers 1; its map adds nothing significant to layers 1"
+    )
+    assert verdict.gains["choice"].tolist() == ["", "tied", "use"]
+    better = draws((0.5, 0.7, 0.6), (0.1, 0.1, 0.1))
+    verdict = Verdict(names, better, is_asked=asked)
+    expected = "keep raw, 50.0; significantly better, without a map: layers 1"
+    assert verdict.text == expected
+    assert verdict.gains["choice"].tolist() == ["use", "tied", ""]
 
 
 @settings(max_examples=100, deadline=None)
@@ -93,17 +111,19 @@ def test_the_verdict_agrees_with_all_differences(count, bias, seed):
     drawn = np.column_stack([values, resampled])
     names = [f"m{number}" for number in range(count)]
     base = int(rng.integers(count))
-    verdict = Verdict(names, drawn, base)
+    asked = rng.random(count) < 0.7
+    asked[base] = True
+    verdict = Verdict(names, drawn, base, asked)
     ends = np.array([find_intervals(drawn[row] - drawn) for row in range(count)])
     assert_allclose(verdict.ends, ends, atol=1e-15)
-    used = verdict.used
-    assert not (ends[:, used, 0] > 1e-15).any()
-    assert (used == base) == (not (ends[:, base, 0] > 1e-15).any())
-    tied = re.findall(r"m\d+", verdict.text.partition("tied: ")[2])
-    expected = (ends[used, :, 0] <= 1e-15) & (ends[used, :, 1] >= -1e-15)
-    expected[used] = False
-    assert tied == [names[row] for row in np.flatnonzero(expected)][:4]
-    assert verdict.text.endswith(" more") == (expected.sum() > 4)
+    is_better = ends[..., 0] > 1e-15
+    best = {row for row in range(count) if is_better[row, base]}
+    best = {row for row in best if not is_better[:, row].any()}
+    candidates = [row for row in best if asked[row]]
+    used = max(candidates, key=lambda row: values[row], default=base)
+    assert verdict.values[verdict.used] == values[used]
+    assert set(verdict.tied) == best - {verdict.used}
+    assert verdict.text.startswith("keep" if not candidates else "use")
 
 
 def test_seeds_are_resampled_with_the_pairs():
@@ -224,14 +244,15 @@ def test_raw_is_the_encoder_as_it_comes(tmp_path):
     options = EncoderOptions(layers="first_last", template="this says: {}")
     task = write_pairs(tmp_path / "pairs.tsv")
     results = compare(options, "raw,zca:shrinkage=0.5", tasks=task, bootstrap=20)
-    frame = results.frame.query("aggregation == 'wmean'").set_index("method")
+    frame = results.frame.query("aggregation == 'wmean'").set_index(["method", "role"])
     assert frame["layers"].to_dict() == {
-        "raw": "last",
-        UNMAPPED: "first_last",
-        "zca:shrinkage=0.5": "first_last",
+        ("raw", "reference"): "last",
+        ("raw", "reading"): "first_last",
+        ("zca:shrinkage=0.5", "method"): "first_last",
     }
     plain = compare(methods="raw", tasks=task, bootstrap=0)
-    assert results.score("raw", "pairs") == plain.score("raw", "pairs")
+    as_it_comes = results.score("raw", "pairs", role="reference")
+    assert as_it_comes == plain.score("raw", "pairs")
     (names,) = (table["methods"] for table in results.differences.values())
     template = "'this says: {}'"
     assert names == [

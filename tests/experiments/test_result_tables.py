@@ -9,7 +9,6 @@ import pytest
 
 from extras.report.rows import results, row, sts_rows
 from flowbert.experiments.labels import labels
-from flowbert.experiments.plan import UNMAPPED
 from flowbert.experiments.results import Results
 from flowbert.experiments.summary import Summary
 from flowbert.text_tables import print_lines, print_table
@@ -26,12 +25,12 @@ def test_labels_name_the_settings_that_differ():
 
 
 def test_readings_with_and_without_a_template_are_different_rows():
-    encoder = "bert; template 'it says {}'"
+    template = {"template": "it says {}"}
     frame = results(
         sts_rows("raw", "STSB"),
-        sts_rows(UNMAPPED, "STSB", encoder=encoder),
+        sts_rows("raw", "STSB", role="reading", **template),
         sts_rows("whitening", "STSB", 0.4),
-        sts_rows("whitening", "STSB", 0.6, encoder=encoder),
+        sts_rows("whitening", "STSB", 0.6, **template),
     )
     expected = ["raw", "template 'it says {}'"]
     expected += ["whitening (no template)", "whitening ('it says {}')"]

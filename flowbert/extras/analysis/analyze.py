@@ -154,7 +154,8 @@ def analyze(
         held_out=y,
         seed=seed,
     )
-    setting = opened.columns() | {"corpus": loaded.name, "fitted": len(fitting)}
+    setting: dict[str, Any] = {x: y for x, y in opened.columns().items() if y}
+    setting |= {"corpus": loaded.name, "fitted": len(fitting)}
     if failures:
         setting["failures"] = failures
     analysis = analyze_sample(sample, setting, measures)
@@ -174,7 +175,7 @@ def analyze_results(results: Results, **parts: Any) -> Analysis:
     """
     frame = results.frame
     rows = frame.assign(name=label_parts(frame, settings_of(frame))["method"])
-    rows = rows.drop_duplicates(["task", "split", "method"])
+    rows = rows.drop_duplicates(["task", "split", "name"])
     setting = {}
     for column in ("encoder", "layers", "pooling", "corpus"):
         values = [value for value in rows[column].unique() if value != "none"]
@@ -187,8 +188,7 @@ def analyze_results(results: Results, **parts: Any) -> Analysis:
             pairs[f"{task.name} {task.split}"] = task.gold, cosines
     sample = Sample(pairs=pairs, **parts)
     if len(results.sentences) >= _FEWEST_WITH_NEIGHBOURS:
-        names = rows.set_index("method")["name"].to_dict()
-        vectors = {names[x]: y for x, y in _measurable(results.vectors).items()}
+        vectors = _measurable(results.vectors)
         sample = replace(sample, sentences=results.sentences, vectors=vectors)
     return analyze_sample(sample, setting)
 

@@ -10,7 +10,6 @@ from flowbert import __version__
 from flowbert.data.text_files import user_path
 from flowbert.encoders import Encoder
 from flowbert.errors import UserError
-from flowbert.experiments.plan import UNMAPPED
 from flowbert.experiments.results import Results
 from flowbert.maps import Raw, is_map, make_map
 from flowbert.model import Model
@@ -117,8 +116,6 @@ def name_in(results: Results, model: Model, own: bool, trained: bool) -> str:
     known, part = model.map or Raw(), attrgetter("name" if own else "text")
     if trained:
         found = [name for name in names if name in TRAINED_METHODS]
-    elif model.map is None and UNMAPPED in names:
-        found = [UNMAPPED]
     else:
         maps = filter(is_map, names)
         found = [name for name in maps if part(make_map(name)) == part(known)]
@@ -133,10 +130,11 @@ def name_in(results: Results, model: Model, own: bool, trained: bool) -> str:
 def _scores(results: Results, encoder: Encoder, method: str) -> list[dict[str, Any]]:
     """Rows of a method and of the raw embeddings, by task."""
     # Over all pairs of a task, as sentence-transformers and MTEB measure it.
-    wanted = encoder.columns() | {"metric": "spearman", "aggregation": "all"}
+    wanted = {"template": "", "sink_token": ""} | encoder.columns()
+    wanted |= {"metric": "spearman", "aggregation": "all"}
     del wanted["encoder"]  # it may have moved
     rows = results.frame.dropna(subset="value")
-    shown = rows["method"].isin(["raw", UNMAPPED, method])
+    shown = rows["method"].isin(["raw", method])
     shown &= (rows[list(wanted)] == pd.Series(wanted)).all(axis=1)
     records: list[dict[str, Any]] = rows[shown].to_dict("records")
     return records

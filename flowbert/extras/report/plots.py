@@ -9,7 +9,6 @@ from matplotlib.figure import Figure
 
 from flowbert.experiments.intervals import main_aggregation
 from flowbert.experiments.labels import labels
-from flowbert.experiments.plan import UNMAPPED
 from flowbert.experiments.summary import Summary
 from flowbert.extras.analysis.drawing import (
     ORDINAL,
@@ -131,8 +130,7 @@ def layer_scores(frame: pd.DataFrame) -> pd.DataFrame:
     layers = sorted(rows["layers"].unique(), key=lambda name: (len(name), name))
     if len(layers) < FEWEST_LAYERS:
         return pd.DataFrame()
-    method = rows["method"].replace({UNMAPPED: "raw"})
-    lines = labels(rows.assign(layers="", method=method)) + ", " + rows["split"]
+    lines = labels(rows.assign(layers="")) + ", " + rows["split"]
     rows = rows.assign(line=lines, layer=rows["layers"], value=100 * rows["value"])
     keys = ["task", "line", "layer"]
     means = rows.groupby(keys, sort=False)["value"].mean().reset_index()

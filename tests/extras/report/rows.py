@@ -25,6 +25,7 @@ def row(method, task, metric, aggregation, value, **columns):
         "encoder": "bert",
         "layers": "-1",
         "pooling": "mean",
+        "role": "reference" if method == "raw" else "method",
         "corpus": "none" if method == "raw" else "target",
         "seed": None,
         "split": "test",

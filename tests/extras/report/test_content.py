@@ -3,19 +3,14 @@
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
-import pytest
 
 from extras.report.rows import results, row, sts_rows
 from flowbert.experiments.next_commands import next_commands
-from flowbert.experiments.plan import UNMAPPED
 from flowbert.experiments.summary import Summary
 from flowbert.extras.report.content import Run, join_runs, read_metrics, read_run
 from flowbert.extras.report.plots import layer_scores, training
-
-ZCA = "fit --method zca --encoder.path bert"
 
 
 def write_log(path, steps, loss, **columns):
@@ -44,19 +39,26 @@ def test_a_run_is_read(run, folder):
     assert not read_run(folder, analyzed=False).analysis.frames
 
 
-def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):
-    def use(method, *others):
-        rows = [{"method": method, "choice": "use"}, *({"method": x} for x in others)]
-        encoder = "bert; template 'query: {}'"
-        common: dict[str, Any] = {"task": "STSB", "encoder": encoder, "choice": ""}
-        common |= {"layers": "last", "pooling": "mean", "supervised": False}
-        return {"gains": [common | row for row in rows]}
+def gain(method, **columns):
+    """A row of ``gains`` that is used."""
+    plain = {"task": "STSB", "choice": "use", "role": "method", "map": method}
+    options = {"encoder.path": "bert"}
+    if method == "raw":
+        plain["role"] = "reference"
+    else:
+        options = {"method": method, **options}
+    return plain | {"method": method, "command": options} | columns
 
-    record = use("raw")
+
+def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):
+    def use(used, *others):
+        return {"gains": [used, *(row | {"choice": ""} for row in others)]}
+
+    reading = gain("raw", role="reading")
+    record = use(gain("raw"))
     as_it_comes = next_commands(tmp_path, record)
     assert as_it_comes == [
-        "encode --encoder.path bert --encoder.template 'query: {}' --input FILE "
-        "--output vectors.npy"
+        "encode --encoder.path bert --input FILE --output vectors.npy"
     ]
     (tmp_path / "model").mkdir()
     assert next_commands(tmp_path, {}) == next_commands(tmp_path, {"gains": []}) == []
@@ -64,45 +66,22 @@ def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):
         f"encode --model {tmp_path} --method raw --input FILE --output vectors.npy",
         f"export {tmp_path} --method raw --to FOLDER",
     ]
-    assert next_commands(tmp_path, use(UNMAPPED)) == next_commands(tmp_path, record)
-    assert next_commands(tmp_path, use("raw", UNMAPPED)) == as_it_comes
+    # The model reads the network otherwise.
+    assert next_commands(tmp_path, use(gain("raw"), reading)) == as_it_comes
     # The run's model is the trained encoder, without a map.
     (tmp_path / "model" / "encoder").mkdir()
-    assert next_commands(tmp_path, use("raw")) == as_it_comes
+    assert next_commands(tmp_path, record) == as_it_comes
     for other in ("whitening", "nulling-2+whitening"):
-        (fit,) = next_commands(tmp_path, use(other))
+        (fit,) = next_commands(tmp_path, use(gain(other)))
         assert fit.startswith(f"fit --method {other} --encoder.path bert ")
-    first = next_commands(tmp_path, use("simcse"))[0]
+    trained = {"map": "raw", "command": None}
+    first = next_commands(tmp_path, use(gain("simcse", **trained)))[0]
     assert "--method" not in first
-    assert next_commands(tmp_path, use("simcse+zca")) == [
+    trained["map"] = "zca"
+    assert next_commands(tmp_path, use(gain("simcse+zca", **trained))) == [
         f"fit --method zca --encoder.path {tmp_path} --corpus FILE"
     ]
-
-
-@pytest.mark.parametrize(
-    ("method", "layers", "template", "command"),
-    [
-        ("raw", "last", "", "encode --encoder.path bert "),
-        (UNMAPPED, "1", "", "encode --encoder.path bert --encoder.layers 1 "),
-        ("zca", "own", "", "fit --method zca --encoder.path bert --corpus"),
-        ("zca", "own", "; sink_token ''", f"{ZCA} --encoder.sink_token '' --corpus"),
-        (
-            "zca",
-            "own",
-            "; template 'a {}; x'; sink_token '<s>'",
-            f"{ZCA} --encoder.template 'a {{}}; x' --encoder.sink_token '<s>' ",
-        ),
-        ("zca", "1 | last", "", ""),
-        ("simcse", "last", "", ""),
-    ],
-)
-def test_what_is_best_is_used_as_it_was_read(method, layers, template, command):
-    encoder = f"bert{template}"
-    row = {"method": method, "task": "STSB", "encoder": encoder, "choice": "use"}
-    row |= {"layers": layers, "pooling": "none", "supervised": ""}
-    printed = next_commands(Path("results.json"), {"gains": [row]})
-    assert "".join(printed).startswith(command)
-    assert len(printed) == bool(command)
+    assert next_commands(Path("results.json"), use(gain("mine", command=None))) == []
 
 
 def test_joined_runs_show_the_settings_that_differ(run):
@@ -168,7 +147,7 @@ def test_a_finding_without_a_better_method():
 
 def test_scores_of_single_layers_are_lines_over_the_layers():
     layers = ["0", "1", "10", "2", "0,1"]
-    rows = [sts_rows(UNMAPPED, "STSB", layers=each) for each in layers]
+    rows = [sts_rows("raw", "STSB", layers=each, role="method") for each in layers]
     frame = results(sts_rows("raw", "STSB", layers="last"), *rows)
     scores = layer_scores(frame).sort_values("position")
     assert scores["layer"].tolist() == ["0", "1", "2", "10", "last"]

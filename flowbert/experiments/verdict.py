@@ -1,0 +1,236 @@
+"""Verdicts: which row of a table to use, from paired differences."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from flowbert.arrays import Floats
+from flowbert.experiments.intervals import (
+    METHOD,
+    SCORE,
+    find_intervals,
+    has_interval,
+    main_aggregation,
+)
+from flowbert.experiments.labels import labels, settings_of
+from flowbert.tasks import AVERAGE, Task
+
+LISTED = 10
+"""Rows that are shown and compared of a table that has more."""
+
+GAIN_KEYS = [*METHOD, "split", "task", "metric"]
+"""Columns of results that identify a row of ``gains`` in the metadata of results."""
+
+_TIED = 4  # tied rows that are named
+
+
+class Verdict:
+    """Rows of a table compared on the same resamples, and which one to use.
+
+    Of the methods that were asked for, are significantly better than the reference and are not
+    significantly exceeded by any other row, the one with the highest score is used. The intervals
+    are not adjusted for the number of comparisons.
+
+    Args:
+        names: Names of the rows, n of them.
+        draws: Their draws ``(n, 1 + R)``, each with an interval.
+        reference: Index of the row that others have to beat.
+        is_asked: Whether a row may be used, ``(n,)``; None for all.
+
+    Attributes:
+        names: As the argument.
+        reference: As the argument.
+        values: Their scores, ``(n,)``.
+        ends: Ends of the 95% intervals of row minus column, ``(n, n, 2)``.
+        used: Index of the row to use; the reference if no method is better.
+        tied: Indices of rows that are better than the reference, and that neither the used row
+            nor another one significantly exceeds.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> values = np.array([0.5, 0.7])
+        >>> noise = np.column_stack([np.zeros(2), rng.normal(0, 0.01, (2, 99))])
+        >>> Verdict(["raw", "whitening"], values[:, None] + noise).text.split(" [")[0]
+        'use whitening, 70.0, +20.0'
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        draws: Floats,
+        reference: int = 0,
+        is_asked: Any = None,
+    ) -> None:
+        self.names = list(names)
+        self.reference = reference
+        self.is_asked = np.full(len(names), True) if is_asked is None else is_asked
+        self.values = draws[:, 0]
+        self.ends: Floats = np.zeros((len(names), len(names), 2))
+        for row in range(len(names) - 1):
+            ends = find_intervals(draws[row] - draws[row + 1 :])
+            self.ends[row, row + 1 :] = ends
+            self.ends[row + 1 :, row] = -ends[:, ::-1]
+        is_better = self.ends[..., 0] > 0  # the row than the column
+        is_best = is_better[:, reference] & ~is_better.any(axis=0)
+        candidates = np.flatnonzero(is_best & self.is_asked)
+        self.used = reference
+        if len(candidates):
+            self.used = int(candidates[self.values[candidates].argmax()])
+        is_best[self.used] = False
+        self.tied = [int(row) for row in np.flatnonzero(is_best)]
+
+    @property
+    def gains(self) -> pd.DataFrame:
+        """Each row minus the reference x 100: columns gain, low, high, and choice.
+
+        The choice is ``use``, ``tied`` or empty; the reference has no gain (NaN).
+        """
+        gains = pd.DataFrame(self.ends[:, self.reference], columns=["low", "high"])
+        gains.insert(0, "gain", self.values - self.values[self.reference])
+        gains.loc[self.reference] = np.nan
+        gains = (100 * gains).assign(choice="")
+        gains.loc[self.tied, "choice"] = "tied"
+        gains.loc[self.used, "choice"] = "use"
+        return gains
+
+    @property
+    def text(self) -> str:
+        """What to use, its score x 100, its gain, and the rows that tie with it."""
+        used, reference = self.used, self.reference
+        score = f"{self.names[used]}, {100 * self.values[used]:z.1f}"
+        if used == reference:
+            better = [self.names[row] for row in self.tied]
+            more = f"; significantly better, without a map: {_some(better)}"
+            return f"keep {score}{more if better else ''}"
+        difference = self.values[used] - self.values[reference]
+        gain = _with_interval(difference, self.ends[used, reference])
+        text = f"use {score}, +{gain} over {self.names[reference]}"
+        if self.tied:
+            text += f"; tied: {_some([self.names[row] for row in self.tied])}"
+        without_map = [self.names[row] for row in self.tied if not self.is_asked[row]]
+        if without_map:
+            text += f"; its map adds nothing significant to {_some(without_map)}"
+        return text
+
+    @property
+    def table(self) -> list[list[str]]:
+        """Row minus column of any two x 100, with the interval."""
+        differences = self.values[:, None] - self.values
+        rows = zip(differences, self.ends, strict=True)
+        table = [list(map(_with_interval, *row)) for row in rows]
+        for number, row in enumerate(table):
+            row[number] = ""
+        return table
+
+
+def _with_interval(value: float, ends: Floats) -> str:
+    """A score and the ends ``(2,)`` of its interval x 100, without -0.0."""
+    low, high = 100 * ends
+    return f"{100 * value:z.1f} [{low:z.1f}, {high:z.1f}]"
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    more = [f"{len(names) - _TIED} more"] if len(names) > _TIED else []
+    return ", ".join([*names[:_TIED], *more])
+
+
+def find_verdicts(
+    frame: pd.DataFrame, draws: Floats, tasks: Sequence[Task]
+) -> dict[str, Any]:
+    """Which row to use, over all rows of a table, whatever differs in them.
+
+    There is one verdict for the average, or the only averaged task, and for every other task with
+    a headline, on each split. Of more than ten rows, the best ten of the development split and the
+    references are compared, on the other splits.
+
+    Args:
+        frame: Rows of :func:`flowbert.experiments.intervals.with_averages`.
+        draws: Theirs, ``(n, 1 + R)``.
+        tasks: The tasks.
+
+    Returns:
+        ``verdicts``: lines, for all encoders together and for each. ``gains``: a row for each
+        compared row of an encoder, see :attr:`Verdict.gains`, with the columns :data:`GAIN_KEYS`.
+        By title, ``differences``: ``methods``, and ``cells``, a text for row minus column of any
+        two.
+    """
+    tables = list(_compared_tables(_ranked_rows(frame, draws), tasks))
+    lines: list[str] = []
+    gains: list[dict[str, Any]] = []
+    differences = {}
+    for title, table, note in tables:
+        whole = _verdict(table, draws)
+        differences[title] = {"methods": whole.names, "cells": whole.table}
+        where = f" on {title}" if len(tables) > 1 else ""
+        encoders = settings_of(table)["encoder"]
+        if encoders.nunique() > 1:
+            lines.append(f"all encoders{where}: {whole.text}")
+        for name in encoders.unique():
+            rows = table[encoders == name]
+            if len(rows) > 1:
+                verdict = _verdict(rows, draws)
+                lines.append(f"{name}{where}: {verdict.text}")
+                keys = rows[GAIN_KEYS].reset_index(drop=True)
+                gains += keys.join(verdict.gains).to_dict("records")
+        if note:
+            lines.append(f"{note}{where}")
+    return {"verdicts": lines, "gains": gains, "differences": differences}
+
+
+def _verdict(rows: pd.DataFrame, draws: Floats) -> Verdict:
+    """The verdict over some rows, of which others have to beat the first reference."""
+    reference = int((rows["role"] == "reference").to_numpy().argmax())
+    is_asked = (rows["role"] != "reading").to_numpy()
+    return Verdict(labels(rows).tolist(), draws[rows.index], reference, is_asked)
+
+
+def _ranked_rows(frame: pd.DataFrame, draws: Floats) -> pd.DataFrame:
+    """A row for each score of a method with an interval, in order; of several seeds their mean."""
+    is_compared = has_interval(draws) & ~frame.duplicated(SCORE, keep="last")
+    is_compared &= frame["encoder"] != "none"  # such as the gold score
+    order = frame.groupby(SCORE, sort=False).ngroup()
+    return frame.loc[order[is_compared].sort_values(kind="stable").index]
+
+
+def _compared_tables(
+    rows: pd.DataFrame, tasks: Sequence[Task]
+) -> Iterator[tuple[str, pd.DataFrame, str]]:
+    """Title, rows and a note of each table that has a verdict."""
+    averaged = {task.name for task in tasks if task.averaged}
+    deciding = [
+        (AVERAGE if task.averaged and len(averaged) > 1 else task.name, task.headline)
+        for task in sorted(tasks, key=lambda task: not task.averaged)
+        if task.headline
+    ]
+    for name, metric in dict.fromkeys(deciding):
+        is_deciding = (rows["task"] == name) & (rows["metric"] == metric)
+        is_deciding &= rows["aggregation"] == main_aggregation(rows, metric)
+        for split, table, note in _listed_rows(rows[is_deciding]):
+            if len(table) > 1:
+                yield f"{name} {metric}, {split}", table, note
+
+
+def _listed_rows(rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, str]]:
+    """Split, rows and a note on their selection, of the scores of one task."""
+    splits = list(rows["split"].unique())
+    for split in splits:
+        table = rows[rows["split"] == split]
+        if len(table) <= LISTED:
+            yield split, table, ""
+            continue
+        chooser = "dev" if "dev" in splits else split
+        if split == chooser and len(splits) > 1:
+            continue
+        scores = rows[rows["split"] == chooser].set_index(METHOD)["value"]
+        by_choice = table[METHOD].apply(tuple, axis=1).map(scores.to_dict())
+        best = by_choice.sort_values(ascending=False, kind="stable").index[:LISTED]
+        references = table.index[table["role"] == "reference"].difference(best)
+        note = f"Of {len(table)} rows the best {LISTED} on {chooser} were compared"
+        if chooser == split:
+            note += (
+                "; the one to use was chosen on the same pairs, its score is too high"
+            )
+        yield split, table.loc[[*references, *best]], note
