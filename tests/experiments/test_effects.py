@@ -13,7 +13,7 @@ from flowbert.experiments.plan import parse_methods, plan_experiments
 from flowbert.maps import Truncation, Whitening, make_map
 from flowbert.model import Model
 from flowbert.tasks import load_tasks
-from helpers import refused
+from helpers import refused, rows
 
 run = partial(compare_small, WordSums())
 FLOW = "flow:levels=1:depth=1:width=4:steps=2"
@@ -32,7 +32,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"methods": "flow:random_state=5"}, "received the option 'random_state'"),
     ({"methods": "flow:noise=low"}, "flow:noise=low: noise: received 'low'"),
     ({"methods": ["zca", make_map("zca")]}, "methods: received zca, zca; expected"),
-    ({"methods": [Whitening().fit(np.eye(4))]}, "vectors of size 4; expected .* 6"),
+    ({"methods": [Whitening().fit(rows(20, 4))]}, "vectors of size 4; expected .* 6"),
 ]
 
 
