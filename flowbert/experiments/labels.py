@@ -17,10 +17,11 @@ def settings_of(frame: pd.DataFrame) -> pd.DataFrame:
         frame: Rows of results; a column ``run`` is a setting like others.
     """
     names = [name for name in ("run", *SETTINGS) if name in frame]
-    settings = frame[names].astype(object).replace("", np.nan)
-    for name in ("encoder", "layers", "pooling", "corpus"):
+    settings = frame[names].astype(object)
+    for name in names:
         # Raw is fitted on nothing: that is no other corpus.
-        settings[name] = settings[name].replace(["none", "given"], np.nan)
+        unset = [""] if name in _IF_MISSING else ["", "none", "given"]
+        settings[name] = settings[name].mask(settings[name].isin(unset))
     settings["template"] = settings["template"].map(repr, na_action="ignore")
     for name, text in _IF_MISSING.items():
         if settings[name].notna().any():
