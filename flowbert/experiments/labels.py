@@ -22,7 +22,8 @@ def settings_of(frame: pd.DataFrame) -> pd.DataFrame:
         # Raw is fitted on nothing: that is no other corpus.
         unset = [""] if name in _IF_MISSING else ["", "none", "given"]
         settings[name] = settings[name].mask(settings[name].isin(unset))
-    settings["template"] = settings["template"].map(repr, na_action="ignore")
+    quoted = settings["template"].map(repr, na_action="ignore")
+    settings["template"] = quoted.astype(object)  # float64, if no row has one
     for name, text in _IF_MISSING.items():
         if settings[name].notna().any():
             is_missing = settings[name].isna() & settings["encoder"].notna()

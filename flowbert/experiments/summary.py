@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Collection, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from flowbert.experiments.intervals import main_aggregation
 from flowbert.experiments.labels import join_parts, label_parts, name_rows, settings_of
 from flowbert.experiments.verdict import GAIN_KEYS, LISTED
 from flowbert.tasks import AGGREGATIONS, AVERAGE
-from flowbert.tasks.measures import SPACE_METRICS
+from flowbert.tasks.measures import SPACE_METRICS, metric_of
 from flowbert.text_tables import (
     Table,
     escape_markdown,
@@ -37,68 +38,58 @@ class Summary:
 
     Attributes:
         frame: As the argument.
+        about: As the argument.
         verdicts: Those of the metadata.
         settings: Settings of its rows: short name of the encoder, template, layers and so on.
-        scores: A row per label, split, task, metric and aggregation: the mean over the seeds,
-            x 100 but for measures of the vectors, which are means over the tasks, too. Columns
-            value; std (of several seeds), low and high (ends of the 95% interval); gain over raw
-            with gain_low and gain_high, and choice (``use``, ``tied`` or empty), where verdicts
-            are of it; column and table (the title), its place among the tables of a page; the
-            texts of interval and deviation, and text, which has both.
-        cells: Those of the first table: the main aggregation of each metric.
-        lead: The column that rows are ranked by: that of the verdict, the average or the first.
-        rows: A row per label of ``cells``, sorted by the lead column within its group: group (run
-            and encoder) with its number ``place``, method, details (further settings), name
-            (both), raw (whether it is the encoder as it is); scores and gains of the lead column.
-        has_gains: Whether one of them has a gain.
+        parts: Parts of their names, see :func:`flowbert.experiments.labels.label_parts`.
     """
 
     def __init__(self, frame: pd.DataFrame, about: Mapping[str, Any]) -> None:
         self.frame = frame
+        self.about = about
         self.verdicts: list[str] = list(about.get("verdicts", []))
         self.settings = settings_of(frame)
-        parts = label_parts(frame, self.settings)
-        labelled = frame.assign(label=name_rows(parts))
-        gains = pd.DataFrame(about.get("gains", []), columns=[*GAIN_KEYS, *_GAINS])
-        gains = gains.rename(columns=_GAINS)
-        self.scores = scores = _scores(labelled.merge(gains, "left", GAIN_KEYS))
-        is_shown = scores["table"] != _SPACE
-        for metric in scores["metric"].unique():
-            main = main_aggregation(scores, metric)
-            is_shown &= (scores["metric"] != metric) | scores["aggregation"].eq(main)
-        self.cells = cells = scores[is_shown].drop_duplicates(["label", "column"])
-        averages = cells[cells["task"] == AVERAGE]
-        leads = [cells.merge(gains[_PLACE].head(1)), averages, cells]
-        columns = [column for rows in leads for column in rows["column"]]
-        self.lead = str(next(iter(columns), ""))
-        lead = cells[cells["column"] == self.lead].set_index("label")
-        first = labelled.drop_duplicates("label")
-        first = first[first["label"].isin(cells["label"])]
-        parts = parts.loc[first.index]
-        known = [name for name in ("run", "encoder") if name in parts]
-        group = self.settings.loc[first.index, "encoder"].fillna("")
-        if known:
-            group = join_parts(parts[known])
-        own = parts.drop(columns=known)
-        rows = pd.DataFrame(
-            {
-                "label": first["label"],
-                "group": group,
-                "place": group.factorize()[0],
-                "method": parts["method"],
-                "details": join_parts(own.drop(columns="method")),
-                "name": name_rows(own),
-                "raw": first["role"] == "reference",
-            }
-        ).join(lead[[*_SCORE, *_GAINS.values()]], on="label")
-        rows["choice"] = rows["choice"].fillna("")
-        self.rows = rows.sort_values(["place", "value"], ascending=[True, False])
-        self.has_gains = bool(rows["gain"].notna().any())
+        self.parts = label_parts(frame, self.settings)
 
-    @property
-    def columns(self) -> list[str]:
-        """Columns of the first table: the lead, then the others."""
-        return list(dict.fromkeys([self.lead, *self.cells["column"]]))
+    @cached_property
+    def scores(self) -> pd.DataFrame:
+        """A row per label, split, task, metric and aggregation: the mean over the seeds.
+
+        Values have the scale of the metric; measures of the vectors are means over the tasks, too.
+        Columns value; std (of several seeds), low and high (ends of the 95% interval); gain over
+        raw with gain_low and gain_high, and choice (``use``, ``tied`` or empty), where verdicts
+        are of it; column and table (the title), its place among the tables of a page; the texts
+        of interval and deviation, and text, which has both.
+        """
+        rows = self.frame.assign(label=name_rows(self.parts))
+        gains = pd.DataFrame(self.about.get("gains", []), columns=[*GAIN_KEYS, *_GAINS])
+        rows = rows.merge(gains.rename(columns=_GAINS), "left", GAIN_KEYS)
+        scores = _average(rows)
+        is_space = scores["metric"].isin(SPACE_METRICS)
+        space = scores[is_space].assign(task="", std=np.nan, low=np.nan, high=np.nan)
+        scores = pd.concat([scores[~is_space], _average(space)], ignore_index=True)
+        scales = scores["metric"].map(lambda name: metric_of(name).scale)
+        scores[_SCORE] = scores[_SCORE].mul(scales, axis=0)
+        return _with_texts(_with_places(scores))
+
+    @cached_property
+    def cells(self) -> pd.DataFrame:
+        """Scores of the first table: the main aggregation of each metric."""
+        scores = self.scores
+        names = scores["metric"].unique()
+        main = {name: main_aggregation(scores, name) for name in names}
+        is_main = scores["aggregation"] == scores["metric"].map(main)
+        is_shown = is_main & (scores["table"] != _SPACE)
+        return scores[is_shown].drop_duplicates(["label", "column"])
+
+    @cached_property
+    def lead(self) -> str:
+        """The column that rows are ranked by: that of the verdict, the average or the first."""
+        cells = self.cells
+        decided = pd.DataFrame(self.about.get("gains", [])[:1], columns=_PLACE)
+        averages = cells[cells["task"] == AVERAGE]
+        ranked = pd.concat([cells.merge(decided), averages, cells])
+        return str(next(iter(ranked["column"]), ""))
 
     @property
     def metric(self) -> str:
@@ -106,12 +97,51 @@ class Summary:
         metrics = self.cells.loc[self.cells["column"] == self.lead, "metric"]
         return str(next(iter(metrics), "spearman"))
 
+    @cached_property
+    def rows(self) -> pd.DataFrame:
+        """A row per label of the cells, sorted by the lead column within its group.
+
+        Columns group (run and encoder) with its number ``place``, method, details (further
+        settings), name (both), raw (whether it is the encoder as it is); scores and gains of the
+        lead column.
+        """
+        labels = name_rows(self.parts).drop_duplicates()
+        labels = labels[labels.isin(self.cells["label"])]
+        parts = self.parts.loc[labels.index]
+        groups = parts.columns.intersection(["run", "encoder"])
+        group = self.settings.loc[labels.index, "encoder"].fillna("")
+        if len(groups):
+            group = join_parts(parts[groups])
+        own = parts.drop(columns=groups)
+        names = {
+            "label": labels,
+            "group": group,
+            "place": group.factorize()[0],
+            "method": parts["method"],
+            "details": join_parts(own.drop(columns="method")),
+            "name": name_rows(own),
+            "raw": self.frame.loc[labels.index, "role"] == "reference",
+        }
+        lead = self.cells[self.cells["column"] == self.lead].set_index("label")
+        scores = lead[[*_SCORE, *_GAINS.values()]]
+        rows = pd.DataFrame(names).join(scores, on="label").fillna({"choice": ""})
+        is_rising = metric_of(self.metric).sign == -1
+        return rows.sort_values(["place", "value"], ascending=[True, is_rising])
+
+    @property
+    def has_gains(self) -> bool:
+        """Whether a row has a gain."""
+        return bool(self.rows["gain"].notna().any())
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns of the first table: the lead, then the others."""
+        return list(dict.fromkeys([self.lead, *self.cells["column"]]))
+
     @property
     def table(self) -> list[dict[str, Any]]:
         """Rows of the first table with ``cells``: for each column a score or None."""
-        cells = {
-            (score.label, score.column): score for score in self.cells.itertuples()
-        }
+        cells = {(cell.label, cell.column): cell for cell in self.cells.itertuples()}
         records: list[dict[str, Any]] = self.rows.to_dict("records")
         return [
             row | {"cells": [cells.get((row["label"], x)) for x in self.columns]}
@@ -122,24 +152,19 @@ class Summary:
     def text(self) -> pd.DataFrame:
         """Table of the terminal by label: choice, lead, gain over raw, and further columns."""
         cells, space = self.cells, self.scores[self.scores["table"] == _SPACE]
-        details = [name for name, metric in SPACE_METRICS.items() if metric.is_detail]
+        details = [name for name in SPACE_METRICS if SPACE_METRICS[name].is_detail]
         space = space[~space["metric"].isin(details)]
-        texts = [
-            f"{score.value:z.1f}{score.deviation}"
-            + (score.interval if score.column == self.lead else "")
-            for score in cells.itertuples()
-        ]
-        table = _pivot(pd.concat([cells.assign(text=texts), space]))
+        values = cells["value"].map("{:z.1f}".format) + cells["deviation"]
+        values += cells["interval"].where(cells["column"] == self.lead, "")
+        table = _pivot(pd.concat([cells.assign(text=values), space]))
         table.insert(0, self.lead, table.pop(self.lead))
         if self.has_gains:
-            table = table.loc[self.rows["label"]]
-            gains = [
-                f"{row.gain:+.1f}{_interval(row.gain_low, row.gain_high)}"
-                for row in self.rows.itertuples()
-            ]
-            table.insert(1, "over raw", gains)
-            table = table.replace({"over raw": {"+nan": ""}})
-            table.insert(0, "", list(self.rows["choice"]))
+            rows = self.rows
+            table = table.loc[rows["label"]]
+            ends = _intervals(rows["gain_low"], rows["gain_high"])
+            gains = rows["gain"].map("{:+.1f}".format) + ends
+            table.insert(1, "over raw", list(gains.where(rows["gain"].notna(), "")))
+            table.insert(0, "", list(rows["choice"]))
         return table
 
     @property
@@ -148,16 +173,15 @@ class Summary:
 
         Spearman under other aggregations, other metrics, and measures of the vectors.
         """
-        main = f"Spearman x 100 ({AGGREGATIONS[main_aggregation(self.frame)]})"
+        main = _title("spearman", main_aggregation(self.frame))
         groups = dict(iter(self.scores.groupby("table", sort=False)))
         tables: list[Table] = []
         seen: list[pd.DataFrame] = []
         for title in sorted(groups, key=lambda title: title != main):
             scores = groups[title]
             # The interval is the second line of a cell.
-            text = _pivot(
-                scores.assign(text=scores["text"].str.replace(" ", "\n", n=1))
-            )
+            lines = scores["text"].str.replace(" ", "\n", n=1)
+            text = _pivot(scores.assign(text=lines))
             values = text.map(lambda cell: cell.partition("\n")[0])
             if title != main and not any(map(values.equals, seen)):
                 tables.append(Table(title, text, folded=True))
@@ -166,7 +190,7 @@ class Summary:
 
     @property
     def paper(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Scores x 100 of the lead's metric by label and task, and whether verdicts use them."""
+        """Scores of the lead's metric by label and task, and whether verdicts use them."""
         scores = self.cells[self.cells["metric"] == self.metric]
         choices = _pivot(scores.assign(text=scores["choice"]))
         return _pivot(scores), choices == "use"
@@ -190,14 +214,12 @@ class Summary:
         if self.verdicts:
             print_lines(self.verdicts, "bold")
             print()
-        rows = self.rows
-        if len(rows) > LISTED and self.has_gains:
+        rows, total = self.rows, len(self.rows)
+        if total > LISTED and self.has_gains:
             rows = rows[rows["raw"] | rows["gain"].notna()]
         if len(rows):
-            more = f", {len(rows)} of {len(self.rows)} rows"
-            name = self.metric.replace("_", " ")
-            title = f"{name[:1].upper()}{name[1:]} x 100 [95% interval]"
-            title += more if len(rows) < len(self.rows) else ""
+            more = f", {len(rows)} of {total} rows" if len(rows) < total else ""
+            title = f"{_title(self.metric)} [95% interval]{more}"
             text = self.text.loc[rows["label"]].set_axis(rows["name"])
             print_table(text, title, rows["group"].tolist())
         print_lines(self.notes)
@@ -216,22 +238,19 @@ class Summary:
     def finding(self) -> str:
         """What the verdicts say, in one sentence; empty without verdicts."""
         used = self.used
-        better = used[used["gain_low"] > 0]
+        better = used[used["gain"].notna()]
         if used.empty:
             return ""
         encoders = _all_of(used)
         if better.empty:
             return f"No method is significantly better than raw on {encoders}"
         if better["name"].nunique() > 1:
-            parts = [
-                f"{row.name} gains {row.gain:.1f} points on {row.group}"
-                for row in better.itertuples()
-            ]
-            return _sentence("; ".join(parts))
+            parts = better["name"] + " gains " + better["gain"].map("{:.1f}".format)
+            return _sentence("; ".join(parts + " points on " + better["group"]))
         low, high = better["gain"].min(), better["gain"].max()
-        points = (
-            f"{low:.0f} to {high:.0f}" if round(low) < round(high) else f"{low:.1f}"
-        )
+        points = f"{low:.1f}"
+        if round(low) < round(high):
+            points = f"{low:.0f} to {high:.0f}"
         where = encoders if len(better) == len(used) else _all_of(better)
         return _sentence(
             f"{better['name'].iloc[0]} gains {points} points on {where}; no method is "
@@ -241,46 +260,56 @@ class Summary:
     @property
     def notes(self) -> list[str]:
         """Lines on shared settings, symbols of the tables, and missing scores."""
-        frame, corpus = self.frame, self.settings["corpus"]
-        settings = self.settings.assign(corpus=corpus.replace("target", _TARGET))
-        shared = [
-            f"{name} {settings[name].dropna().iloc[0]}"
-            for name in settings
-            if settings[name].nunique() == 1
-        ]
+        frame = self.frame
+        main = main_aggregation(frame)
+        is_spearman = frame["metric"] == "spearman"
+        of_subsets = is_spearman & ~frame["aggregation"].isin(AGGREGATIONS)
         sample = (
             f"{SAMPLE_TASK} is generated text: its scores say nothing about real data"
         )
-        main = main_aggregation(frame)
-        of_subsets = ~frame["aggregation"].isin(AGGREGATIONS)
-        of_subsets &= frame["metric"] == "spearman"
         shown = {
-            ", ".join(shared): True,
+            self._shared_settings(): True,
             f"Spearman: {AGGREGATIONS[main]}": main == "all" or of_subsets.any(),
             "±: standard deviation over the seeds": frame["std"].notna().any(),
-            **dict.fromkeys(_notes_on_space(frame["metric"]), True),
+            **dict.fromkeys(_metric_notes(frame["metric"].unique()), True),
             "*: learned from labelled pairs": frame["supervised"].any(),
             sample: SAMPLE_TASK in set(frame["task"]),
         }
-        lines = [line for line, applies in shown.items() if applies]
-        failed = frame[frame["reason"] != ""].groupby(["method", "reason"], sort=False)
-        for (method, reason), rows in failed:
-            tasks = rows["task"].unique()
-            own = frame[frame["method"].eq(method) & frame["task"].isin(tasks)]
-            metrics = rows["metric"].unique()
-            if len(metrics) < own["metric"].nunique():
-                method = f"{', '.join(metrics).replace('_', ' ')} of {method}"
-            lines.append(f"nan: {method} on {', '.join(tasks)}: {reason}")
-        return [line for line in lines if line]
+        lines = [line for line, applies in shown.items() if line and applies]
+        return lines + _missing_scores(frame)
+
+    def _shared_settings(self) -> str:
+        """Settings that all rows have."""
+        corpus = self.settings["corpus"].replace("target", _TARGET)
+        settings = self.settings.assign(corpus=corpus)
+        shared = settings.loc[:, settings.nunique() == 1].bfill().head(1)
+        return ", ".join(f"{name} {shared[name].iloc[0]}" for name in shared)
 
 
-def _notes_on_space(measured: Collection[str]) -> list[str]:
-    """Notes on the measures of the vectors; those of equal ones name all of them."""
-    names: dict[str, list[str]] = {}
-    for name, metric in SPACE_METRICS.items():
-        if metric.note and name in set(measured):
-            names.setdefault(metric.note, []).append(name.replace("_", " "))
-    return [f"{', '.join(same)}: {note}" for note, same in names.items()]
+def _metric_notes(names: Collection[str]) -> list[str]:
+    """Notes of metrics; metrics with equal notes share a line."""
+    titles: dict[str, list[str]] = {}
+    for name in [*SPACE_METRICS, *names]:
+        metric = metric_of(name)
+        if metric.note and name in names:
+            titles.setdefault(metric.note, []).append(metric.title)
+    return [
+        f"{', '.join(dict.fromkeys(same))}: {note}" for note, same in titles.items()
+    ]
+
+
+def _missing_scores(frame: pd.DataFrame) -> list[str]:
+    """A line on each method and reason of scores that are NaN."""
+    lines = []
+    failed = frame[frame["reason"] != ""].groupby(["method", "reason"], sort=False)
+    for (method, reason), rows in failed:
+        tasks, metrics = rows["task"].unique(), rows["metric"].unique()
+        is_measured = frame["method"].eq(method) & frame["task"].isin(tasks)
+        if len(metrics) < frame.loc[is_measured, "metric"].nunique():
+            titles = [metric_of(name).title for name in metrics]
+            method = f"{', '.join(titles)} of {method}"
+        lines.append(f"nan: {method} on {', '.join(tasks)}: {reason}")
+    return lines
 
 
 def _all_of(used: pd.DataFrame) -> str:
@@ -295,33 +324,6 @@ def _sentence(text: str) -> str:
     return text[0].upper() + text[1:] if word.isalpha() and len(word) > 4 else text
 
 
-def _scores(rows: pd.DataFrame) -> pd.DataFrame:
-    """Attribute ``scores`` of a summary.
-
-    Args:
-        rows: Rows of results with label and gains.
-    """
-    scores = _average(rows)
-    is_space = scores["metric"].isin(SPACE_METRICS)
-    space = scores[is_space].assign(task="", std=np.nan, low=np.nan, high=np.nan)
-    scores.loc[~is_space, _SCORE] *= 100
-    scores = pd.concat([scores[~is_space], _average(space)], ignore_index=True)
-    places = [_table_and_column(score) for score in scores.itertuples()]
-    scores = scores.join(pd.DataFrame(places, scores.index, ["table", "column"]))
-    if scores["split"].nunique() > 1:
-        scores["column"] += " " + scores["split"]
-    ends = zip(scores["low"], scores["high"], strict=True)
-    scores["interval"] = [_interval(*interval) for interval in ends]
-    scores["deviation"] = [
-        f" ±{std:.2f}" if math.isfinite(std) else "" for std in scores["std"]
-    ]
-    scores["text"] = [
-        f"{score.value:z.2f}{score.interval}{score.deviation}"
-        for score in scores.itertuples()
-    ]
-    return scores
-
-
 def _average(rows: pd.DataFrame) -> pd.DataFrame:
     """The mean value of each score; of several seeds, the last row is their mean."""
     keys = ["label", *_PLACE, "aggregation"]
@@ -332,14 +334,47 @@ def _average(rows: pd.DataFrame) -> pd.DataFrame:
     return last.assign(value=means).loc[means.index].reset_index()
 
 
+def _with_places(scores: pd.DataFrame) -> pd.DataFrame:
+    """Scores with the title of their table and their column in it."""
+    places = [_table_and_column(score) for score in scores.itertuples()]
+    columns = pd.DataFrame(places, scores.index, ["table", "column"])
+    if scores["split"].nunique() > 1:
+        columns["column"] += " " + scores["split"]
+    return scores.join(columns)
+
+
 def _table_and_column(score: Any) -> tuple[str, str]:
     if score.metric in SPACE_METRICS:
-        return _SPACE, score.metric.replace("_", " ")
+        return _SPACE, metric_of(score.metric).title
     if score.metric != "spearman":
         return "Other metrics", f"{score.task} {score.metric}"
     if score.aggregation in AGGREGATIONS:
-        return f"Spearman x 100 ({AGGREGATIONS[score.aggregation]})", score.task
-    return "Spearman x 100 (each subset)", f"{score.task} {score.aggregation}"
+        return _title(score.metric, score.aggregation), score.task
+    return f"{_title(score.metric)} (each subset)", f"{score.task} {score.aggregation}"
+
+
+def _title(name: str, aggregation: str = "") -> str:
+    """Title of a table, such as ``Spearman x 100``."""
+    metric = metric_of(name)
+    title = metric.title[:1].upper() + metric.title[1:]
+    if metric.scale != 1:
+        title += f" x {metric.scale:g}"
+    return f"{title} ({AGGREGATIONS[aggregation]})" if aggregation else title
+
+
+def _with_texts(scores: pd.DataFrame) -> pd.DataFrame:
+    """Scores with their interval and deviation as texts, and both after the value."""
+    deviation = scores["std"].map(" ±{:.2f}".format).where(scores["std"].notna(), "")
+    interval = _intervals(scores["low"], scores["high"])
+    text = scores["value"].map("{:z.2f}".format) + interval + deviation
+    return scores.assign(interval=interval, deviation=deviation, text=text)
+
+
+def _intervals(low: pd.Series, high: pd.Series) -> pd.Series:
+    """Each interval after a space; empty where there is none."""
+    ends = zip(low, high, strict=True)
+    texts = [f" [{a:z.1f}, {b:z.1f}]" if math.isfinite(a) else "" for a, b in ends]
+    return pd.Series(texts, low.index, dtype=object)
 
 
 def _pivot(scores: pd.DataFrame) -> pd.DataFrame:
@@ -347,8 +382,3 @@ def _pivot(scores: pd.DataFrame) -> pd.DataFrame:
     texts = scores.drop_duplicates(["label", "column"])
     pivot = in_order(texts.set_index(["label", "column"])["text"], ["column"])
     return pivot.rename_axis(index=None, columns=None).fillna("")
-
-
-def _interval(low: float, high: float) -> str:
-    """An interval after a space, empty without one."""
-    return f" [{low:z.1f}, {high:z.1f}]" if math.isfinite(low) else ""

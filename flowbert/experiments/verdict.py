@@ -16,6 +16,7 @@ from flowbert.experiments.intervals import (
 )
 from flowbert.experiments.labels import labels, settings_of
 from flowbert.tasks import AVERAGE, Task
+from flowbert.tasks.measures import METRICS, Metric, metric_of
 
 LISTED = 10
 """Rows that are shown and compared of a table that has more."""
@@ -38,10 +39,13 @@ class Verdict:
         draws: Their draws ``(n, 1 + R)``, each with an interval.
         reference: Index of the row that others have to beat.
         is_asked: Whether a row may be used, ``(n,)``; None for all.
+        metric: What was measured, with its scale in texts, and whether higher is better.
 
     Attributes:
         names: As the argument.
         reference: As the argument.
+        is_asked: As the argument.
+        metric: As the argument.
         values: Their scores, ``(n,)``.
         ends: Ends of the 95% intervals of row minus column, ``(n, n, 2)``.
         used: Index of the row to use; the reference if no method is better.
@@ -62,51 +66,54 @@ class Verdict:
         draws: Floats,
         reference: int = 0,
         is_asked: Any = None,
+        metric: Metric = METRICS["spearman"],
     ) -> None:
         self.names = list(names)
         self.reference = reference
         self.is_asked = np.full(len(names), True) if is_asked is None else is_asked
+        self.metric = metric
         self.values = draws[:, 0]
         self.ends: Floats = np.zeros((len(names), len(names), 2))
         for row in range(len(names) - 1):
             ends = find_intervals(draws[row] - draws[row + 1 :])
             self.ends[row, row + 1 :] = ends
             self.ends[row + 1 :, row] = -ends[:, ::-1]
-        is_better = self.ends[..., 0] > 0  # the row than the column
+        sign = -1 if metric.sign == -1 else 1
+        is_better = (sign * self.ends > 0).all(axis=-1)  # the row than the column
         is_best = is_better[:, reference] & ~is_better.any(axis=0)
         candidates = np.flatnonzero(is_best & self.is_asked)
         self.used = reference
         if len(candidates):
-            self.used = int(candidates[self.values[candidates].argmax()])
+            self.used = int(candidates[(sign * self.values[candidates]).argmax()])
         is_best[self.used] = False
         self.tied = [int(row) for row in np.flatnonzero(is_best)]
 
     @property
     def gains(self) -> pd.DataFrame:
-        """Each row minus the reference x 100: columns gain, low, high, and choice.
+        """Each row minus the reference, scaled: columns gain, low, high, and choice.
 
         The choice is ``use``, ``tied`` or empty; the reference has no gain (NaN).
         """
         gains = pd.DataFrame(self.ends[:, self.reference], columns=["low", "high"])
         gains.insert(0, "gain", self.values - self.values[self.reference])
         gains.loc[self.reference] = np.nan
-        gains = (100 * gains).assign(choice="")
+        gains = (self.metric.scale * gains).assign(choice="")
         gains.loc[self.tied, "choice"] = "tied"
         gains.loc[self.used, "choice"] = "use"
         return gains
 
     @property
     def text(self) -> str:
-        """What to use, its score x 100, its gain, and the rows that tie with it."""
+        """What to use, its scaled score, its gain, and the rows that tie with it."""
         used, reference = self.used, self.reference
-        score = f"{self.names[used]}, {100 * self.values[used]:z.1f}"
+        score = f"{self.names[used]}, {self.metric.scale * self.values[used]:z.1f}"
         if used == reference:
             better = [self.names[row] for row in self.tied]
             more = f"; significantly better, without a map: {_some(better)}"
             return f"keep {score}{more if better else ''}"
-        difference = self.values[used] - self.values[reference]
-        gain = _with_interval(difference, self.ends[used, reference])
-        text = f"use {score}, +{gain} over {self.names[reference]}"
+        gain = self._difference(used, reference)
+        plus = "" if gain.startswith("-") else "+"
+        text = f"use {score}, {plus}{gain} over {self.names[reference]}"
         if self.tied:
             text += f"; tied: {_some([self.names[row] for row in self.tied])}"
         without_map = [self.names[row] for row in self.tied if not self.is_asked[row]]
@@ -116,19 +123,20 @@ class Verdict:
 
     @property
     def table(self) -> list[list[str]]:
-        """Row minus column of any two x 100, with the interval."""
-        differences = self.values[:, None] - self.values
-        rows = zip(differences, self.ends, strict=True)
-        table = [list(map(_with_interval, *row)) for row in rows]
-        for number, row in enumerate(table):
-            row[number] = ""
-        return table
+        """Row minus column of any two, scaled, with the interval."""
+        rows = range(len(self.names))
+        return [
+            ["" if row == column else self._difference(row, column) for column in rows]
+            for row in rows
+        ]
 
-
-def _with_interval(value: float, ends: Floats) -> str:
-    """A score and the ends ``(2,)`` of its interval x 100, without -0.0."""
-    low, high = 100 * ends
-    return f"{100 * value:z.1f} [{low:z.1f}, {high:z.1f}]"
+    def _difference(self, row: int, column: int) -> str:
+        """Row minus column with its interval, scaled, without -0.0."""
+        difference = self.values[row] - self.values[column]
+        value, low, high = self.metric.scale * np.array(
+            [difference, *self.ends[row, column]]
+        )
+        return f"{value:z.1f} [{low:z.1f}, {high:z.1f}]"
 
 
 def _some(names: Sequence[str]) -> str:
@@ -184,7 +192,9 @@ def _verdict(rows: pd.DataFrame, draws: Floats) -> Verdict:
     """The verdict over some rows, of which others have to beat the first reference."""
     reference = int((rows["role"] == "reference").to_numpy().argmax())
     is_asked = (rows["role"] != "reading").to_numpy()
-    return Verdict(labels(rows).tolist(), draws[rows.index], reference, is_asked)
+    metric = metric_of(rows["metric"].iloc[0])
+    names = labels(rows).tolist()
+    return Verdict(names, draws[rows.index], reference, is_asked, metric)
 
 
 def _ranked_rows(frame: pd.DataFrame, draws: Floats) -> pd.DataFrame:

@@ -22,7 +22,7 @@ from flowbert.seeding import Stream
 from flowbert.tasks.measures import Counts, draw_counts, unit_rows
 from flowbert.threads import in_threads
 
-Metric = tuple[str, str]
+ScoreName = tuple[str, str]
 """Name and aggregation, such as ``("spearman", "wmean")``."""
 
 Scorer = Callable[[Counts], Floats]
@@ -54,8 +54,8 @@ class Record:
     """
 
     items: Floats
-    scores: dict[Metric, float]
-    reasons: dict[Metric, str] = field(default_factory=dict)
+    scores: dict[ScoreName, float]
+    reasons: dict[ScoreName, str] = field(default_factory=dict)
     key: str = ""
     columns: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class Task(ABC):
     """
 
     options: ClassVar[tuple[str, ...]] = ()
-    metrics: tuple[Metric, ...]
+    metrics: tuple[ScoreName, ...]
     headline: ClassVar[str | None] = None
     averaged: ClassVar[bool] = False
     scored_with: ClassVar[tuple[str, ...]] = ()
@@ -139,7 +139,7 @@ class Task(ABC):
         """A number per pair or question, ``(K,)``, for vectors ``(M, k)`` of the sentences."""
 
     @abstractmethod
-    def score(self, items: Floats) -> dict[Metric, float]:
+    def score(self, items: Floats) -> dict[ScoreName, float]:
         """Scores of the items by metric; NaN where one is undefined.
 
         Args:
@@ -240,11 +240,11 @@ class Task(ABC):
         """Labelled pairs of the task that a supervised method may learn from."""
         return ()
 
-    def extras(self, vectors: Tensor, items: Floats) -> dict[Metric, float]:
+    def extras(self, vectors: Tensor, items: Floats) -> dict[ScoreName, float]:
         """Scores without confidence intervals, such as alignment and uniformity."""
         return {}
 
-    def reason(self, items: Floats, metric: Metric) -> str:
+    def reason(self, items: Floats, metric: ScoreName) -> str:
         """Why a score of these items is undefined."""
         invalid = int((~np.isfinite(items)).sum())
         return f"{invalid} of {len(items)} items are NaN or infinite"
@@ -267,7 +267,7 @@ class Task(ABC):
             scores = self.score(items)
         return self.measured(items, scores | self.extras(vectors, items))
 
-    def measured(self, items: Floats, scores: dict[Metric, float]) -> Record:
+    def measured(self, items: Floats, scores: dict[ScoreName, float]) -> Record:
         """Scores with the reasons of those that are NaN."""
         missing = [metric for metric, value in scores.items() if math.isnan(value)]
         reasons = {metric: self.reason(items, metric) for metric in missing}
@@ -275,7 +275,7 @@ class Task(ABC):
 
     def resample(
         self, items: Mapping[str, Floats], resamples: int = 1000, seed: int = 0
-    ) -> dict[Metric, Floats]:
+    ) -> dict[ScoreName, Floats]:
         """Bootstrap the scores of several methods on the same resamples.
 
         Args:

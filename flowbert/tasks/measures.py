@@ -1,6 +1,6 @@
 """Measures of tasks: Spearman on bootstrap resamples, and metrics of the space of vectors.
 
-A metric of the space is written here once, in :data:`SPACE_METRICS`.
+A metric is described here once, in :data:`METRICS`, one of the space in :data:`SPACE_METRICS`.
 """
 
 import math
@@ -203,16 +203,28 @@ def sts_spearman(
     """
     subsets, sizes = np.unique(subset_of, return_counts=True)
     parts = [subset_of == subset for subset in subsets]
-    correlations = [
+    by_subset = [
         spearman(x[part], y[part], None if weights is None else weights[part])
         for part in parts
     ]
-    scores = (
-        spearman(x, y, weights),
-        float(np.mean(correlations)) if correlations else math.nan,
-        float(np.average(correlations, weights=sizes)) if correlations else math.nan,
+    scores = aggregate(spearman(x, y, weights), by_subset, sizes)
+    return {name: float(score) for name, score in scores.items()}
+
+
+def aggregate(whole: Any, by_subset: Any, sizes: Any) -> dict[str, Any]:
+    """Correlations of a task under each of :data:`AGGREGATIONS`.
+
+    Args:
+        whole: Correlations of all pairs, of any shape.
+        by_subset: Correlations of each subset: a further first axis.
+        sizes: Number of pairs of each subset.
+    """
+    if not len(by_subset):
+        return {"all": whole, "mean": math.nan, "wmean": math.nan}
+    mean, wmean = (
+        np.average(by_subset, axis=0, weights=weights) for weights in (None, sizes)
     )
-    return dict(zip(AGGREGATIONS, scores, strict=True))
+    return {"all": whole, "mean": mean, "wmean": wmean}
 
 
 def alignment(x: Array, y: Array) -> float:
@@ -456,46 +468,76 @@ class Space:
 
 
 @dataclass(frozen=True)
-class SpaceMetric:
-    """A metric of vectors, which is not scaled by 100 and has no interval.
+class Metric:
+    """A metric, as tables show it.
+
+    Attributes:
+        title: Name in titles and columns.
+        sign: 1 if higher is better, -1 if lower is better, NaN if neither.
+        scale: Factor of its values in tables.
+        note: Line below tables that show it, after its title.
+    """
+
+    title: str
+    sign: float = 1
+    scale: float = 100
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpaceMetric(Metric):
+    """A metric of the vectors of a task, which has no interval.
 
     Attributes:
         compute: Its value, NaN where it is undefined.
-        sign: 1 if higher is better, -1 if lower is better, NaN if neither.
         undefined: Why it is undefined where it is.
         of_pairs: Whether it is undefined without positive pairs, too.
         is_detail: Whether tables of the terminal leave it out, and the page folds it.
-        note: Line below tables that show it, after its name.
     """
 
     compute: Callable[[Space], float]
-    sign: float = math.nan
     undefined: str = "fewer than two sentences, or a vector without direction"
     of_pairs: bool = False
     is_detail: bool = False
-    note: str = ""
+    scale: float = 1
 
 
 _TRADED = "mean over the tasks; lower is better, one at the cost of the other"
 
 SPACE_METRICS = {
     "alignment": SpaceMetric(
-        lambda space: alignment(space.first, space.second),
-        -1,
+        "alignment",
+        sign=-1,
+        compute=lambda space: alignment(space.first, space.second),
         of_pairs=True,
         note=_TRADED,
     ),
     "uniformity": SpaceMetric(
-        lambda space: uniformity(space.vectors, limit=space.limit, dtype=torch.float32),
-        -1,
+        "uniformity",
+        sign=-1,
+        compute=lambda space: uniformity(
+            space.vectors, limit=space.limit, dtype=torch.float32
+        ),
         note=_TRADED,
     ),
-    "mean_cosine": SpaceMetric(lambda space: mean_cosine(space.vectors)),
+    "mean_cosine": SpaceMetric(
+        "mean cosine",
+        sign=math.nan,
+        compute=lambda space: mean_cosine(space.vectors),
+    ),
     "isoscore": SpaceMetric(
-        lambda space: isoscore(spectrum(space.vectors)),
-        1,
-        "all vectors are equal, have one dimension, or are not finite",
+        "isoscore",
+        compute=lambda space: isoscore(spectrum(space.vectors)),
+        undefined="all vectors are equal, have one dimension, or are not finite",
         is_detail=True,
     ),
 }
-"""Metrics by name, in the order of tables."""
+"""Metrics of vectors by name, in the order of tables."""
+
+METRICS: dict[str, Metric] = {"spearman": Metric("Spearman"), **SPACE_METRICS}
+"""Metrics by name; a task may add its own."""
+
+
+def metric_of(name: str) -> Metric:
+    """A metric by name; of one that is not in :data:`METRICS` the name is its title."""
+    return METRICS.get(name) or Metric(name.replace("_", " "))

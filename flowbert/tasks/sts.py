@@ -22,7 +22,7 @@ from flowbert.data.tables import make_frame
 from flowbert.data.text_files import as_list
 from flowbert.errors import UserError, choices, warn
 from flowbert.numbers import Share, TwoOrMore, check_limits
-from flowbert.tasks.base import TASKS, Metric, PairTask, Scorer, Task
+from flowbert.tasks.base import TASKS, PairTask, ScoreName, Scorer, Task
 from flowbert.tasks.measures import (
     AGGREGATIONS,
     SPACE_METRICS,
@@ -30,6 +30,7 @@ from flowbert.tasks.measures import (
     ResampledSpearman,
     Space,
     Weights,
+    aggregate,
     spearman,
     sts_spearman,
     undefined_reason,
@@ -194,20 +195,20 @@ class SimilarityTask(PairTask):
 
     def score(
         self, items: Floats, weights: Weights | None = None
-    ) -> dict[Metric, float]:
+    ) -> dict[ScoreName, float]:
         """Spearman under each aggregation of :attr:`metrics`."""
         subset_of = np.repeat(np.arange(len(self.strata)), self.strata)
         scores = sts_spearman(items, self.target, subset_of, weights)
         return {metric: scores[metric[1]] for metric in self.metrics}
 
-    def extras(self, vectors: Tensor, items: Floats) -> dict[Metric, float]:
+    def extras(self, vectors: Tensor, items: Floats) -> dict[ScoreName, float]:
         """The correlation of each subset, where there are several."""
         if len(self.subset_names) == 1:
             return {}
         parts = zip(self.subset_names, self._by_subset(items), strict=True)
         return {("spearman", name): spearman(*part) for name, part in parts}
 
-    def reason(self, items: Floats, metric: Metric) -> str:
+    def reason(self, items: Floats, metric: ScoreName) -> str:
         """The first subset without a correlation, and why."""
         aggregation = metric[1]
         if aggregation == "all" or len(self.subset_names) == 1:
@@ -227,14 +228,12 @@ class SimilarityTask(PairTask):
             ResampledSpearman(list(part), target)
             for part, target in self._by_subset(np.stack(items))
         ]
-        shares = np.divide(self.strata, self.count)[:, None, None]
 
         def scores(weights: Counts) -> Floats:
             drawn = zip(subsets, self._split(weights), strict=True)
-            values = np.array([subset(part) for subset, part in drawn])
-            # Without BLAS, whose rounding depends on a method's place among the others.
-            weighted = (shares * values).sum(axis=0)
-            return np.stack([whole(weights), values.mean(axis=0), weighted])
+            by_subset = [subset(part) for subset, part in drawn]
+            aggregated = aggregate(whole(weights), by_subset, self.strata)
+            return np.stack([aggregated[name] for _, name in self.metrics])
 
         return scores
 
@@ -288,7 +287,7 @@ class STS(SimilarityTask):
             "uniformity_limit": self.uniformity_limit,
         }
 
-    def extras(self, vectors: Tensor, items: Floats) -> dict[Metric, float]:
+    def extras(self, vectors: Tensor, items: Floats) -> dict[ScoreName, float]:
         """The metrics of the vectors' space, and the correlation of each subset."""
         positive = self.gold > self.positive_score
         first, second = (vectors[side[positive]] for side in (self.left, self.right))
@@ -299,7 +298,7 @@ class STS(SimilarityTask):
         }
         return values | super().extras(vectors, items)
 
-    def reason(self, items: Floats, metric: Metric) -> str:
+    def reason(self, items: Floats, metric: ScoreName) -> str:
         """Of a correlation the first subset without one, and why; of others what is lacking."""
         if metric[0] not in SPACE_METRICS:
             return super().reason(items, metric)

@@ -4,6 +4,7 @@ import math
 import re
 import shlex
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -11,6 +12,8 @@ from extras.report.rows import results, row, sts_rows
 from flowbert.experiments.labels import labels
 from flowbert.experiments.results import Results
 from flowbert.experiments.summary import Summary
+from flowbert.experiments.verdict import Verdict
+from flowbert.tasks.measures import METRICS, Metric
 from flowbert.text_tables import print_lines, print_table
 
 
@@ -133,6 +136,22 @@ def test_a_table_is_titled_by_its_metric(capsys):
     results.summary.print()
     assert "Top rank x 100 [95% interval]" in capsys.readouterr().out
     assert "50.00 [45.0, 55.0]" in results.to_markdown()
+
+
+def test_a_metric_has_its_own_scale_and_direction(capsys, monkeypatch):
+    metric = Metric("perplexity", sign=-1, scale=1, note="lower is better")
+    monkeypatch.setitem(METRICS, "ppl", metric)
+    values = {"raw": 30, "zca": 20, "flow": 25}
+    rows = [row(x, "text", "ppl", "all", values[x], std=0.5) for x in values]
+    drawn = np.array([[value, value - 1, value + 1] for value in values.values()])
+    verdict = Verdict(list(values), drawn, metric=metric)
+    assert verdict.text == "use zca, 20.0, -10.0 [-10.0, -10.0] over raw"
+    assert verdict.table[1][2] == "-5.0 [-5.0, -5.0]"
+    Results(rows, {}).summary.print()
+    text = capsys.readouterr().out
+    assert "Perplexity [95% interval]" in text
+    assert re.findall("zca|flow|raw", text)[:3] == ["zca", "flow", "raw"]
+    assert "perplexity: lower is better" in text
 
 
 def test_a_note_is_on_what_the_table_has():

@@ -14,8 +14,8 @@ from flowbert.data.hub import hub_name, read_hub
 from flowbert.data.tables import as_label, as_sentence, read_columns, read_frame
 from flowbert.data.text_files import user_path
 from flowbert.errors import UserError, warn
-from flowbert.tasks.base import TASKS, Metric, PairTask, Scorer
-from flowbert.tasks.measures import Weights
+from flowbert.tasks.base import TASKS, PairTask, ScoreName, Scorer
+from flowbert.tasks.measures import METRICS, Metric, Weights
 
 _QNLI = ("question", "label", "sentence")
 _ANSWER_LAYOUTS = (("question", "label", "answer"), ("qtext", "label", "atext"), _QNLI)
@@ -95,6 +95,9 @@ def load_answers(source: str | Path) -> AnswerData:
     )
 
 
+METRICS |= {name: Metric(name.upper()) for name in ("auc", "map", "mrr")}
+
+
 @TASKS.register("answers")
 class AnswerRanking(PairTask):
     """Area under the ROC curve over all pairs, MAP and MRR over the questions.
@@ -135,7 +138,7 @@ class AnswerRanking(PairTask):
 
     def score(
         self, items: Floats, weights: Weights | None = None
-    ) -> dict[Metric, float]:
+    ) -> dict[ScoreName, float]:
         """AUC over the pairs, MAP and MRR over the questions that have an answer."""
         if weights is None:
             weights = np.ones(self.strata)

@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from flowbert.arrays import Floats
-from flowbert.tasks.base import TASKS, Metric
+from flowbert.tasks.base import TASKS, ScoreName
 from flowbert.tasks.sts import SimilarityTask
 
 
@@ -59,7 +59,7 @@ class Lexical(SimilarityTask):
         """The gold score."""
         return {"gold": self.gold}
 
-    def extras(self, vectors: Tensor, items: Floats) -> dict[Metric, float]:
+    def extras(self, vectors: Tensor, items: Floats) -> dict[ScoreName, float]:
         """No others."""
         return {}
 

@@ -22,7 +22,7 @@ from flowbert.data.text_files import user_path
 from flowbert.errors import UserError, choices
 from flowbert.io import digest, sentences_digest
 from flowbert.seeding import Stream
-from flowbert.tasks.base import TASKS, Metric, Scorer, Task
+from flowbert.tasks.base import TASKS, ScoreName, Scorer, Task
 from flowbert.tasks.measures import Counts, Weights
 
 
@@ -208,7 +208,7 @@ class Probe(Task):
 
     def score(
         self, items: Floats, weights: Weights | None = None
-    ) -> dict[Metric, float]:
+    ) -> dict[ScoreName, float]:
         """Share of the test pairs that get their label."""
         pairs = None if weights is None else weights[self.unit_of]
         return {self.metrics[0]: float(np.average(items, weights=pairs))}
