@@ -222,15 +222,19 @@ class Results:
         draws = self.draws(resamples, seed)
         self.frame, draws = with_averages(self.frame, draws, self.tasks, seed)
         found = find_verdicts(self.frame, draws, self.tasks)
-        settings = {
-            tuple(str(record.columns[name]) for name in METHOD): record.settings
-            for record in self.records
-        }
         for row in found["gains"]:  # what commands are made of
-            of_row = settings[tuple(str(row[name]) for name in METHOD)]
-            row |= {name: of_row[name] for name in ("map", "command")}
+            settings = self._settings_of(row)
+            row |= {"map": settings["map"], "command": settings["command"]}
         found["bootstrap"] = {"resamples": resamples, "seed": seed}
         self.about = self.about | found
+
+    def _settings_of(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Settings of the first record of the method of a row."""
+        return next(
+            record.settings
+            for record in self.records
+            if all(record.columns[name] == row[name] for name in METHOD)
+        )
 
     def score(
         self, method: str, task: str, metric: str = "spearman", **columns: Any

@@ -19,6 +19,9 @@ from flowbert.extras.analysis.analyze import analyze_results
 from flowbert.vectors import EmbeddingCache
 from helpers import refused
 
+# Of the three pairs of one task.
+pytestmark = pytest.mark.filterwarnings("ignore:whitening. 5 directions in place of 6")
+
 FLOW = "flow:levels=1:depth=1:width=4:steps=2"
 
 

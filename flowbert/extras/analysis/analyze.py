@@ -19,7 +19,6 @@ from flowbert.encoders import (
     open_encoder,
 )
 from flowbert.errors import UserError, warn
-from flowbert.experiments.labels import label_parts, settings_of
 from flowbert.experiments.plan import parse_methods
 from flowbert.experiments.results import Results
 from flowbert.experiments.run import fit_map
@@ -174,7 +173,7 @@ def analyze_results(results: Results, **parts: Any) -> Analysis:
         **parts: Further arguments of :class:`flowbert.extras.analysis.Sample`.
     """
     frame = results.frame
-    rows = frame.assign(name=label_parts(frame, settings_of(frame))["method"])
+    rows = frame.assign(name=frame["experiment"].map(results.method_names))
     rows = rows.drop_duplicates(["task", "split", "name"])
     setting = {}
     for column in ("encoder", "layers", "pooling", "corpus"):
