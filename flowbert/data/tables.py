@@ -311,7 +311,7 @@ def _read_fields(
         sep=separator,
         quoting=quoting,
         header=None,  # pandas renames columns that occur twice
-        dtype=str,
+        dtype=object,  # texts as they are
         keep_default_na=False,
         skip_blank_lines=False,
     ).fillna("")
