@@ -90,17 +90,14 @@ def encode(
         (2, 128)
     """
     _check_output(output, precision, devices, num_nodes)
-    received = [value is not None for value in (sentences, input, vectors)]
-    if sum(received) != 1:
-        raise UserError(
-            f"received {sum(received)} of sentences, input and vectors; expected one",
-            argument="input",
-        )
+    received = sum(value is not None for value in (sentences, input, vectors))
+    if received != 1:
+        message = f"received {received} of sentences, input and vectors; expected one"
+        raise UserError(message, argument="input")
     device = choose_device(device)
     if model is None and method not in (None, "raw"):
-        raise UserError(
-            f"received {method!r} without a model; expected raw", argument="method"
-        )
+        message = f"received {method!r} without a model; expected raw"
+        raise UserError(message, argument="method")
     rows: Vectors | Sequence[str]
     if vectors is not None:
         rows = as_vectors(vectors, column)
@@ -126,19 +123,17 @@ def encode(
     if output is None:
         result = np.concatenate(list(blocks()))
         return result[0] if isinstance(sentences, str) else result
+    path = Path(output)
     key = columns = None
-    suffix = Path(output).suffix
-    if suffix == ".npy" and not isinstance(rows, Vectors):
-        codes = None if scale is None else scale.tolist()
-        settings = precision, codes, str(device), computation()
-        key = digest(fitted.digest, sentences_digest(rows), settings)
-    elif suffix == ".parquet":
+    if path.suffix == ".npy" and not isinstance(rows, Vectors):
+        key = _key(fitted, rows, device, precision, scale)
+    if path.suffix == ".parquet":
         columns = _other_columns(rows)
     shape = write_vectors(
-        output, blocks, len(rows), columns=columns, key=key, size=BLOCK_SENTENCES
+        path, blocks, len(rows), columns=columns, key=key, size=BLOCK_SENTENCES
     )
     if scale is not None and ranges is None:
-        write_vectors(Path(output).with_suffix(".ranges.npy"), lambda _: [scale], 2)
+        write_vectors(path.with_suffix(".ranges.npy"), lambda _: [scale], 2)
     return shape
 
 
@@ -256,6 +251,15 @@ def _convert(block: Floats, precision: Any, ranges: Floats | None) -> Any:
     clipped = np.clip(block, *ranges)
     codes: Any = quantize_embeddings(clipped, "uint8", ranges=ranges)
     return codes if precision == "uint8" else (codes - 128.0).astype(np.int8)
+
+
+def _key(
+    model: Model, sentences: Sequence[str], device: Any, precision: str, ranges: Any
+) -> str:
+    """Digest of what determines the vectors of sentences in a precision."""
+    codes = None if ranges is None else ranges.tolist()
+    settings = precision, codes, str(device), computation()
+    return digest(model.digest, sentences_digest(sentences), settings)
 
 
 def _other_columns(rows: Vectors | Sequence[str]) -> Any:
