@@ -103,10 +103,7 @@ def encode(
         rows = as_vectors(vectors, column)
         fitted = _open_map(model, method, rows)
     else:
-        rows = _read(input, column) if sentences is None else as_sentences(sentences)
-        if not rows:
-            expected = "at least one"
-            raise UserError(argument="sentences", received="none", expected=expected)
+        rows = _read_sentences(sentences, input, column)
         fitted = _open_model(model, method, encoder, device)
         if devices > 1 or num_nodes > 1:
             predict = import_object("flowbert.extras.devices.predict_vectors")
@@ -158,8 +155,15 @@ def _check_output(
             raise UserError(argument=name, received=number, expected=expected)
 
 
-def _read(path: str | Path | None, column: str | None) -> Sequence[str]:
-    """Read sentences from files; warn about blank lines."""
+def _read_sentences(
+    sentences: str | Sequence[str] | None, path: str | Path | None, column: str | None
+) -> Sequence[str]:
+    """Sentences in memory or in files, at least one; blank lines are left out with a warning."""
+    if sentences is not None:
+        if texts := as_sentences(sentences):
+            return texts
+        expected = "at least one"
+        raise UserError(argument="sentences", received="none", expected=expected)
     corpus = load_corpus(path, column=column)
     if corpus.blank:
         message = (
