@@ -1,5 +1,6 @@
 """Style, colours and files of plots."""
 
+import itertools
 import math
 import re
 import warnings
@@ -80,13 +81,10 @@ def method_colours(methods: Iterable[str]) -> dict[str, str]:
 
 
 def line_looks(methods: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Colour of the line of each method, and dashes for further methods of a colour."""
-    colours = pd.Series(method_colours(methods), dtype=object)
-    variants = colours.groupby(colours).cumcount().clip(upper=len(_DASHES) - 1)
-    return {
-        method: {"color": colour, "linestyle": _DASHES[variants[method]]}
-        for method, colour in colours.items()
-    }
+    """Colour and dashes of the line of each method; lines that coincide show both."""
+    colours = method_colours(methods)
+    dashes = itertools.cycle(_DASHES)
+    return {x: {"color": colours[x], "linestyle": next(dashes)} for x in colours}
 
 
 def short(text: str, longest: int = 64) -> str:
@@ -119,7 +117,7 @@ def draw_facets(
     draw: Callable[[Axes, pd.DataFrame], None],
     *,
     height: float = 2.7,
-    across: int = 3,
+    across: int = 4,
     share: bool = False,
 ) -> Figure:
     """Draw the rows of each value of a column on axes of their own.
@@ -129,24 +127,21 @@ def draw_facets(
         column: Its column.
         draw: Draws some rows on axes.
         height: Height of the axes in inches.
-        across: Axes in half the width of a page.
+        across: Axes in the width of a page.
         share: Whether the axes have the same scales.
     """
     parts = list(frame.groupby(column, sort=False))
-    halves = 1 if len(parts) <= across else 2
-    columns = min(len(parts), halves * across)
+    columns = min(len(parts), across)
     lines = math.ceil(len(parts) / columns)
-    figure = Figure((halves * WIDTH, lines * height), layout="constrained")
+    width = max(WIDTH, 2 * WIDTH * columns / across)
+    figure = Figure((width, lines * height), layout="constrained")
     grid = figure.subplots(lines, columns, squeeze=False, sharex=share, sharey=share)
     for number, (ax, (name, part)) in enumerate(zip(grid.flat, parts, strict=False)):
         draw(ax, part)
-        ax.set_title(short(name, int(12 * halves * WIDTH / columns)))
+        ax.set_title(short(name, int(12 * width / columns)))
+        ax.tick_params(labelbottom=True, labelleft=True)
         if number % columns:
             ax.set_ylabel("")
-        if number + columns >= len(parts):
-            ax.tick_params(labelbottom=True)  # the axes below are not used
-        elif share:
-            ax.set_xlabel("")
     for ax in grid.flat[len(parts) :]:
         ax.remove()
     return figure

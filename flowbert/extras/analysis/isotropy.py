@@ -238,7 +238,7 @@ def sentences(sample: Sample) -> pd.DataFrame:
 
 def draw_sentences(frame: pd.DataFrame) -> Figure:
     """A map of the sentences under each method, coloured by length."""
-    return draw_facets(frame, "method", _draw_map, height=2.2)
+    return draw_facets(frame, "method", _draw_map, height=2.2, across=5)
 
 
 def _draw_map(ax: Axes, frame: pd.DataFrame) -> None:

@@ -83,14 +83,14 @@ VIEWS: dict[str, View] = {
     "isotropy": View(
         _SPACE,
         "Isotropy of the sampled sentences",
-        "More isotropic: higher ranks and IsoScore, a mean cosine near 0, lower uniformity.",
+        "More isotropic: higher ranks and isotropies; hubness and a mean cosine near 0.",
         pd.DataFrame,
     ),
     "spectra": View(
         _SPACE,
         "Spectra",
         "Eigenvalues of the covariance as shares of their sum; a flat line is isotropic. The line "
-        "of whitening falls because it was fitted on other sentences.",
+        "of whitening falls because it was fitted on other sentences, or on more.",
         isotropy.draw_spectra,
     ),
     "sentences": View(

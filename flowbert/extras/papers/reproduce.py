@@ -166,9 +166,10 @@ def _place_encoder(
     named = [path for path in paths if has_name_of(encoder, path)]
     sizes = {path: other_sizes(encoder, path) for path in named}
     is_copy = chosen["path"].map(sizes).eq("") & ~chosen["trained"]
-    notes = dict.fromkeys(paths, f"{encoder} {OTHER_NAME}")
+    name = Path(encoder).name
+    notes = dict.fromkeys(paths, f"{name} {OTHER_NAME}")
     notes |= {x: f"{notes[x]} ({text})" for x, text in sizes.items() if text}
-    note = chosen["path"].map(notes).where(~is_copy, f"{encoder} {IS_COPY}")
+    note = chosen["path"].map(notes).where(~is_copy, f"{name} {IS_COPY}")
     placed = chosen.assign(opened=encoder, context=~is_copy, note=note)
     return placed[is_copy | placed["by_id"]] if is_copy.any() else placed
 

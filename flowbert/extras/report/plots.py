@@ -94,7 +94,7 @@ def plane(summary: Summary) -> pd.DataFrame:
 
 def draw_plane(frame: pd.DataFrame) -> Figure:
     """Alignment against uniformity for each encoder."""
-    return draw_facets(frame, "group", _draw_plane, height=3.0, across=1, share=True)
+    return draw_facets(frame, "group", _draw_plane, height=3.0, across=2, share=True)
 
 
 def _draw_plane(ax: Axes, frame: pd.DataFrame) -> None:
@@ -139,7 +139,7 @@ def layer_scores(frame: pd.DataFrame) -> pd.DataFrame:
 
 def draw_layer_scores(frame: pd.DataFrame) -> Figure:
     """Scores over the layers, axes per task, a line per method and split."""
-    return draw_facets(frame, "task", _draw_layers, across=2)
+    return draw_facets(frame, "task", _draw_layers)
 
 
 def _draw_layers(ax: Axes, frame: pd.DataFrame) -> None:
@@ -151,4 +151,4 @@ def _draw_layers(ax: Axes, frame: pd.DataFrame) -> None:
         ax.plot(x, y, style, color=colours[line], label=short(line), gid=told)
     ticks = frame.drop_duplicates("position")
     ax.set_xticks(ticks["position"], ticks["layer"])
-    ax.set(xlabel="layer", ylabel="Spearman x 100")
+    ax.set(xlabel="layer", ylabel="Spearman \N{MULTIPLICATION SIGN} 100")

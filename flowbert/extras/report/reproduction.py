@@ -22,11 +22,12 @@ def print_reproduction(comparison: pd.DataFrame) -> None:
 
 
 def coverage(comparison: pd.DataFrame) -> str:
-    """How many rows were measured, such as ``"12 of 20 rows measured; 8 cannot be run: ..."``."""
+    """How many rows were measured, such as ``"12 of 20 rows of su2021 measured; 8 cannot ..."``."""
     total = comparison["row"].nunique()
     left_out = comparison[~comparison["row"].isin(_measured(comparison)["row"])]
     rows = left_out.drop_duplicates("row")["note"].value_counts(sort=False)
-    text = f"{total - int(rows.sum())} of {total} rows measured"
+    papers = " and ".join(comparison["row"].str.partition("-")[0].unique())
+    text = f"{total - int(rows.sum())} of {total} rows of {papers} measured"
     return "; ".join([text, *(f"{count} {note}" for note, count in rows.items())])
 
 
@@ -90,11 +91,12 @@ def draw_published(comparison: pd.DataFrame) -> Figure:
         told = f"{TITLE}{row.row}: published {row.published:z.1f}, ours {row.ours:z.1f}"
         ax.plot([row.published, row.ours], [place, place], color=INK, linewidth=0.7)
         ax.plot([row.low, row.high], [place, place], color=ORDINAL[0], linewidth=2.5)
-        ax.plot(row.ours, place, "o", color=ORDINAL[0], gid=told)
-        ax.plot(row.published, place, "o", color=INK, markerfacecolor="none")
+        ax.plot(row.ours, place, "o", color=ORDINAL[0], markersize=6, gid=told)
+        ax.plot(row.published, place, "o", color=INK, fillstyle="none", markersize=6)
     ax.set_yticks(range(len(rows)), [short(name) for name in rows["row"]])
+    ax.margins(y=0.3 / len(rows))
     ax.invert_yaxis()
-    ax.set_xlabel("Spearman x 100")
+    ax.set_xlabel("Spearman \N{MULTIPLICATION SIGN} 100")
     return figure
 
 

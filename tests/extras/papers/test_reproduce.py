@@ -27,7 +27,7 @@ from flowbert.extras.papers.reproduce import (
     reproduce,
 )
 from flowbert.extras.report import print_reproduction, report
-from flowbert.extras.report.reproduction import reproduced_rows
+from flowbert.extras.report.reproduction import averages
 from flowbert.io import write_json
 from flowbert.vectors import EmbeddingCache
 from helpers import refused
@@ -185,7 +185,7 @@ def test_another_encoder_makes_scores_context(run, minilm, capsys):
     assert own["difference"].to_list() == pytest.approx(difference.to_list())
     print_reproduction(lines)
     printed = capsys.readouterr().out
-    assert printed.startswith("2 of 2 rows measured\n")
+    assert printed.startswith("2 of 2 rows of li2020 and mteb measured\n")
     assert printed.count("context") == 1
 
 
@@ -324,14 +324,11 @@ def test_nli_pairs_are_tried_once_after_all_other_rows(
     print_reproduction(lines.reset_index())
     text = capsys.readouterr().out
     (line,) = [line for line in text.splitlines() if "no hub" in line]
-    assert line == "1 of 3 rows measured; 2 cannot be run: no hub"
+    assert line == "1 of 3 rows of li2020 and su2021 measured; 2 cannot be run: no hub"
 
 
 def test_a_score_of_ours_is_shown_once():
     comparison = pd.DataFrame({"row": [*"abc"], "ours": [50.0, 60.0, 50.0]})
-    rows = reproduced_rows(comparison)
-    assert [(each["row"], each["repeated"]) for each in rows] == [
-        ("a", False),
-        ("c", True),
-        ("b", False),
-    ]
+    rows = averages(comparison)
+    assert rows["row"].tolist() == [*"acb"]
+    assert rows["repeated"].tolist() == [False, True, False]
