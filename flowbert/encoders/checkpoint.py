@@ -1,7 +1,7 @@
 """Networks and tokenizers of folders and of the hub, loaded and checked."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -12,6 +12,7 @@ from flowbert.encoders.folders import (
     SENTENCE_TRANSFORMER,
     SETTINGS_FILE,
     EncoderFiles,
+    Folder,
     loading,
     locate,
     read_folder,
@@ -50,7 +51,47 @@ def load_backbone(
         LibraryNeededError: If only sentence-transformers computes the vectors of the folder.
     """
     check_choice("dtype", dtype, DTYPES)
-    from transformers import AutoConfig, AutoModel, AutoTokenizer
+    from transformers import AutoModel
+
+    source = _open_source(path, revision, is_changed or not frozen, frozen)
+    with loading(path):
+        network, report = load_model(
+            AutoModel, source.files, dtype, config=source.config
+        )
+    missing = sorted(report["missing_keys"])
+    _check_missing(path, network, missing)
+    _check_unused(path, network, sorted(report["unexpected_keys"]))
+    _check_tokenizer(path, source.tokenizer, network.config.vocab_size)
+    revision, folder = source.files.revision, source.folder
+    backbone = Backbone(network.eval(), source.tokenizer, path, revision, folder)
+    named = [pooling or folder.reading["pooling"] for pooling in poolings]
+    reads_pooler = any(isinstance(make_pooling(x), NetworkPooling) for x in named)
+    if missing or not reads_pooler:  # missing weights are random numbers
+        backbone.remove_pooler()
+    return backbone
+
+
+class _Source(NamedTuple):
+    """An encoder before its weights are loaded.
+
+    Args:
+        files: Where its files are.
+        folder: What its folder says about its use.
+        config: Configuration of its network.
+        tokenizer: Its tokenizer.
+    """
+
+    files: EncoderFiles
+    folder: Folder
+    config: Any
+    tokenizer: Any
+
+
+def _open_source(
+    path: str, revision: str | None, is_changed: bool, frozen: bool
+) -> _Source:
+    """Configuration and tokenizer; for modules of sentence-transformers, as it has them."""
+    from transformers import AutoConfig, AutoTokenizer
 
     files = locate(path, revision)
     folder = read_folder(files.folder)
@@ -59,35 +100,17 @@ def load_backbone(
     has_settings = (files.folder / SETTINGS_FILE).is_file()
     if not has_settings and (files.folder / MODULES_FILE).is_file():
         open_folder = import_object(f"{SENTENCE_TRANSFORMER}.open_transformer")
-        opened = open_folder(path, files, is_changed or not frozen, frozen)
+        opened = open_folder(path, files, is_changed, frozen)
         config, tokenizer, folder, subfolder = opened
         files = files._replace(subfolder=subfolder)
+    options = {"trust_remote_code": False}
     with loading(path):
         if config is None:
-            config = AutoConfig.from_pretrained(files.folder, trust_remote_code=False)
+            config = AutoConfig.from_pretrained(files.folder, **options)
         _check_config(path, config)
         if tokenizer is None:
-            tokenizer = AutoTokenizer.from_pretrained(
-                files.folder, trust_remote_code=False
-            )
-        network, report = load_model(AutoModel, files, dtype, config=config)
-    missing = sorted(report["missing_keys"])
-    others = [name for name in missing if not name.startswith("pooler")]
-    if others:
-        of = ", ".join(network.config.architectures or ["an unnamed class"])
-        raise UserError(
-            f"received {path!r}, saved from {of}, which lacks {len(others)} weights of "
-            f"{type(network).__name__}, first {others[0]!r}",
-            argument="encoder",
-        )
-    _check_unused(path, network, sorted(report["unexpected_keys"]))
-    _check_tokenizer(path, tokenizer, network.config.vocab_size)
-    backbone = Backbone(network.eval(), tokenizer, path, files.revision, folder)
-    named = [pooling or folder.reading["pooling"] for pooling in poolings]
-    reads_pooler = any(isinstance(make_pooling(x), NetworkPooling) for x in named)
-    if missing or not reads_pooler:  # missing weights are random numbers
-        backbone.remove_pooler()
-    return backbone
+            tokenizer = AutoTokenizer.from_pretrained(files.folder, **options)
+    return _Source(files, folder, config, tokenizer)
 
 
 def load_model(
@@ -126,9 +149,20 @@ def _check_config(path: str, config: Any) -> None:
             "encoder such as BERT",
             argument="encoder",
         )
-    config.output_hidden_states = (
-        False  # exported folders set it; each call asks for hidden states
-    )
+    # Exported folders set it; each call asks for hidden states.
+    config.output_hidden_states = False
+
+
+def _check_missing(path: str, network: Any, missing: Sequence[str]) -> None:
+    """Raise a UserError if weights other than those of a pooler are missing."""
+    others = [name for name in missing if not name.startswith("pooler")]
+    if others:
+        saved = ", ".join(network.config.architectures or ["an unnamed class"])
+        raise UserError(
+            f"received {path!r}, saved from {saved}, which lacks {len(others)} weights of "
+            f"{type(network).__name__}, first {others[0]!r}",
+            argument="encoder",
+        )
 
 
 def _check_unused(path: str, network: Any, unused: list[str]) -> None:
