@@ -43,7 +43,7 @@ Batch = tuple[list[int], list[dict[str, list[int]]]]
 
 
 class Readout(NamedTuple):
-    """What becomes of the hidden states of a pass: layers averaged, tokens pooled.
+    """How vectors follow from the hidden states of a pass: layers averaged, tokens pooled.
 
     Args:
         layers: Indices of the layers that are averaged.
@@ -151,7 +151,7 @@ class _Passes:
             )
         # Rotary positions may follow the longest text of a batch.
         self.equal_lengths = backbone.findings.equal_lengths or bool(backbone.moving)
-        self.alone = nullcontext() if backbone.findings.shareable else _ONE_PASS
+        self.lock = nullcontext() if backbone.findings.shareable else _ONE_PASS
         self.prefix = None if self.equal_lengths else self._compute_prefix()
         self.workers = 1 if self.equal_lengths else count_workers(backbone)
 
@@ -165,7 +165,7 @@ class _Passes:
         is_read = not all(x.over_tokens or x is LastTokenPooling for x in poolings)
         if few or is_read or not self.backbone.findings.continues:
             return None
-        with self.alone:
+        with self.lock:
             return Prefix.compute(self.backbone, template.before)
 
     def plan(self) -> Iterator[Batch]:
@@ -195,7 +195,7 @@ class _Passes:
         """Numbers of the sentences of a batch, and a function that waits for their vectors."""
         indices, rows = batch
         features = to_device(self.backbone.pad(rows), self.backbone.device)
-        with self.alone:
+        with self.lock:
             vectors = compute(self.backbone, self.readouts, features, self.prefix)
         return indices, begin_copy(vectors)
 

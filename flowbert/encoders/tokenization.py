@@ -38,13 +38,13 @@ class Tokenization:
         self.room = reading.max_length
         special = special_texts(backbone.tokenizer)
         used = [token for token in special if token in reading.template]
-        if used and self.prompt:  # which is tokenized together with the sentence
+        if used and self.prompt:  # a prompt is tokenized together with the sentence
             raise UserError(
                 f"received {reading.template!r}; expected text behind {SLOT}, or none of the "
                 f"special token {used[0]!r}",
                 argument="template",
             )
-        # A sentence must not end what a template begins, such as the message of a chat.
+        # A sentence must not end the message of a chat.
         self.read_as_text = special if used else []
         text = SLOT if self.prompt else reading.template or SLOT
         if reading.sink_token or text != SLOT:
@@ -103,15 +103,12 @@ class Tokenization:
             texts = [self.prompt + sentence for sentence in sentences]
             return _features(tokenizer, texts, add_special_tokens=True)
         before = template.context + self.prompt + template.space
-        is_split = any(
-            token in text for text in sentences for token in self.read_as_text
-        )
-        if (
-            is_split
-        ):  # a setting that a tokenizer keeps as its state, which others share
+        texts = [before + sentence for sentence in sentences]
+        is_split = any(token in x for x in sentences for token in self.read_as_text)
+        if is_split:
+            # A tokenizer keeps this setting as its state, which others share.
             tokenizer = deepcopy(tokenizer)
         options = {"add_special_tokens": False, "split_special_tokens": is_split}
-        texts = [before + sentence for sentence in sentences]
         columns = _features(tokenizer, texts, **options)
         if not template.context:
             return columns
