@@ -2,6 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,7 +15,7 @@ from torch.nn.functional import normalize
 
 from flowbert.arrays import Floats, to_tensor
 from flowbert.data.text_files import as_sentences
-from flowbert.errors import UserError
+from flowbert.errors import UserError, warn
 from flowbert.numbers import is_count
 from flowbert.progress import bar
 
@@ -31,6 +32,8 @@ KNOWN_DIGESTS: ContextVar[dict[Any, tuple[Any, Any]] | None] = ContextVar(
     "known digests", default=None
 )
 """Backbones and their digests, by id and pooler, inside of :func:`digests_reused`."""
+
+_CUTS: ContextVar[Counter[tuple[int, str]] | None] = ContextVar("cuts", default=None)
 
 # What a digest in an identity is made from.
 _SOURCES = {
@@ -101,7 +104,7 @@ class Embedder(ABC):
         self, sentences: Sequence[str], size: int, progress: Any
     ) -> Iterator[Floats]:
         """:meth:`embed` of blocks of ``size`` sentences; a :func:`bar` counts every batch."""
-        with progress as advance:
+        with cuts_summed(), progress as advance:
             for start in range(0, len(sentences), size):
                 yield self.embed(sentences[start : start + size], advance)
 
@@ -182,6 +185,37 @@ class Embedder(ABC):
     def get_sentence_embedding_dimension(self) -> int:
         """:attr:`dim`, as sentence-transformers calls it."""
         return self.dim
+
+
+@contextmanager
+def cuts_summed() -> Iterator[None]:
+    """Warn once, at the end of the block, of all sentences that were cut inside of it."""
+    if _CUTS.get() is not None:  # the outer block warns
+        yield
+        return
+    cuts: Counter[tuple[int, str]] = Counter()
+    token = _CUTS.set(cuts)
+    try:
+        yield
+    finally:
+        _CUTS.reset(token)
+    for limit in sorted({limit for limit, _ in cuts}):
+        warn_of_cuts(cuts[limit, "cut"], cuts[limit, "all"], limit)
+
+
+def warn_of_cuts(cut: int, count: int, limit: int) -> None:
+    """Warn if sentences were cut, at once or at the end of :func:`cuts_summed`.
+
+    Args:
+        cut: Number of sentences that were cut.
+        count: Number of all sentences.
+        limit: Tokens after which a sentence is cut.
+    """
+    cuts = _CUTS.get()
+    if cuts is not None:
+        cuts.update({(limit, "cut"): cut, (limit, "all"): count})
+    elif cut:
+        warn(f"max_length: {cut} of {count} sentences were cut to {limit} tokens")
 
 
 @contextmanager

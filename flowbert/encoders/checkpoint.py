@@ -103,13 +103,14 @@ def _open_source(
         opened = open_folder(path, files, is_changed, frozen)
         config, tokenizer, folder, subfolder = opened
         files = files._replace(subfolder=subfolder)
-    options = {"trust_remote_code": False}
     with loading(path):
         if config is None:
-            config = AutoConfig.from_pretrained(files.folder, **options)
+            config = AutoConfig.from_pretrained(files.folder, trust_remote_code=False)
         _check_config(path, config)
         if tokenizer is None:
-            tokenizer = AutoTokenizer.from_pretrained(files.folder, **options)
+            tokenizer = AutoTokenizer.from_pretrained(
+                files.folder, trust_remote_code=False
+            )
     return _Source(files, folder, config, tokenizer)
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from flowbert.arrays import Floats, is_pinned_for
 from flowbert.encoders.backbone import Backbone
+from flowbert.encoders.base import warn_of_cuts
 from flowbert.encoders.layers import Layers, average_layers
 from flowbert.encoders.pooling import (
     FirstTokenPooling,
@@ -114,7 +115,8 @@ def encode_together(
                     result[indices] = rows
                 if on_batch is not None:
                     on_batch(len(indices))
-    passes.warn_of_cut()
+    limit = tokenization.reading.max_length
+    warn_of_cuts(passes.count_cut, len(sentences), limit)
     for result in results:
         _check_finite(result, sentences, backbone.dtype)
     return results
@@ -198,14 +200,6 @@ class _Passes:
         with self.lock:
             vectors = compute(self.backbone, self.readouts, features, self.prefix)
         return indices, begin_copy(vectors)
-
-    def warn_of_cut(self) -> None:
-        """Warn if sentences were cut."""
-        if self.count_cut:
-            warn(
-                f"max_length: {self.count_cut} of {len(self.sentences)} sentences were cut to "
-                f"{self.tokenization.reading.max_length} tokens"
-            )
 
     def _warn_of_equal_vectors(
         self, sentences: Sequence[str], rows: Sequence[Mapping[str, Sequence[int]]]

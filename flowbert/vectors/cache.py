@@ -17,6 +17,7 @@ from flowbert.data.text_files import user_path
 from flowbert.encoders.base import (
     BLOCK_SENTENCES,
     Encoder,
+    cuts_summed,
     digests_reused,
 )
 from flowbert.encoders.encoder import encode_counted
@@ -194,7 +195,7 @@ def _encode_missing(
 ) -> None:
     """Encode the missing sentences in one pass, and store the vectors block by block."""
     todo = _missing(parts, keys)
-    with bar(step, len(todo)) as advance:
+    with cuts_summed(), bar(step, len(todo)) as advance:
         for start in range(0, len(todo), BLOCK_SENTENCES):
             block = todo[start : start + BLOCK_SENTENCES]
             sentences = [texts[i] for i in block]

@@ -185,6 +185,17 @@ def test_cut_sentences_are_told_wherever_they_are_encoded(bert):
             encode(texts)
 
 
+def test_cut_sentences_of_several_blocks_are_told_once(bert, monkeypatch):
+    monkeypatch.setattr("flowbert.vectors.cache.BLOCK_SENTENCES", 2)
+    short = bert.read(max_length=3)
+    texts = ["", "the", "the cat", "a dog runs", "a bird sings"]
+    fill = partial(EmbeddingCache(folder=False).fill, [short])
+    for encode in (partial(short.encode, batch_size=2), fill):
+        with warned("max_length: 3 of 5 sentences were cut to 3 tokens") as caught:
+            encode(texts)
+        assert len(caught) == 1
+
+
 @pytest.mark.filterwarnings("ignore:max_length. .* were cut")
 @pytest.mark.parametrize(
     ("kind", "longest"),
