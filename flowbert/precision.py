@@ -1,7 +1,7 @@
 """Settings of torch under which vectors change by more than rounding."""
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from operator import attrgetter
 
@@ -49,3 +49,14 @@ def rounds_products() -> bool:
     names = ("float32_matmul_precision", *_PRODUCTS)
     exact = ("highest", "none", "ieee", "False", None)
     return any(settings.get(name) not in exact for name in names)
+
+
+@contextmanager
+def usual_modes() -> Iterator[None]:
+    """Compute in full precision and with gradients, whatever modes of torch the caller has set."""
+    with ExitStack() as modes:
+        modes.enter_context(torch.inference_mode(False))
+        modes.enter_context(torch.enable_grad())
+        for device in ("cpu", "cuda", "mps"):
+            modes.enter_context(torch.autocast(device, enabled=False))
+        yield

@@ -24,12 +24,13 @@ from flowbert.fitting.run_options import (
 )
 from flowbert.io import write_atomically
 from flowbert.options import takes_options
+from flowbert.precision import usual_modes
 from flowbert.registry import imports_refused
 from flowbert.threads import threads_for
 from flowbert.training import VectorWriter
 from flowbert.training.checkpoints import BestCheckpoint
 from flowbert.training.run_folder import RUN_CONFIG, claim_folder, new_folder
-from flowbert.training.trainer import quiet_lightning, seeded, usual_modes
+from flowbert.training.trainer import quiet_lightning, seeded
 
 __all__ = [
     "FitOptions",

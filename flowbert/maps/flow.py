@@ -16,6 +16,7 @@ from flowbert.flows.glow import check_glow
 from flowbert.maps.base import MAPS, LabelledPairs, Map, double_blocks
 from flowbert.numbers import Count, HalfAtMost, Positive, TwoOrMore, check_limits
 from flowbert.options import SCHEDULES
+from flowbert.precision import usual_modes
 from flowbert.vectors import Vectors
 
 
@@ -67,14 +68,9 @@ class Flow(FlowOptions, Map):
     def _n_features_out(self) -> int:
         return int(self.n_features_in_)
 
+    @usual_modes()
     def fit(self, X: Any, y: Any = None, pairs: LabelledPairs | None = None) -> Self:
         """Fit on rows ``(N, D)``, N at least 2; y is ignored. Returns self."""
-        from flowbert.training.trainer import usual_modes
-
-        with usual_modes():
-            return self._train(X)
-
-    def _train(self, X: Any) -> Self:
         from pytorch_lightning import Trainer
 
         from flowbert.maps.flow_module import FlowModule

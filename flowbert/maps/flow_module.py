@@ -1,7 +1,6 @@
 """BERT-flow as a LightningModule: a Glow-style flow on vectors, by maximum likelihood."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DistributedSampler, RandomSampler, SequentialSampler
 
 from flowbert.errors import warn
 from flowbert.flows import FlowOptions, FullPrecision, Glow, bits_per_dim
@@ -26,6 +25,9 @@ RowsBatch = Tensor | NDArray[np.float32]
 LIKELIHOOD_SPLITS = ("train", "held_out")
 
 _INITIAL_ROWS = 1024  # rows of a DataLoader that the actnorms are initialized with
+
+# Samplers that draw from all rows of a data set.
+_ALL_ROWS = (RandomSampler, SequentialSampler, DistributedSampler)
 
 _USUAL_BATCH = 64  # if a loader has no batch size
 
@@ -167,22 +169,16 @@ class FlowModule(FullPrecision, MethodModule):
         self.fit_parameters = checkpoint.get("fit_parameters", {})
 
     def _fitted_rows(self) -> RowsDataModule | None:
-        """The data module, or the first rows of a loader; None if it can be read only once."""
+        """The data module, or rows of a loader's data set; None if it can be read only once."""
         datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
         if hasattr(datamodule, "init_sample"):
             return datamodule  # type: ignore[no-any-return]
         loader: Any = self.trainer.train_dataloader
-        if not isinstance(loader, DataLoader) or isinstance(
-            loader.dataset, IterableDataset
-        ):
+        if type(getattr(loader, "sampler", None)) not in _ALL_ROWS:
             return None
-        batches: list[Tensor] = []
-        with _order_kept(loader):
-            for batch in _copy(loader):
-                batches.append(self._rows(batch))
-                if sum(map(len, batches)) >= _INITIAL_ROWS:
-                    break
-        rows = torch.cat(batches).cpu().numpy()
+        dataset, random = loader.dataset, Stream(self.seed, "start sample").rng()
+        order = random.permutation(len(dataset))[:_INITIAL_ROWS].tolist()
+        rows = self._rows(loader.collate_fn([dataset[i] for i in order]))
         return RowsDataModule(rows, init_size=_INITIAL_ROWS, seed=self.seed)
 
     def _moments(self, rows: Vectors) -> tuple[Tensor, Tensor]:
@@ -264,22 +260,3 @@ class FlowModule(FullPrecision, MethodModule):
         if isinstance(batch, list | tuple):
             (batch,) = batch
         return torch.as_tensor(batch).to(self.device, self.flow.dtype)
-
-
-def _copy(loader: DataLoader[Any]) -> DataLoader[Any]:
-    """A loader of the same batches; one with persistent workers has a single iterator."""
-    batching: dict[str, Any] = {"batch_sampler": loader.batch_sampler}
-    if loader.batch_sampler is None:
-        batching = {"batch_size": None, "sampler": loader.sampler}
-    return DataLoader(loader.dataset, collate_fn=loader.collate_fn, **batching)
-
-
-@contextmanager
-def _order_kept(loader: DataLoader[Any]) -> Iterator[None]:
-    """Restore the generators that the order of a loader is drawn from."""
-    generator = getattr(loader.sampler, "generator", None)
-    state = None if generator is None else generator.get_state()
-    with torch.random.fork_rng(devices=[]):
-        yield
-    if generator is not None:
-        generator.set_state(state)

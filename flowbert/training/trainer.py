@@ -8,7 +8,7 @@ import signal
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -169,17 +169,6 @@ def quiet_lightning() -> Iterator[None]:
             signal.signal(signal.SIGINT, handler)
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
-
-
-@contextmanager
-def usual_modes() -> Iterator[None]:
-    """Compute in full precision and with gradients, whatever modes of torch the caller has set."""
-    with ExitStack() as modes:
-        modes.enter_context(torch.inference_mode(False))
-        modes.enter_context(torch.enable_grad())
-        for device in ("cpu", "cuda", "mps"):
-            modes.enter_context(torch.autocast(device, enabled=False))
-        yield
 
 
 @contextmanager

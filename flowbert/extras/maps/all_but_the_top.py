@@ -12,6 +12,7 @@ from flowbert.errors import UserError
 from flowbert.maps.base import AffineMap, LabelledPairs, check_rows
 from flowbert.maps.simple import standard_deviations
 from flowbert.numbers import is_number
+from flowbert.precision import usual_modes
 from flowbert.vectors.moments import Moments
 
 _MOST_DIRECTIONS = 100
@@ -108,6 +109,7 @@ class LearnedRemoval(AffineMap):
         self.require("center", isinstance(self.center, bool), "true or false")
         return dim
 
+    @usual_modes()
     def learn(self, moments: Moments, pairs: LabelledPairs) -> None:
         """Learn the weights of the strongest directions."""
         from scipy.optimize import minimize
@@ -176,18 +178,17 @@ class _Pairs:
     def loss(self, weights: Floats, penalty: float) -> tuple[float, Floats]:
         """1 - Pearson(cosine, score) + penalty, and its gradient by the weights."""
         w = torch.tensor(weights, requires_grad=True)
-        with torch.enable_grad():
-            dot, left, right = (
-                outside + along @ (1 - w) ** 2
-                for outside, along in zip(self.outside, self.along, strict=True)
-            )
-            left, right = (
-                left.clamp_min(self.floors[1]),
-                right.clamp_min(self.floors[2]),
-            )
-            cosine = dot / (left * right).sqrt()
-            centred = cosine - cosine.mean()
-            correlation = centred @ self.target / centred.norm().clamp_min(_TINY)
-            loss = 1 - correlation + penalty * w.square().mean()
+        dot, left, right = (
+            outside + along @ (1 - w) ** 2
+            for outside, along in zip(self.outside, self.along, strict=True)
+        )
+        left, right = (
+            left.clamp_min(self.floors[1]),
+            right.clamp_min(self.floors[2]),
+        )
+        cosine = dot / (left * right).sqrt()
+        centred = cosine - cosine.mean()
+        correlation = centred @ self.target / centred.norm().clamp_min(_TINY)
+        loss = 1 - correlation + penalty * w.square().mean()
         (gradient,) = torch.autograd.grad(loss, w)
         return float(loss.detach()), gradient.numpy()
