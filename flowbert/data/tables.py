@@ -318,7 +318,7 @@ def _read_fields(
     cells.index = pd.RangeIndex(1, len(cells) + 1, name="line") + is_excel
     frame = cells[1:].set_axis(list(cells.iloc[0]), axis="columns")
     if len(cells.columns) > 1:
-        frame = frame[(frame != "").any(axis="columns")]
+        frame = frame[(frame.map(str.strip) != "").any(axis="columns")]
     if separator in ";\t":
         frame.attrs["decimal"] = ","
     return frame

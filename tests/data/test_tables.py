@@ -32,7 +32,7 @@ def encode(texts, kind):
             writer.write_table(table)
         return sink.getvalue()
     if kind == "csv":
-        return (frame.to_csv(index=False) + "\n,\n").encode()
+        return (frame.to_csv(index=False) + "\n,\n \n").encode()
     rows = [("text", "score"), *frame.itertuples(index=False)]
     lines = ["\t".join(row) for row in rows]
     if kind == "jsonl":
