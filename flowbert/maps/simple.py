@@ -69,11 +69,6 @@ class Truncation(AffineMap):
         """Check the parameter; the number of dimensions."""
         return self.check_count("n_components", dim)
 
-    @property
-    def n_components_(self) -> int:
-        """Number of dimensions k of the fitted map."""
-        return self._n_features_out
-
     def solve(self, moments: Moments) -> tuple[Tensor, Tensor]:
         """The first columns of the identity."""
         columns = torch.eye(moments.dim, dtype=torch.float64)[

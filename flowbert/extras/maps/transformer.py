@@ -60,10 +60,6 @@ class SklearnTransformer(Map):
             return False
         return True
 
-    def output_dim(self, dim: int) -> int:
-        """The size of the rows: that of the mapped ones is known after the fit."""
-        return dim
-
     def fit(self, X: Any, y: Any = None, pairs: LabelledPairs | None = None) -> Self:
         """Fit on rows ``(N, D)``. Returns self.
 
