@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache as cached
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from flowbert.data.corpus import load_corpus
+from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.data.text_files import as_list, user_path
 from flowbert.encoders import Encoder, SentenceEncoder, choose_device, load_encoder
 from flowbert.errors import UserError, check_choice
@@ -92,40 +93,52 @@ def reproduce(
         UserError: If an argument is wrong, or no row can be run.
     """
     seeds = check_options(seeds, output)
+    device = choose_device(device)
     chosen = _place_encoder(rows, encoder)
     tasks_of = _load_tasks(chosen, tasks, senteval)
     if not isinstance(cache, EmbeddingCache):
         cache = EmbeddingCache(cache)
-    sources = _Sources(nli, choose_device(device))
+
+    @cached
+    def load_network(path: str, pooling: str) -> SentenceEncoder:
+        encoder = SentenceEncoder(path, layers="last", pooling=pooling, template="")
+        return encoder.to(device)
+
+    @cached
+    def load_nli() -> Corpus | UserError:
+        try:
+            return load_corpus("nli", nli=nli)
+        except UserError as error:  # offline, a try takes half a minute
+            return error
+
     lines: dict[str, pd.DataFrame] = {}
     finished = Results([], {})
     for group in _by_source(chosen):
-        plans = {}
+        plans: dict[str, list[Experiment]] = {}
         for row in group:
             try:
-                plans[row.id] = sources.plan(row, tasks_of[row.id], seeds)
+                opened = _open_encoder(row, load_network)
+                corpus = load_nli() if row.fits_nli else None
+                plans[row.id] = _plan(row, tasks_of[row.id], opened, corpus, seeds)
             except UserError as error:
                 reason = f"{_FAILED}{error}"
-                lines[row.id] = _merge(
-                    row, tasks_of[row.id], finished.frame[:0], reason
-                )
+                lines[row.id] = _merge(row, tasks_of[row.id], Results([], {}), reason)
                 tell(f"{row.id} {reason}")
-        if not plans:
-            continue
         distinct = {each.key: each for plan in plans.values() for each in plan}
+        if not distinct:
+            continue
         # No vectors are kept: a sample would be of one encoder among many.
-        results = run_experiments(
-            list(distinct.values()), cache, output, sources.device, sample=False
-        )
-        finished.about = results.about
+        experiments = list(distinct.values())
+        results = run_experiments(experiments, cache, output, device, sample=False)
         for row in group:
             if row.id in plans:
-                keys = {experiment.key for experiment in plans[row.id]}
+                keys = [experiment.key for experiment in plans[row.id]]
                 ours = Results.of([x for x in results.records if x.key in keys], {})
                 ours.add_intervals(bootstrap, bootstrap_seed)
-                finished = _append(finished, ours)
-                lines[row.id] = _merge(row, tasks_of[row.id], ours.frame)
-                tell(_in_one_line(lines[row.id]))
+                lines[row.id] = _merge(row, tasks_of[row.id], ours)
+                last = lines[row.id].iloc[-1]
+                tell(f"{row.id}: {last.ours:z.1f}, published {last.published:z.1f}")
+        finished = Results.of([*finished.records, *results.records], results.about)
         if output is not None:
             _save(finished, _in_order(lines, chosen), output)
     comparison = _in_order(lines, chosen)
@@ -208,100 +221,55 @@ def _by_source(rows: pd.DataFrame) -> Iterator[list[Any]]:
             yield list(group.itertuples())
 
 
-class _Sources:
-    """Networks and NLI pairs that rows need, each loaded, or tried, once.
-
-    Args:
-        nli: NLI pairs, as in :func:`reproduce`.
-        device: Device of the encoders.
-    """
-
-    def __init__(self, nli: str, device: torch.device) -> None:
-        self.nli = nli
-        self.device = device
-        self._loaded: dict[tuple[str, ...], Any] = {}
-
-    def plan(
-        self, row: Any, tasks: Mapping[str, Task], seeds: Sequence[int]
-    ) -> list[Experiment]:
-        """Experiments that measure a row.
-
-        Raises:
-            UserError: If its encoder, its corpus or its aggregation is missing.
-        """
-        encoder = self._open_encoder(row)
-        measured = [
-            x for x in tasks.values() if ("spearman", row.aggregation) in x.metrics
-        ]
-        if not measured:
-            raise UserError(
-                f"received tasks without the aggregation {row.aggregation}; expected tasks with "
-                "their subsets",
-                argument="senteval",
-            )
-        nli = None
-        if row.fits_nli:
-            nli = self._once("nli", load=lambda: load_corpus("nli", nli=self.nli))
-        corpora = {task: [(nli or task.corpus("target"), None)] for task in measured}
-        methods = [Method(row.map, make_map(row.map), encoder=encoder)]
-        return plan_experiments([encoder], methods, corpora, {}, seeds)
-
-    def _open_encoder(self, row: Any) -> Encoder:
-        """The encoder of a row, read as the row says."""
-        if row.trained and not (row.by_id and row.context):
-            raise UserError(
-                "this row requires a trained one; expected its run folder, and the id of the row",
-                argument="encoder",
-            )
-        is_file = user_path(row.opened).is_file()
-        if is_file == bool(row.path):
-            kind = "an encoder" if row.path else "a text file of word vectors"
-            received = repr(row.opened) if row.opened else "nothing"
-            raise UserError(f"received {received}; expected {kind}", argument="encoder")
-        if is_file:
-            return load_encoder(row.opened)
-        network: SentenceEncoder = self._once(
-            row.opened, row.pooling, load=lambda: self._load(row.opened, row.pooling)
+def _open_encoder(
+    row: Any, load_network: Callable[[str, str], SentenceEncoder]
+) -> Encoder:
+    """The encoder of a row, read as the row says."""
+    if row.trained and not (row.by_id and row.context):
+        raise UserError(
+            "this row requires a trained one; expected its run folder, and the id of the row",
+            argument="encoder",
         )
-        return network.read(
-            layers=row.layers, max_length=row.max_length, template=row.template
+    is_file = user_path(row.opened).is_file()
+    if is_file == bool(row.path):
+        kind = "an encoder" if row.path else "a text file of word vectors"
+        received = repr(row.opened) if row.opened else "nothing"
+        raise UserError(f"received {received}; expected {kind}", argument="encoder")
+    if is_file:
+        return load_encoder(row.opened)
+    return load_network(row.opened, row.pooling).read(
+        layers=row.layers, max_length=row.max_length, template=row.template
+    )
+
+
+def _plan(
+    row: Any,
+    tasks: Mapping[str, Task],
+    encoder: Encoder,
+    corpus: Corpus | UserError | None,
+    seeds: Sequence[int],
+) -> list[Experiment]:
+    """Experiments that measure a row, fitted on a corpus, or on the sentences of each task."""
+    if isinstance(corpus, UserError):
+        raise corpus
+    corpora = {
+        task: [(corpus or task.corpus("target"), None)]
+        for task in tasks.values()
+        if ("spearman", row.aggregation) in task.metrics
+    }
+    if not corpora:
+        raise UserError(
+            f"received tasks without the aggregation {row.aggregation}; expected tasks with their "
+            "subsets",
+            argument="senteval",
         )
-
-    def _load(self, path: str, pooling: str) -> SentenceEncoder:
-        encoder = SentenceEncoder(path, layers="last", pooling=pooling, template="")
-        return encoder.to(self.device)
-
-    def _once(self, *source: str, load: Callable[[], Any]) -> Any:
-        """What a source was loaded as, or the error of its only try."""
-        if source not in self._loaded:
-            try:
-                self._loaded[source] = load()
-            except UserError as error:
-                self._loaded[source] = error
-        loaded = self._loaded[source]
-        if isinstance(loaded, UserError):
-            raise loaded
-        return loaded
-
-
-def _append(finished: Results, ours: Results) -> Results:
-    """Results with those of a further row; what two rows share is there once."""
-    records = {each.key: each for each in [*finished.records, *ours.records]}
-    results = Results.of(list(records.values()), finished.about)
-    frames = [finished.frame, ours.frame] if len(finished.frame) else [ours.frame]
-    results.frame = pd.concat(frames, ignore_index=True).drop_duplicates()
-    return results
+    methods = [Method(row.map, make_map(row.map), encoder=encoder)]
+    return plan_experiments([encoder], methods, corpora, {}, seeds)
 
 
 def _in_order(lines: Mapping[str, pd.DataFrame], rows: pd.DataFrame) -> pd.DataFrame:
     """The lines of the rows that were tried, in the order of the published rows."""
     return pd.concat([lines[x] for x in rows["id"] if x in lines], ignore_index=True)
-
-
-def _in_one_line(lines: pd.DataFrame) -> str:
-    """The average of a row, or its only task, as ``id: STSB 66.6, published 71.3``."""
-    last = lines.iloc[-1]
-    return f"{last['row']}: {last['task']} {last['ours']:z.1f}, published {last['published']:z.1f}"
 
 
 def _save(results: Results, comparison: pd.DataFrame, output: str | Path) -> None:
@@ -313,14 +281,14 @@ def _save(results: Results, comparison: pd.DataFrame, output: str | Path) -> Non
 
 
 def _merge(
-    row: Any, tasks: Mapping[str, Task], ours: pd.DataFrame, failure: str = ""
+    row: Any, tasks: Mapping[str, Task], results: Results, failure: str = ""
 ) -> pd.DataFrame:
     """A line for each task of a published row, and for their average: its scores and ours.
 
     Args:
         row: The published row.
         tasks: Its tasks by their name in the papers.
-        ours: Rows of results of its setting, with averages and means over seeds.
+        results: Results of its setting, with averages and means over seeds.
         failure: Why there are no results, if there are none.
     """
     published = pd.Series({name: getattr(row, name) for name in tasks}, dtype=float)
@@ -336,6 +304,7 @@ def _merge(
         if text
     ]
     note = "; ".join(filter(None, [failure or row.note, *differences]))
+    ours = results.frame
     of_row = ours["metric"].eq("spearman") & ours["aggregation"].eq(row.aggregation)
     # Of several seeds the last row is their mean.
     ours = ours[of_row].drop_duplicates("task", keep="last").set_index("task")
