@@ -1,6 +1,5 @@
 """Names of the rows of results: a method, and the settings in which rows differ."""
 
-import numpy as np
 import pandas as pd
 
 from flowbert.experiments.intervals import SETTINGS
@@ -11,25 +10,24 @@ _IF_MISSING = {"template": "no template", "sink_token": "default sink_token"}
 
 
 def settings_of(frame: pd.DataFrame) -> pd.DataFrame:
-    """Short name of the encoder, template, layers and so on of each row; NaN where it has none.
+    """Short name of the encoder, template, layers and so on of each row; empty where it has none.
 
     Args:
         frame: Rows of results; a column ``run`` is a setting like others.
     """
     names = [name for name in ("run", *SETTINGS) if name in frame]
-    settings = frame[names].astype(object)
-    for name in names:
-        # Raw is fitted on nothing: that is no other corpus.
-        unset = [""] if name in _IF_MISSING else ["", "none", "given"]
-        settings[name] = settings[name].mask(settings[name].isin(unset))
-    quoted = settings["template"].map(repr, na_action="ignore")
-    settings["template"] = quoted.astype(object)  # float64, if no row has one
+    settings = frame[names].astype(str)
+    # Raw is fitted on nothing: that is no other corpus.
+    named = ("encoder", "layers", "pooling", "corpus")
+    unset = {name: ["none", "given"] for name in named}
+    settings = settings.replace(unset, "")
+    settings["template"] = [text and repr(text) for text in settings["template"]]
+    short = short_names(set(settings["encoder"]) - {""})
+    settings["encoder"] = [short.get(path, "") for path in settings["encoder"]]
     for name, text in _IF_MISSING.items():
-        if settings[name].notna().any():
-            is_missing = settings[name].isna() & settings["encoder"].notna()
-            settings.loc[is_missing, name] = text
-    short = short_names(settings["encoder"].dropna())
-    settings["encoder"] = settings["encoder"].map(short)
+        is_missing = settings[name] == ""
+        if not is_missing.all():
+            settings.loc[is_missing & (settings["encoder"] != ""), name] = text
     return settings
 
 
@@ -44,30 +42,30 @@ def label_parts(frame: pd.DataFrame, settings: pd.DataFrame) -> pd.DataFrame:
         frame: Rows of results.
         settings: Their settings, of :func:`settings_of`.
     """
-    methods = frame["method"] + frame["supervised"].map({True: "*", False: ""})
+    methods = frame["method"].where(
+        ~frame["supervised"].astype(bool), frame["method"] + "*"
+    )
     is_reference = frame["role"] == "reference"
     is_other = (frame["method"] == "raw") & ~is_reference
-    readings = settings[READING].fillna("none")
+    names = _name_readings(settings, is_other, is_reference)
+    methods = methods.mask(is_other & (names != ""), names)
     named = settings.copy()
-    if is_other.any():
-        names = _name_readings(readings, is_other, is_reference)
-        methods = methods.mask(is_other & (names != ""), names)
-        named.loc[is_other, READING] = np.nan
-    references = readings[is_reference].assign(encoder=settings["encoder"])
-    if len(references.drop_duplicates()) == references["encoder"].nunique():
-        named.loc[is_reference, READING] = np.nan
-    is_advised = (frame["role"] == "advised").any()
-    differs = (settings if is_advised else named).nunique() > 1
-    return named.loc[:, differs].fillna("").assign(method=methods)
+    named.loc[is_other, READING] = ""
+    references = settings.loc[is_reference, ["encoder", *READING]].drop_duplicates()
+    if references["encoder"].is_unique:
+        named.loc[is_reference, READING] = ""
+    compared = settings if "advised" in set(frame["role"]) else named
+    differs = [name for name in named if len(set(compared[name]) - {""}) > 1]
+    return named[differs].assign(method=methods)
 
 
 def _name_readings(
-    readings: pd.DataFrame, is_other: pd.Series, is_reference: pd.Series
+    settings: pd.DataFrame, is_other: pd.Series, is_reference: pd.Series
 ) -> pd.Series:
     """Names of readings by what differs from the reference, such as ``layers first_last``."""
-    names = pd.Series("", readings.index)
+    names = pd.Series("", settings.index)
     for name in READING:
-        values = readings[name]
+        values = settings[name]
         if set(values[is_other]) != set(values[is_reference]):
             is_said = values.isin(_IF_MISSING.values())
             names += ", " + values.where(is_said, f"{name} " + values)

@@ -35,8 +35,8 @@ def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
             words = ["fit", "--method", first["map"], "--encoder.path", str(path)]
             return [shlex.join([*words, "--corpus", "FILE"])]
         chosen = []
-    elif _is_read_otherwise(first, deciding):
-        return list(commands)
+    elif first["role"] == "reference" and "reading" in [x["role"] for x in deciding]:
+        return list(commands)  # the model reads the network otherwise
     else:
         chosen = ["--method", first["method"]]
     encode = ["encode", "--model", str(path), *chosen, "--input", "FILE", "--output"]
@@ -44,18 +44,10 @@ def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
     return [shlex.join([*encode, "vectors.npy"]), shlex.join(export)]
 
 
-def _is_read_otherwise(
-    used: Mapping[str, Any], deciding: list[Mapping[str, Any]]
-) -> bool:
-    """Whether the encoder as it comes is chosen, and the model has another reading."""
-    roles = [row["role"] for row in deciding]
-    return bool(used["role"] == "reference" and "reading" in roles)
-
-
 def command_of(row: Mapping[str, Any]) -> str:
     """The command that fits the map of a row of ``gains``, or encodes without one."""
-    options = row["command"]
-    if options is None:
+    options = row.get("command")
+    if not options:
         return ""
     words = [word for name in options for word in (f"--{name}", options[name])]
     if "method" in options:

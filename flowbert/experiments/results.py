@@ -32,7 +32,6 @@ from flowbert.io import (
     write_json,
 )
 from flowbert.tasks import Record, Task, load_scoring
-from flowbert.text_tables import in_order
 
 _KIND = "record of an experiment"
 _TASK = "task."  # prefix of arrays that a task scores with
@@ -268,26 +267,6 @@ class Results:
                 argument="score",
             )
         return float(rows["value"].mean(skipna=False))
-
-    def table(
-        self, metric: str = "spearman", aggregation: str | None = None
-    ) -> pd.DataFrame:
-        """Methods by tasks, the mean over seeds; NaN if a score is missing or NaN.
-
-        Args:
-            metric: Metric.
-            aggregation: Aggregation; None for ``wmean`` of Spearman, if all tasks have it, else
-                ``all``.
-        """
-        aggregation = aggregation or main_aggregation(self.frame, metric)
-        rows = self.frame
-        rows = rows[(rows["metric"] == metric) & (rows["aggregation"] == aggregation)]
-        index = [*SETTINGS, "method"]
-        columns = ["split", "task"]
-        means = rows.groupby([*index, *columns], sort=False)["value"].agg(
-            lambda values: values.mean(skipna=False)
-        )
-        return in_order(means, columns)
 
     def save(self, path: str | Path) -> None:
         """Write scores and verdicts, the table as .csv, and a folder with the records.

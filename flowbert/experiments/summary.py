@@ -109,7 +109,7 @@ class Summary:
         labels = labels[labels.isin(self.cells["label"])]
         parts = self.parts.loc[labels.index]
         groups = parts.columns.intersection(["run", "encoder"])
-        group = self.settings.loc[labels.index, "encoder"].fillna("")
+        group = self.settings.loc[labels.index, "encoder"]
         if len(groups):
             group = join_parts(parts[groups])
         own = parts.drop(columns=groups)
@@ -239,23 +239,11 @@ class Summary:
         """What the verdicts say, in one sentence; empty without verdicts."""
         used = self.used
         better = used[used["gain"].notna()]
-        if used.empty:
-            return ""
-        encoders = _all_of(used)
-        if better.empty:
-            return f"No method is significantly better than raw on {encoders}"
-        if better["name"].nunique() > 1:
-            parts = better["name"] + " gains " + better["gain"].map("{:.1f}".format)
-            return _sentence("; ".join(parts + " points on " + better["group"]))
-        low, high = better["gain"].min(), better["gain"].max()
-        points = f"{low:.1f}"
-        if round(low) < round(high):
-            points = f"{low:.0f} to {high:.0f}"
-        where = encoders if len(better) == len(used) else _all_of(better)
-        return _sentence(
-            f"{better['name'].iloc[0]} gains {points} points on {where}; no method is "
-            "significantly better than it"
-        )
+        if len(used) and better.empty:
+            names = ", ".join(used["group"])
+            return f"No method is significantly better than raw on {names}"
+        gains = better["name"] + " gains " + better["gain"].map("{:.1f}".format)
+        return "; ".join(gains + " points on " + better["group"])
 
     @property
     def notes(self) -> list[str]:
@@ -280,10 +268,11 @@ class Summary:
 
     def _shared_settings(self) -> str:
         """Settings that all rows have."""
-        corpus = self.settings["corpus"].replace("target", _TARGET)
-        settings = self.settings.assign(corpus=corpus)
-        shared = settings.loc[:, settings.nunique() == 1].bfill().head(1)
-        return ", ".join(f"{name} {shared[name].iloc[0]}" for name in shared)
+        settings = self.settings.replace({"corpus": {"target": _TARGET}})
+        values = {name: set(settings[name]) - {""} for name in settings}
+        return ", ".join(
+            f"{name} {min(x)}" for name, x in values.items() if len(x) == 1
+        )
 
 
 def _metric_notes(names: Collection[str]) -> list[str]:
@@ -310,18 +299,6 @@ def _missing_scores(frame: pd.DataFrame) -> list[str]:
             method = f"{', '.join(titles)} of {method}"
         lines.append(f"nan: {method} on {', '.join(tasks)}: {reason}")
     return lines
-
-
-def _all_of(used: pd.DataFrame) -> str:
-    """Names of one or two encoders, or their number."""
-    names = list(used["group"])
-    return " and ".join(names) if len(names) < 3 else f"{len(names)} encoders"
-
-
-def _sentence(text: str) -> str:
-    """With a capital, unless it begins with a name that is not a word."""
-    word = text.split()[0].rstrip(":")
-    return text[0].upper() + text[1:] if word.isalpha() and len(word) > 4 else text
 
 
 def _average(rows: pd.DataFrame) -> pd.DataFrame:

@@ -24,8 +24,6 @@ LISTED = 10
 GAIN_KEYS = [*METHOD, "split", "task", "metric"]
 """Columns of results that identify a row of ``gains`` in the metadata of results."""
 
-_TIED = 4  # tied rows that are named
-
 
 class Verdict:
     """Rows of a table compared on the same resamples, and which one to use.
@@ -107,18 +105,18 @@ class Verdict:
         """What to use, its scaled score, its gain, and the rows that tie with it."""
         used, reference = self.used, self.reference
         score = f"{self.names[used]}, {self.metric.scale * self.values[used]:z.1f}"
+        tied = [self.names[row] for row in self.tied]
         if used == reference:
-            better = [self.names[row] for row in self.tied]
-            more = f"; significantly better, without a map: {_some(better)}"
-            return f"keep {score}{more if better else ''}"
+            more = f"; significantly better, without a map: {', '.join(tied)}"
+            return f"keep {score}{more if tied else ''}"
         gain = self._difference(used, reference)
         plus = "" if gain.startswith("-") else "+"
         text = f"use {score}, {plus}{gain} over {self.names[reference]}"
-        if self.tied:
-            text += f"; tied: {_some([self.names[row] for row in self.tied])}"
+        if tied:
+            text += f"; tied: {', '.join(tied)}"
         without_map = [self.names[row] for row in self.tied if not self.is_asked[row]]
         if without_map:
-            text += f"; its map adds nothing significant to {_some(without_map)}"
+            text += f"; its map adds nothing significant to {', '.join(without_map)}"
         return text
 
     @property
@@ -137,12 +135,6 @@ class Verdict:
             [difference, *self.ends[row, column]]
         )
         return f"{value:z.1f} [{low:z.1f}, {high:z.1f}]"
-
-
-def _some(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
-    more = [f"{len(names) - _TIED} more"] if len(names) > _TIED else []
-    return ", ".join([*names[:_TIED], *more])
 
 
 def find_verdicts(

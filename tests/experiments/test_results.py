@@ -114,7 +114,6 @@ def views(results, folder):
     items = {task.digest: results.items[task] for task in results.items}
     return {
         "values": results.frame[["value", "low", "high"]].to_numpy(float).tobytes(),
-        "table": results.table().to_csv(),
         "differences": results.differences,
         "sentences": results.sentences,
         "items": {
@@ -188,14 +187,3 @@ def test_scores_by_their_columns(results):
     refused("task: received 'three'", results.score, "raw", "three")
     refused("metric: received 'spearmen'", results.score, "raw", "one", "spearmen")
     refused("split: received 'dev'", results.score, "raw", "one", split="dev")
-
-
-def test_tables(results):
-    table = results.table()
-    names = ["raw", "standardization", FLOW]
-    assert table.index.get_level_values("method").tolist() == names
-    assert table["test"].columns.tolist() == ["one", "two", "average"]
-    assert table["test"]["one"].isna().tolist() == [False, True, False]
-    assert table.iloc[0, 2] == pytest.approx(table.iloc[0, :2].mean())
-    assert results.table("alignment").shape == (3, 2)
-    assert results.table("uniformity", "mean").empty

@@ -38,9 +38,9 @@ def folder(tmp_path_factory):
         "gains": [
             {**rows[0], "method": "raw", "choice": ""},
             {**rows[0], "method": "flow", "gain": 9.0, "low": 8.0, "high": 10.0}
-            | {"corpus": "target", "choice": "tied"},
+            | {"corpus": "target", "role": "method", "choice": "tied"},
             {**rows[0], "method": "whitening", "gain": 9.5, "low": 8.0, "high": 11.0}
-            | {"corpus": "target", "choice": "use"},
+            | {"corpus": "target", "role": "method", "choice": "use"},
         ],
         "differences": {
             "STSB": {"methods": ["a", "b"], "cells": [["", "1.0"], ["-1.0", ""]]}
