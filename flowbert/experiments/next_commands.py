@@ -7,6 +7,11 @@ from typing import Any
 
 from flowbert.maps import is_map
 
+_FILES = {
+    "fit": ["--corpus", "FILE", "--run_dir", "my-model"],
+    "encode": ["--input", "FILE", "--output", "vectors.npy"],
+}
+
 
 def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
     """Commands that use what the verdicts of the first task choose; none without a verdict.
@@ -46,10 +51,5 @@ def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
 
 def command_of(row: Mapping[str, Any]) -> str:
     """The command that fits the map of a row of ``gains``, or encodes without one."""
-    options = row.get("command")
-    if not options:
-        return ""
-    words = [word for name in options for word in (f"--{name}", options[name])]
-    if "method" in options:
-        return shlex.join(["fit", *words, "--corpus", "FILE", "--run_dir", "my-model"])
-    return shlex.join(["encode", *words, "--input", "FILE", "--output", "vectors.npy"])
+    words = row.get("command")
+    return shlex.join([*words, *_FILES[words[0]]]) if words else ""

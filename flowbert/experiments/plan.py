@@ -38,8 +38,6 @@ from flowbert.tasks import Task
 
 _SET_BY_FIT = ("random_state", "accelerator")
 
-_IF_GIVEN = ("template", "sink_token")
-
 VERSIONS = {"flowbert": __version__, "torch": torch.__version__}
 """Versions that scores depend on."""
 
@@ -237,16 +235,16 @@ class Experiment:
                 "seed": self.seed,
                 "versions": VERSIONS,
                 "precision": precision_settings(),
-                "command": self.command_options(),
+                "command": self.command(),
                 "task": task,
             }
         )
         return settings
 
-    def command_options(self) -> dict[str, str] | None:
-        """Options of the command that fits the map, or encodes without one.
+    def command(self) -> list[str]:
+        """Words of the command that fits the map, or encodes without one, but for its files.
 
-        None if a command line cannot name the map or the encoder, or the map learns from labels.
+        Empty if a command line cannot name the map or the encoder, or the map learns from labels.
         """
         method, map, encoder = self.method, self.method.map, self.encoder
         is_object = method.corpus == "given" or not is_map(map.text)
@@ -254,16 +252,17 @@ class Experiment:
         is_object |= not getattr(encoder, "is_on_disk", True)
         known = encoder.describe()
         if is_object or map.supervised or "views" in known:
-            return None
-        options = {} if type(map) is Raw else {"method": map.text}
-        options["encoder.path"] = encoder.path
+            return []
+        words = ["encode"] if type(map) is Raw else ["fit", "--method", map.text]
+        words += ["--encoder.path", encoder.path]
         if self.role == "reference":
-            return options
-        reading = {x: self.columns[x] for x in ("layers", "pooling") if x in known}
-        reading |= {x: self.columns[x] for x in _IF_GIVEN if self.columns[x]}
-        if reading.get("sink_token") == "none":
-            reading["sink_token"] = ""
-        return options | {f"encoder.{name}": text for name, text in reading.items()}
+            return words
+        for name in ("layers", "pooling", "template", "sink_token"):
+            text = self.columns[name]
+            if name in known and text:
+                none = name == "sink_token" and text == "none"
+                words += [f"--encoder.{name}", "" if none else text]
+        return words
 
     @cached_property
     def key(self) -> str:

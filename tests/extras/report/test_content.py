@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -42,12 +43,11 @@ def test_a_run_is_read(run, folder):
 def gain(method, **columns):
     """A row of ``gains`` that is used."""
     plain = {"task": "STSB", "choice": "use", "role": "method", "map": method}
-    options = {"encoder.path": "bert"}
+    words = ["fit", "--method", method]
     if method == "raw":
-        plain["role"] = "reference"
-    else:
-        options = {"method": method, **options}
-    return plain | {"method": method, "command": options} | columns
+        plain["role"], words = "reference", ["encode"]
+    words += ["--encoder.path", "bert"]
+    return plain | {"method": method, "command": words} | columns
 
 
 def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):
@@ -74,14 +74,14 @@ def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):
     for other in ("whitening", "nulling-2+whitening"):
         (fit,) = next_commands(tmp_path, use(gain(other)))
         assert fit.startswith(f"fit --method {other} --encoder.path bert ")
-    trained = {"map": "raw", "command": None}
+    trained: dict[str, Any] = {"map": "raw", "command": []}
     first = next_commands(tmp_path, use(gain("simcse", **trained)))[0]
     assert "--method" not in first
     trained["map"] = "zca"
     assert next_commands(tmp_path, use(gain("simcse+zca", **trained))) == [
         f"fit --method zca --encoder.path {tmp_path} --corpus FILE"
     ]
-    assert next_commands(Path("results.json"), use(gain("mine", command=None))) == []
+    assert next_commands(Path("results.json"), use(gain("mine", command=[]))) == []
 
 
 def test_joined_runs_show_the_settings_that_differ(run):
