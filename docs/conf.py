@@ -7,6 +7,7 @@ files on the site as on GitHub.
 import importlib
 import inspect
 import re
+from pathlib import Path
 
 from docutils.nodes import SkipNode
 from docutils.utils.math.latex2mathml import tex2mathml
@@ -37,7 +38,7 @@ autodoc_default_options = {
     "show-inheritance": True,
     "exclude-members": "set_fit_request, set_score_request",  # scikit-learn makes them
 }
-autodoc_member_order = "bysource"
+autodoc_member_order = "groupwise"
 autodoc_inherit_docstrings = False  # Lightning and torch describe their own methods
 autodoc_typehints_format = "short"
 autosummary_generate = False
@@ -49,7 +50,7 @@ nitpicky = True
 # Neither names of other libraries (no network) nor types of signatures that nobody makes.
 _INTERNAL = (
     r"flowbert\..*\.(_\w+|BatchLoader|EncoderFiles|Findings|Folder|PicklableNetwork|Registered|Row|Store"
-    r"|TensorOrFloat)"
+    r"|TensorOrFloat|CustomEncoder|Readout|Table)"
 )
 nitpick_ignore_regex = [("py:.*", r"(?!flowbert).*"), ("py:(class|obj)", _INTERNAL)]
 
@@ -101,17 +102,67 @@ def fold_notes(_app, docname, source):
     source[0] += "\n".join(lines)
 
 
-def summarize(_app, docname, source):
-    """Insert a table of what a page of the reference documents, below its title."""
-    if not docname.startswith("docs/reference/") or docname.endswith("index"):
-        return
-    names = []
-    for kind, name in re.findall(r"^\.\. auto(\w+):: (\S+)", source[0], re.MULTILINE):
-        names += public_names(name) if kind == "module" else [name]
-    table = ["", "", ".. autosummary::", "   :nosignatures:", ""]
-    table += [f"   ~{name}" for name in names]
-    title, underline, rest = source[0].split("\n", 2)
-    source[0] = "\n".join([title, underline, *table, "", rest])
+_DIRECTIVE = re.compile(r"^\.\. auto(\w+):: (\S+)\n((?:   .*\n)*)", re.MULTILINE)
+
+
+def write_pages(app):
+    """Write a page for each class and function that the pages of the reference name."""
+    folder = Path(app.srcdir) / "docs/reference"
+    (folder / "api").mkdir(exist_ok=True)
+    written = set()
+    for page in folder.glob("*.rst"):
+        for kind, name, _ in _DIRECTIVE.findall(page.read_text(encoding="utf-8")):
+            for member in public_names(name) if kind == "module" else [name]:
+                path = folder / "api" / f"{member}.rst"
+                write_page(path, member, "data" if kind == "data" else None)
+                written.add(path)
+    for path in set((folder / "api").iterdir()) - written:
+        path.unlink()
+
+
+def write_page(path, name, kind):
+    """A class with its members, also those that it inherits from classes of flowbert."""
+    module, _, short = name.rpartition(".")
+    value = getattr(importlib.import_module(module), short)
+    kind = kind or ("class" if inspect.isclass(value) else "function")
+    lines = [short, "=" * len(short), "", f".. auto{kind}:: {name}"]
+    if kind == "class":
+        others = [
+            base.__name__
+            for base in value.__mro__
+            if base.__module__.partition(".")[0] != "flowbert"
+        ]
+        lines.append(f"   :inherited-members: {', '.join(others)}")
+    text = "\n".join([*lines, ""])
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+def list_pages(_app, docname, source):
+    """A page of the reference lists the pages of its classes and functions."""
+    if docname.startswith("docs/reference/") and "/api/" not in docname:
+        directives = rf"(?:{_DIRECTIVE.pattern})+"
+        source[0] = re.sub(directives, write_tables, source[0], flags=re.MULTILINE)
+
+
+def write_tables(match):
+    """A table per module, with its docstring above; what follows a module joins its table."""
+    lines = []
+    for kind, name, _ in _DIRECTIVE.findall(match[0]):
+        if kind == "module":
+            lines += ["", f".. automodule:: {name}", "   :no-members:", ""]
+            lines += [".. currentmodule:: None"]
+        if kind == "module" or not lines:
+            lines += [
+                "",
+                ".. autosummary::",
+                "   :toctree: api",
+                "   :nosignatures:",
+                "",
+            ]
+        members = public_names(name) if kind == "module" else [name]
+        lines += [f"   ~{member}" for member in members]
+    return "\n".join([*lines, "", ""])
 
 
 def public_names(name):
@@ -144,5 +195,6 @@ def setup(app):
     app.connect("source-read", show_one_picture)
     app.connect("source-read", keep_intervals_whole)
     app.connect("source-read", fold_notes)
-    app.connect("source-read", summarize)
+    app.connect("builder-inited", write_pages)
+    app.connect("source-read", list_pages)
     app.add_html_math_renderer("mathml", (write_formula, None), (write_formula, None))
