@@ -183,6 +183,13 @@ def public_names(name):
     ]
 
 
+def simplify_types(_app, _what, _name, _object, _options, signature, returns):
+    """Types of parameters without ranges, which are for the checks of options."""
+    if signature:
+        return re.sub(r"Annotated\[(\w+), '[^']*'\]", r"\1", signature), returns
+    return None
+
+
 def write_formula(writer, node):
     """Formulas as MathML, which browsers show without a script."""
     display = node.tagname == "math_block"
@@ -197,4 +204,5 @@ def setup(app):
     app.connect("source-read", fold_notes)
     app.connect("builder-inited", write_pages)
     app.connect("source-read", list_pages)
+    app.connect("autodoc-process-signature", simplify_types)
     app.add_html_math_renderer("mathml", (write_formula, None), (write_formula, None))
