@@ -1,4 +1,4 @@
-"""Settings of torch under which vectors change by more than rounding."""
+"""Settings and modes of torch under which vectors change by more than rounding."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -7,13 +7,9 @@ from operator import attrgetter
 
 import torch
 
-_PRODUCTS = (
+_BACKENDS = (
     "mkldnn.matmul.fp32_precision",
     "cuda.matmul.fp32_precision",
-    "cuda.matmul.allow_tf32",
-)
-_BACKENDS = (
-    *_PRODUCTS,
     "mkldnn.conv.fp32_precision",
     "mkldnn.rnn.fp32_precision",
     "cudnn.conv.fp32_precision",
@@ -41,14 +37,6 @@ def precision_settings() -> dict[str, str]:
         with suppress(AttributeError, RuntimeError):
             settings[name] = str(read())
     return settings
-
-
-def rounds_products() -> bool:
-    """Whether float32 matrices are multiplied in bfloat16 or TensorFloat-32."""
-    settings = precision_settings()
-    names = ("float32_matmul_precision", *_PRODUCTS)
-    exact = ("highest", "none", "ieee", "False", None)
-    return any(settings.get(name) not in exact for name in names)
 
 
 @contextmanager

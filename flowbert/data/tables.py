@@ -337,7 +337,7 @@ def _read_jsonl(file: BinaryIO) -> pd.DataFrame:
     for number, line in enumerate(file, start=1):
         if line.strip():
             try:
-                records[number] = json.loads(line, object_pairs_hook=_record)
+                records[number] = json.loads(line)
             except (ValueError, RecursionError) as error:
                 raise ValueError(f"line {number}: {error}") from error
             if not isinstance(records[number], dict):
@@ -345,18 +345,6 @@ def _read_jsonl(file: BinaryIO) -> pd.DataFrame:
                 raise ValueError(f"line {number}: {received}; expected an object")
     index = pd.Index(records, name="line")
     return pd.DataFrame(list(records.values()), index, dtype=object)
-
-
-def _record(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make the dict of a JSON object.
-
-    Raises:
-        ValueError: If a name occurs twice.
-    """
-    record = dict(pairs)
-    if len(record) < len(pairs):
-        raise ValueError(f"a name occurs twice among {', '.join(dict(pairs))}")
-    return record
 
 
 def _read_parquet(file: BinaryIO) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from flowbert.encoders.prefix import Prefix
 from flowbert.errors import UserError, first_line
-from flowbert.precision import rounds_products
+from flowbert.precision import precision_settings
 
 _CHECKED = (
     "A café isn't far.",
@@ -71,7 +71,8 @@ def sanity_check(backbone: Any) -> Findings:
     first = _states(backbone, [{name: row[:3] for name, row in long.items()}])
     shareable = _is_same(written, _attributes(backbone.network))
     dtype = backbone.dtype
-    if dtype == torch.float32 and rounds_products():
+    precision = precision_settings().get("float32_matmul_precision")
+    if dtype == torch.float32 and precision != "highest":
         dtype = torch.bfloat16  # or TensorFloat-32, in which float32 is multiplied
     rounding = math.sqrt(_ROUNDINGS * (backbone.num_layers + 1))
     tolerance = max(rounding * torch.finfo(dtype).eps, _LEAST_TOLERANCE)

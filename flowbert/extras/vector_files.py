@@ -103,11 +103,6 @@ class VectorFile(Vectors):
 
     def _map(self) -> Any:
         if self.path.suffix == ".npy":
-            if self.column is not None:
-                raise UserError(
-                    f"received {self.column!r}; {self.path} has no columns",
-                    argument="column",
-                )
             values = np.load(self.path, mmap_mode="r", allow_pickle=False)
         else:
             from safetensors import safe_open

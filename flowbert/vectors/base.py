@@ -130,18 +130,14 @@ def as_vectors(vectors: Any, column: str | None = None) -> Vectors:
 
     Args:
         vectors: Path, array or tensor ``(N, D)``, or :class:`Vectors`.
-        column: Tensor or column of a file that has several.
+        column: Tensor or column of a file; only needed where there are several.
 
     Raises:
-        UserError: If they are no matrix of finite numbers, or a column is given without a file.
+        UserError: If they are no matrix of finite numbers.
     """
     if isinstance(vectors, str | Path):
         opened = import_object("flowbert.extras.vector_files.VectorFile")
         return opened(vectors, column)  # type: ignore[no-any-return]
-    if column is not None:
-        raise UserError(
-            f"received {column!r}; an array has no columns", argument="column"
-        )
     if isinstance(vectors, Vectors):
         return vectors
     if isinstance(vectors, Tensor):

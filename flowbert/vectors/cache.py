@@ -113,11 +113,8 @@ class EmbeddingCache:
             except KeyboardInterrupt as error:
                 if self.folder is None:
                     raise
-                kept = len(keys) - len(_missing(parts, keys))
-                raise KeyboardInterrupt(
-                    f"{kept} of {len(keys)} sentences are in the cache; the same command "
-                    "resumes"
-                ) from error
+                message = "the cache has what is finished; the same command resumes"
+                raise KeyboardInterrupt(message) from error
 
     def rows(self, encoder: Encoder, sentences: Sequence[str]) -> VectorArray:
         """A copy of the vectors of sentences, ``(N, D)``; missing ones are encoded.

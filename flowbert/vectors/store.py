@@ -37,8 +37,7 @@ _DAMAGED = {
 class Store:
     """Vectors of size D by the digests of their sentences.
 
-    SQLite checks a file once a day (``PRAGMA quick_check``). A damaged one is deleted with a
-    warning; its vectors are missing from then on.
+    A damaged file is deleted with a warning; its vectors are missing from then on.
 
     Args:
         folder: Folder of the file, which need not exist; None for a store in memory.
@@ -54,9 +53,6 @@ class Store:
         if folder is None:
             self._memory = sqlite3.connect(":memory:", check_same_thread=False)
             self._memory.execute(_TABLE)
-        else:
-            with self._transaction() as database:
-                _check(database)
 
     @contextmanager
     def lock(self, deadline: float) -> Iterator[None]:
@@ -74,18 +70,20 @@ class Store:
         lock = FileLock(self._path.with_suffix(".lock"))
         owner = self._path.with_suffix(".owner")
         with suppress(Timeout):
-            lock.acquire(timeout=min(WARN_AFTER_SECONDS, _remaining(deadline)))
-        if not lock.is_locked and (remaining := _remaining(deadline)):
-            warn(
-                f"{lock.lock_file}: waiting {remaining:.0f} s at most for {_describe(owner)}"
-            )
+            lock.acquire(timeout=WARN_AFTER_SECONDS)
+        if not lock.is_locked:
+            running = "another process"
+            with suppress(FileNotFoundError):  # it has just begun or ended
+                running = owner.read_text()
+            warn(f"{lock.lock_file}: waiting for {running} with the same encoder")
             with suppress(Timeout):
-                lock.acquire(timeout=remaining)
+                lock.acquire(timeout=max(0.0, deadline - time.monotonic()))
         if not lock.is_locked:
             yield
             return
         try:
-            owner.write_text(f"process {os.getpid()} on {platform.node()}")
+            now = time.strftime("%H:%M:%S")
+            owner.write_text(f"process {os.getpid()} of {platform.node()}, since {now}")
             yield
         finally:
             owner.unlink(missing_ok=True)
@@ -153,38 +151,6 @@ class Store:
         finally:
             if path is not None:
                 database.close()
-
-
-def _remaining(deadline: float) -> float:
-    return max(0.0, deadline - time.monotonic())
-
-
-def _describe(owner: Path) -> str:
-    """Describe the process that holds a lock."""
-    try:
-        seconds = time.time() - owner.stat().st_mtime
-        name = owner.read_text()
-    except FileNotFoundError:  # it has just begun or ended
-        return "another process that encodes with the same encoder"
-    return f"{name}, which has encoded with the same encoder for {seconds:.0f} s"
-
-
-def _check(database: sqlite3.Connection) -> None:
-    """Let SQLite check a file, once a day.
-
-    Raises:
-        sqlite3.DatabaseError: If it is damaged.
-    """
-    today = int(time.time() // 86400)
-    version = database.execute("PRAGMA user_version").fetchone()
-    is_empty = not database.execute("SELECT 1 FROM sqlite_master").fetchone()
-    if version == (today,) or is_empty:
-        return
-    (found,) = database.execute("PRAGMA quick_check(1)").fetchone()
-    if found != b"ok":
-        raise sqlite3.DatabaseError(found.decode(errors="replace"))
-    with suppress(sqlite3.OperationalError):  # a folder that is only read
-        database.execute(f"PRAGMA user_version = {today}")
 
 
 def _find(

@@ -139,8 +139,6 @@ def repeated(kind, path):
     """A file with two columns ``text``."""
     if kind == "csv":
         path.write_text("text,text\na,b\n")
-    elif kind == "jsonl":
-        path.write_text('{"text": "a", "text": "b"}\n')
     else:
         arrays = [pa.array(["a"]), pa.array(["b"]), pa.array([[0.5]])]
         table = pa.Table.from_arrays(arrays, names=["text", "text", "v"])
@@ -148,11 +146,11 @@ def repeated(kind, path):
         write(table, path)
 
 
-@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "feather"])
+@pytest.mark.parametrize("kind", ["csv", "parquet", "feather"])
 def test_a_column_that_occurs_twice(kind, tmp_path):
     path = tmp_path / f"a.{kind}"
     repeated(kind, path)
-    refused("2 columns 'text'; expected one|occurs twice", read_frame, path, ["text"])
+    refused("2 columns 'text'; expected one", read_frame, path, ["text"])
 
 
 ROWS = [("a", "b", 1.0), ("c", "", 2.0), ("e", "f", 3.0), ("g", "h", 4.0)]

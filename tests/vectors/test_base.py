@@ -94,8 +94,3 @@ def test_a_digest_tells_shape_and_values_apart():
 )
 def test_what_is_no_matrix_of_finite_numbers(value):
     refused(r"^vectors: received", as_vectors, value)
-
-
-def test_only_files_have_columns():
-    for value in (X, OfOnesOwn()):
-        refused(r"^column: received 'x'", as_vectors, value, "x")
