@@ -116,10 +116,11 @@ def prepare_run(command: str, options: FitOptions, folder: Path) -> Iterator[Run
             labels = _load_labels(closed_form, tasks)
             source = _load_source(options, tasks)
             encoder = _open_encoder(options, source, trainer.strategy.root_device)
-            fitted_on = _describe(source, encoder)
+            corpus = {"name": source.name, "digest": source.digest}
+            identity = None if encoder is None else encoder.identity
+            fitted_on = {"encoder": identity, "corpus": corpus}
             if saved:
                 check_fitted_on(saved, fitted_on, options.ckpt_path)
-            data: Any
             pairs = None
             if trains_encoder(options.method):
                 module, data = _train_on_text(options, encoder, source)
@@ -129,7 +130,9 @@ def prepare_run(command: str, options: FitOptions, folder: Path) -> Iterator[Run
                 rows = source
                 if encoder is not None:
                     rows, pairs = _embed(cache, encoder, source, tasks, labels)
-                data = _make_rows_data(options, rows, fitted_on["corpus"])
+                chosen = {} if module is None else options.data
+                given = corpus | {"rows": rows, "seed": options.seed}
+                data = _make(RowsDataModule, "data", chosen, **given)
         if module is not None:
             module.fitted_on = fitted_on
             trainer.callbacks[:0] = _measure_callbacks(
@@ -137,19 +140,8 @@ def prepare_run(command: str, options: FitOptions, folder: Path) -> Iterator[Run
             )
         if trainer.is_global_zero:
             trainer.loggers += make_loggers(options.log_to, folder)
-        yield Run(
-            options=options,
-            folder=folder,
-            tasks=tasks,
-            cache=cache,
-            trainer=trainer,
-            source=source,
-            encoder=encoder,
-            module=module,
-            map=closed_form,
-            data=data,
-            pairs=pairs,
-        )
+        parts = source, encoder, module, closed_form, data, pairs
+        yield Run(options, folder, tasks, cache, trainer, *parts)
 
 
 def trains_encoder(method: str) -> bool:
@@ -311,17 +303,9 @@ def _open_encoder(options: FitOptions, source: Any, device: Any) -> Encoder | No
     return encoder
 
 
-def _describe(source: Any, encoder: Encoder | None) -> dict[str, Any]:
-    """Encoder and corpus in words, which have to be those of a checkpoint."""
-    return {
-        "encoder": None if encoder is None else encoder.identity,
-        "corpus": {"name": source.name, "digest": source.digest},
-    }
-
-
 def _train_on_text(
     options: FitOptions, encoder: Any, examples: Examples
-) -> tuple[Any, TextDataModule]:
+) -> tuple[Any, Any]:
     """The module that trains a copy of the encoder, and its batches."""
     trained = SentenceEncoder(
         **encoder.describe(), token_weights=encoder.token_weights, frozen=False
@@ -365,17 +349,6 @@ def _embed(
         return rows, None
     first, second = (cache.rows(encoder, side)[:] for side in sides)
     return rows, (first, second, labels.scores)
-
-
-def _make_rows_data(
-    options: FitOptions, rows: Any, corpus: Mapping[str, Any]
-) -> RowsDataModule:
-    """Batches of vectors."""
-    chosen = options.data if options.method in TRAINED_METHODS else {}
-    data: RowsDataModule = _make(
-        RowsDataModule, "data", chosen, rows=rows, seed=options.seed, **corpus
-    )
-    return data
 
 
 def _measure_callbacks(

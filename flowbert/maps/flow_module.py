@@ -215,20 +215,13 @@ class FlowModule(FullPrecision, MethodModule):
         self, batch: RowsBatch, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
         """Log the likelihood of fitting or held-out vectors, without noise."""
-        self._log_likelihood("val", batch, dataloader_idx)
-
-    def test_step(
-        self, batch: RowsBatch, batch_idx: int, dataloader_idx: int = 0
-    ) -> None:
-        """Log the likelihood as in validation."""
-        self._log_likelihood("test", batch, dataloader_idx)
-
-    def _log_likelihood(self, stage: str, batch: RowsBatch, number: int) -> None:
         rows = self._rows(batch)
         nll = -self.flow.log_prob(rows).mean()
-        split = f"{stage}_{number}" if number else stage
+        split = "test" if self.trainer.testing else "val"
+        if dataloader_idx:
+            split += f"_{dataloader_idx}"
         if hasattr(self.trainer.datamodule, "likelihood_rows"):  # type: ignore[attr-defined]
-            split = LIKELIHOOD_SPLITS[number]
+            split = LIKELIHOOD_SPLITS[dataloader_idx]
         self.log_dict(
             {
                 f"{split}/nll": nll,
@@ -239,6 +232,8 @@ class FlowModule(FullPrecision, MethodModule):
             add_dataloader_idx=False,
             batch_size=len(rows),
         )
+
+    test_step = validation_step
 
     def predict_step(self, batch: RowsBatch, batch_idx: int) -> Tensor:
         """Latents of a batch, ``(B, D)``."""

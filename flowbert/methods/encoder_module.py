@@ -195,14 +195,10 @@ class EncoderModule(MethodModule):
 
     def validation_step(self, batch: TextBatch, batch_idx: int) -> None:
         """Log the losses without dropout, each weighted by its size."""
-        self._log_losses("val", batch, self._validation_stream(batch_idx))
+        random = Stream(self.seed, "validation masks", batch=batch_idx)
+        self._log_losses("test" if self.trainer.testing else "val", batch, random)
 
-    def test_step(self, batch: TextBatch, batch_idx: int) -> None:
-        """Log the losses as in validation."""
-        self._log_losses("test", batch, self._validation_stream(batch_idx))
-
-    def _validation_stream(self, batch_idx: int) -> Stream:
-        return Stream(self.seed, "validation masks", batch=batch_idx)
+    test_step = validation_step
 
     def _log_losses(self, stage: str, batch: TextBatch, random: Stream) -> Tensor:
         """Log the losses and their sum, and return it."""
