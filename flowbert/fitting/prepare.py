@@ -99,19 +99,10 @@ def prepare_run(command: str, options: FitOptions, folder: Path) -> Iterator[Run
     options, saved = _find_checkpoint(options)
     closed_form = _closed_form(options)
     tasks = _load_tasks(options, "dev" if command == "validate" else "test")
-    validated = [
-        task.other_split("dev")
-        for task in tasks
-        if isinstance(task, STS) and "dev" in task.data.splits
-    ]
+    validated = _development_tasks(tasks)
     trainer = _make_trainer(options, folder, _monitored(options, validated))
-    claimed: Any = nullcontext()
-    if trainer.is_global_zero:
-        resumed = options.ckpt_path if command == "fit" else None
-        is_resumable = command == "fit" and options.method in TRAINED_METHODS
-        claimed = claim_folder(folder, resumed, is_resumable)
     cache = EmbeddingCache(options.cache)
-    with claimed, _logging_ended(options):
+    with _claim(command, options, folder, trainer), _logging_ended(options):
         with seeded(options.seed):
             labels = _load_labels(closed_form, tasks)
             source = _load_source(options, tasks)
@@ -140,8 +131,19 @@ def prepare_run(command: str, options: FitOptions, folder: Path) -> Iterator[Run
             )
         if trainer.is_global_zero:
             trainer.loggers += make_loggers(options.log_to, folder)
-        parts = source, encoder, module, closed_form, data, pairs
-        yield Run(options, folder, tasks, cache, trainer, *parts)
+        yield Run(
+            options=options,
+            folder=folder,
+            tasks=tasks,
+            cache=cache,
+            trainer=trainer,
+            source=source,
+            encoder=encoder,
+            module=module,
+            map=closed_form,
+            data=data,
+            pairs=pairs,
+        )
 
 
 def trains_encoder(method: str) -> bool:
@@ -227,6 +229,24 @@ def _load_tasks(options: FitOptions, split: str) -> list[Task]:
         positive_above=options.positive_above,
         uniformity_limit=options.uniformity_limit,
     )
+
+
+def _development_tasks(tasks: Sequence[Task]) -> list[STS]:
+    """The development splits that are measured in each validation."""
+    return [
+        task.other_split("dev")
+        for task in tasks
+        if isinstance(task, STS) and "dev" in task.data.splits
+    ]
+
+
+def _claim(command: str, options: FitOptions, folder: Path, trainer: Any) -> Any:
+    """A context that holds the folder, on the first process."""
+    if not trainer.is_global_zero:
+        return nullcontext()
+    resumed = options.ckpt_path if command == "fit" else None
+    is_resumable = command == "fit" and options.method in TRAINED_METHODS
+    return claim_folder(folder, resumed, is_resumable)
 
 
 def _load_labels(learner: Map | None, tasks: Sequence[Task]) -> Subset | None:
