@@ -35,13 +35,6 @@ KNOWN_DIGESTS: ContextVar[dict[Any, tuple[Any, Any]] | None] = ContextVar(
 
 _CUTS: ContextVar[Counter[tuple[int, str]] | None] = ContextVar("cuts", default=None)
 
-# What a digest in an identity is made from.
-_SOURCES = {
-    "weights": "model.safetensors",
-    "config": "config.json",
-    "tokenizer": "tokenizer.json or another file of the tokenizer",
-}
-
 
 class Encoder(Protocol):
     """Sentences to vectors."""
@@ -262,8 +255,7 @@ def check_same_encoder(
             repr(identity[name]) if name in identity else "nothing"
             for identity in (present, saved)
         )
-        source = f" (from {_SOURCES[name]})" if name in _SOURCES else ""
-        differences.append(f"{name} {now} instead of {before}{source}")
+        differences.append(f"{name} {now} instead of {before}")
     if differences:
         raise UserError(
             f"received another one than the {what} was fitted on: {', '.join(differences)}",

@@ -168,8 +168,11 @@ def _check_missing(path: str, network: Any, missing: Sequence[str]) -> None:
 
 def _check_unused(path: str, network: Any, unused: list[str]) -> None:
     """Warn of weights that the network does not have, and of code that was not run."""
-    heads = _heads(network) if unused else ()
-    others = [name for name in unused if not name.startswith(heads)]
+    # Other weights are above the network, which was pretrained or classifies by them.
+    parts = {name for name, _ in network.named_children()} - {"pooler"}
+    prefix = f"{network.base_model_prefix}."
+    names = [name.removeprefix(prefix) for name in unused]
+    others = [name for name in names if name.partition(".")[0] in parts]
     count = network.config.num_hidden_layers
     for blocks in find_blocks(network):
         if any(f"{blocks}.{count}." in name for name in others):
@@ -189,26 +192,6 @@ def _check_unused(path: str, network: Any, unused: list[str]) -> None:
             f"encoder: the config.json of {path} names code that comes with it, {code}, which is "
             f"not run; {type(network).__name__} of transformers may compute other vectors"
         )
-
-
-def _heads(network: Any) -> tuple[str, ...]:
-    """Prefixes of weights above a network, by which it was pretrained or classifies.
-
-    They are the modules of the class that has written the file, and of the one for pretraining.
-    """
-    import transformers
-
-    config = network.config
-    pretraining = transformers.AutoModelForPreTraining._model_mapping
-    classes = {getattr(transformers, x, None) for x in config.architectures or ()}
-    if type(config) in pretraining:
-        classes.add(pretraining[type(config)])
-    names = {"pooler"}
-    for make in classes - {None, type(network)}:
-        with torch.device("meta"):
-            children = dict(make(config).named_children())
-        names |= children.keys() - {make.base_model_prefix}
-    return tuple(f"{name}." for name in names)
 
 
 def _check_tokenizer(path: str, tokenizer: Any, size: int) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from flowbert.data.text_files import COMPRESSIONS, as_list, user_path
 from flowbert.encoders.backbone import Backbone
@@ -158,7 +157,7 @@ def _open(
     poolings = _poolings(options.pooling)
     if _other_class(path, settings):
         return [
-            _moved(load_encoder(**settings | {"pooling": pooling}), device)
+            load_encoder(**settings | {"pooling": pooling}).to(device)
             for pooling in poolings
         ]
     try:
@@ -170,7 +169,7 @@ def _open(
             is_changed=options.layers is not None or options.pooling is not None,
         )
     except LibraryNeededError as error:
-        return [_moved(_by_library(error, settings), device)]
+        return [_by_library(error, settings).to(device)]
     if backbone.folder.has_map:
         warn(
             f"encoder: {path} is a model, of which the encoder is used without the map; "
@@ -209,10 +208,6 @@ def _readings(
     return list(encoders)
 
 
-def _moved(encoder: Encoder, device: torch.device) -> Encoder:
-    return encoder.to(device) if isinstance(encoder, nn.Module) else encoder
-
-
 def _poolings(value: str | list[Any] | None) -> list[Any]:
     """Poolings of an option; None is that of the folder or of the template."""
     if isinstance(value, list):
@@ -244,7 +239,7 @@ def _templates(value: str | list[Any] | None) -> list[Any]:
     return names if names and set(names) <= TEMPLATES.keys() else [value]
 
 
-def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encoder:
+def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Any:
     """Load an encoder.
 
     A text file is opened as :class:`~flowbert.extras.word_vectors.WordVectors`; a folder of
@@ -266,8 +261,7 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Encode
     if other := _other_class(path, given):
         make = import_object(f"flowbert.extras.{other}")
         taken = signature(make).parameters
-        encoder: Encoder = make(path, **{x: given[x] for x in given if x in taken})
-        return encoder
+        return make(path, **{x: given[x] for x in given if x in taken})
     given.pop("max_words", None)
     try:
         return SentenceEncoder(path, **given)
@@ -283,7 +277,7 @@ def _other_class(path: str, settings: Mapping[str, Any]) -> str | None:
     return None if settings.get("views") is None else "views.ViewsEncoder"
 
 
-def _by_library(error: LibraryNeededError, settings: Mapping[str, Any]) -> Encoder:
+def _by_library(error: LibraryNeededError, settings: Mapping[str, Any]) -> Any:
     """The encoder of a folder whose vectors only sentence-transformers computes."""
     is_frozen = settings.get("frozen", True)
     is_changed = any(settings.get(name) is not None for name in ("layers", "pooling"))
@@ -291,5 +285,4 @@ def _by_library(error: LibraryNeededError, settings: Mapping[str, Any]) -> Encod
         raise error
     make = import_object(_SENTENCE_TRANSFORMER_ENCODER)
     path, revision = settings["path"], settings.get("revision")
-    encoder: Encoder = make(path, revision=revision, opened=error.model)
-    return encoder
+    return make(path, revision=revision, opened=error.model)

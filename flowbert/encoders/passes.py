@@ -14,7 +14,6 @@ from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.base import warn_of_cuts
 from flowbert.encoders.layers import Layers, average_layers
 from flowbert.encoders.pooling import (
-    FirstTokenPooling,
     LastTokenPooling,
     NetworkPooling,
     Pooling,
@@ -181,9 +180,7 @@ class _Passes:
         for start in range(0, len(order), TOKENIZED_SENTENCES):
             block = order[start : start + TOKENIZED_SENTENCES]
             texts = [sentences[i] for i in block]
-            rows, cuts = zip(*self.tokenization.rows_and_cuts(texts), strict=True)
-            self.count_cut += sum(cuts)
-            self._warn_of_equal_vectors(texts, rows)
+            rows = list(self.tokenization.rows(texts, self._count_cut))
             lengths = [len(row["input_ids"]) for row in rows]
             if self.prefix is not None:
                 lengths = [length - self.prefix.length for length in lengths]
@@ -201,18 +198,8 @@ class _Passes:
             vectors = compute(self.backbone, self.readouts, features, self.prefix)
         return indices, begin_copy(vectors)
 
-    def _warn_of_equal_vectors(
-        self, sentences: Sequence[str], rows: Sequence[Mapping[str, Sequence[int]]]
-    ) -> None:
-        """Warn if a decoder's vectors are those of one token in front of all sentences."""
-        is_read = any(isinstance(x.pooling, FirstTokenPooling) for x in self.readouts)
-        is_same = len({row["input_ids"][0] for row in rows}) == 1 < len(set(sentences))
-        if is_read and is_same and self.backbone.findings.causal:
-            warn(
-                f"encoder: all vectors of {self.backbone.path} with pooling cls are equal: the "
-                "first token of all sentences is the same, and reads none behind it; expected "
-                "last_token"
-            )
+    def _count_cut(self) -> None:
+        self.count_cut += 1
 
 
 def compute(

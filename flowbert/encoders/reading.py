@@ -100,11 +100,11 @@ def resolve(
 
 def _choose_length(backbone: Any, given: int | None, usual: int | None) -> int:
     """Tokens after which a sentence is cut; the usual number as far as there are positions."""
-    if given is not None:
-        return backbone.check_length(given)
-    if usual is None:
-        usual = DECODER_LENGTH if backbone.is_decoder else ENCODER_LENGTH
-    return backbone.check_length(min(usual, backbone.positions or usual))
+    if given is None:
+        usual = usual or (DECODER_LENGTH if backbone.is_decoder else ENCODER_LENGTH)
+        given = min(usual, backbone.positions or usual)
+    length: int = backbone.check_length(given)
+    return length
 
 
 def _choose_sink(backbone: Any, pooling: Pooling, template: str) -> str:

@@ -4,6 +4,7 @@ A vector has to follow from its sentence alone; in some networks padding changes
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -82,26 +83,27 @@ def sanity_check(backbone: Any) -> Findings:
         equal_lengths=any(x > tolerance for x in map(_difference, padded, alone)),
         causal=causal,
         shareable=shareable and not backbone.moving,
-        early_exit=_exits_early(backbone, [short, long]),
+        early_exit=_exits_early(backbone, [short, long], together),
         continues=causal and _continues(backbone, long, alone[1], tolerance),
     )
 
 
-def _exits_early(backbone: Any, rows: list[dict[str, list[int]]]) -> bool:
+def _exits_early(
+    backbone: Any, rows: list[dict[str, list[int]]], states: Tensor
+) -> bool:
     """Whether the inputs of the blocks are the hidden states, to the last bit."""
     features = _features(backbone, rows)
-    expected = backbone(features).hidden_states
     try:
         found = backbone.lower_states(features, backbone.num_layers - 1)
     except Exception:  # modelling code raises a dozen types
         return False
-    return found is not None and all(map(torch.equal, found, expected))
+    return found is not None and torch.equal(_stack(found), states[:-1])
 
 
 def _continues(
     backbone: Any, row: dict[str, list[int]], states: Tensor, tolerance: float
 ) -> bool:
-    """Whether keys and values of three tokens give the states of the others.
+    """Whether keys and values of three tokens give the states of the others, twice in a batch.
 
     Args:
         backbone: The network.
@@ -109,20 +111,20 @@ def _continues(
         states: Its hidden states, ``(L + 1, 1, T, D)``.
         tolerance: Largest relative difference.
     """
-    short = {name: values[:5] for name, values in row.items()}
-    features = _features(backbone, [row, short])
     try:
         prefix = Prefix.compute(backbone, row["input_ids"][:3])
-        found = backbone(prefix.add_to(features)).hidden_states if prefix else ()
-        rest = torch.stack([state.float().cpu() for state in found])
+        if prefix is None:
+            return False
+        rest = prefix.add_to(_features(backbone, [row, row]))
+        found = _stack(backbone(rest).hidden_states)
     except Exception:  # modelling code raises a dozen types
         return False
-    expected = states[:, :, 3:]
-    differences = (
-        _difference(rest[:, :1], expected),
-        _difference(rest[:, 1:, :2], expected[:, :, :2]),
-    )
-    return all(difference <= tolerance for difference in differences)
+    return _difference(found, states[:, :, 3:]) <= tolerance
+
+
+def _stack(states: Sequence[Tensor]) -> Tensor:
+    """Hidden states as one tensor, ``(L + 1, B, T, D)``, float32, on the CPU."""
+    return torch.stack([state.float().cpu() for state in states])
 
 
 def _attributes(network: nn.Module) -> list[tuple[Any, int | None]]:
@@ -169,7 +171,7 @@ def _states(backbone: Any, rows: list[dict[str, list[int]]]) -> Tensor:
             f"{backbone.dim}; expected a text encoder such as BERT",
             argument="encoder",
         )
-    return torch.stack([state.float().cpu() for state in states])
+    return _stack(states)
 
 
 def _features(backbone: Any, rows: list[dict[str, list[int]]]) -> dict[str, Tensor]:

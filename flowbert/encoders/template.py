@@ -1,12 +1,11 @@
 """Templates: fixed tokens around a sentence, such as a prompt that asks a decoder for one word."""
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from itertools import product
 from typing import Any, NamedTuple
 
 from flowbert.encoders.pooling import special_tokens
-from flowbert.errors import UserError, choices, warn
+from flowbert.errors import UserError, choices
 
 SLOT = "{}"
 SINK = "<|endoftext|>"
@@ -58,9 +57,6 @@ def resolve_template(text: str) -> str:
             received=text,
             expected=f"{choices(TEMPLATES, text)}, or text with {SLOT} for the sentence",
         )
-    close = get_close_matches(template, TEMPLATES.values(), cutoff=0.9)
-    if close and template not in close:
-        warn(f"template: {template!r} is not the published {name_template(close[0])}")
     return template
 
 

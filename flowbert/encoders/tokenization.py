@@ -1,6 +1,6 @@
 """Sentences to token features: in a template, behind an attention sink, cut."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -53,21 +53,20 @@ class Tokenization:
             )
             self.room = self.template_tokens.room(reading.max_length)
 
-    def rows(self, sentences: Sequence[str]) -> Iterator[dict[str, list[int]]]:
+    def rows(
+        self, sentences: Sequence[str], on_cut: Callable[[], Any] | None = None
+    ) -> Iterator[dict[str, list[int]]]:
         """Token features of each sentence by name, special tokens included, after truncation.
 
         Tokens of a template that are not pooled have 1 in ``special_tokens_mask``.
 
+        Args:
+            sentences: The sentences.
+            on_cut: Called for each sentence that is cut.
+
         Raises:
             UserError: If a sentence has no token.
         """
-        for row, _ in self.rows_and_cuts(sentences):
-            yield row
-
-    def rows_and_cuts(
-        self, sentences: Sequence[str]
-    ) -> Iterator[tuple[dict[str, list[int]], bool]]:
-        """Token features as of :meth:`rows`, and whether the sentence was cut."""
         template = self.template_tokens
         for start in range(0, len(sentences), BLOCK_SENTENCES):
             block = sentences[start : start + BLOCK_SENTENCES]
@@ -80,13 +79,12 @@ class Tokenization:
                         f"received {sentence!r}, which has no tokens",
                         argument="sentences",
                     )
-                is_cut = len(row["input_ids"]) > self.room
-                if is_cut:
+                if len(row["input_ids"]) > self.room:
+                    if on_cut is not None:
+                        on_cut()
                     kept = self._positions(columns["special_tokens_mask"][number])
                     row = {name: [row[name][i] for i in kept] for name in names}
-                if template is not None:
-                    row = template.wrap(row["input_ids"])
-                yield row, is_cut
+                yield row if template is None else template.wrap(row["input_ids"])
 
     def _positions(self, is_added: Sequence[int]) -> list[int]:
         """Positions that a cut keeps: tokens that the tokenizer adds, others as far as they fit."""
