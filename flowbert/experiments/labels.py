@@ -40,7 +40,7 @@ def label_parts(frame: pd.DataFrame, settings: pd.DataFrame) -> pd.DataFrame:
 
     Args:
         frame: Rows of results.
-        settings: Their settings, of :func:`settings_of`.
+        settings: Their settings, of ``settings_of``.
     """
     methods = frame["method"].where(
         ~frame["supervised"].astype(bool), frame["method"] + "*"

@@ -134,21 +134,6 @@ class Summary:
         return bool(self.rows["gain"].notna().any())
 
     @property
-    def columns(self) -> list[str]:
-        """Columns of the first table: the lead, then the others."""
-        return list(dict.fromkeys([self.lead, *self.cells["column"]]))
-
-    @property
-    def table(self) -> list[dict[str, Any]]:
-        """Rows of the first table with ``cells``: for each column a score or None."""
-        cells = {(cell.label, cell.column): cell for cell in self.cells.itertuples()}
-        records: list[dict[str, Any]] = self.rows.to_dict("records")
-        return [
-            row | {"cells": [cells.get((row["label"], x)) for x in self.columns]}
-            for row in records
-        ]
-
-    @property
     def text(self) -> pd.DataFrame:
         """Table of the terminal by label: choice, lead, gain over raw, and further columns."""
         cells, space = self.cells, self.scores[self.scores["table"] == _SPACE]
