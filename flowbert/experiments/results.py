@@ -83,7 +83,7 @@ class Results:
         return "<br>".join([*summary.verdicts, table, *summary.notes])
 
     def to_markdown(self) -> str:
-        """Scores by task, of the metric of the first, with 95% intervals, in bold what verdicts use."""
+        """Scores by task with 95% intervals, in bold what the verdicts use."""
         return self.summary.to_markdown()
 
     def to_latex(self) -> str:
