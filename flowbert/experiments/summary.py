@@ -41,7 +41,7 @@ class Summary:
         about: As the argument.
         verdicts: Those of the metadata.
         settings: Settings of its rows: short name of the encoder, template, layers and so on.
-        parts: Parts of their names, see :func:`flowbert.experiments.labels.label_parts`.
+        parts: Parts of their names, see ``label_parts``.
     """
 
     def __init__(self, frame: pd.DataFrame, about: Mapping[str, Any]) -> None:
