@@ -116,12 +116,9 @@ def choose_columns(
     wanted = " or ".join(", ".join(layout) for layout in layouts)
     missing = [column for layout in layouts for column in layout if column not in names]
     similar = nearest(names, missing[0]) if missing else ""
-    others = ", or those that the option columns names"
-    if [len(layout) for layout in layouts] != [3]:
-        others = ""
     raise UserError(
         f"{path}: has the columns {', '.join(names)}; expected "
-        f"{wanted or 'the name of one as column'}{similar}{others}"
+        f"{wanted or 'the name of one as column'}{similar}"
     )
 
 

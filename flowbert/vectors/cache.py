@@ -123,13 +123,12 @@ class EmbeddingCache:
         """
         stores = [store for _, store in self._find_stores([encoder])]
         keys = _keys(sentences)
-        for attempt in range(3):  # damage may show only when vectors are added
-            if attempt > 0:
-                self.fill([encoder], sentences)
+        for _ in range(3):  # damage may show only when vectors are added
             with _writing(self.folder):
                 values = _copy_rows(stores, keys)
             if values is not None:
                 return VectorArray(values)
+            self.fill([encoder], sentences)
         raise UserError(
             f"{self.folder} is damaged repeatedly; set FLOWBERT_CACHE to a folder on an "
             "intact disk",
