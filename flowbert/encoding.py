@@ -19,8 +19,7 @@ from flowbert.encoders.base import BLOCK_SENTENCES
 from flowbert.errors import UserError, check_choice, warn
 from flowbert.io import digest, sentences_digest
 from flowbert.model import Model, load_fitted
-from flowbert.numbers import Count
-from flowbert.options import takes_options
+from flowbert.options import EncodeOptions, takes
 from flowbert.progress import bar
 from flowbert.registry import import_object
 from flowbert.seeding import Stream
@@ -34,49 +33,12 @@ PRECISIONS = (
 _BYTES = ("int8", "uint8")
 
 
-@takes_options
-def encode(
-    sentences: str | Sequence[str] | None = None,
-    *,
-    input: str | Path | None = None,
-    column: str | None = None,
-    vectors: Any = None,
-    model: str | None = None,
-    method: str | None = None,
-    encoder: EncoderOptions | str = "builtin-sample",
-    precision: str = "float32",
-    ranges: Any = None,
-    output: str | Path | None = None,
-    device: torch.device | str = "auto",
-    devices: Count = 1,
-    num_nodes: Count = 1,
-) -> Any:
+@takes(EncodeOptions)
+def encode(options: EncodeOptions) -> Any:
     """Embed sentences with a fitted model or a frozen encoder, or map existing vectors.
 
     Args:
-        sentences: The sentences; one string is one sentence.
-        input: Text files with a sentence per line, or tables, instead of sentences; may be a glob,
-            or a pipe.
-        column: Column of the sentences in a table, or of the vectors in a file.
-        vectors: File of vectors instead of sentences; in Python also an array ``(N, D)``.
-        model: Run folder of a finished fit, exported folder, or the hub name of one.
-        method: Map of the model: ``flow``, ``whitening``, ``raw``; None for the flow, or the only
-            map.
-        encoder: The encoder, if no model is given; with a model, its folder if it has moved.
-        precision: ``float32``; ``float16``; ``bfloat16`` in a .safetensors file; ``int8`` or
-            ``uint8``, a byte per dimension; ``binary`` or ``ubinary``, a bit per dimension, as
-            ``sentence_transformers.quantize_embeddings`` computes them.
-        ranges: File with the ranges of each dimension for ``int8`` and ``uint8``, such as
-            ``a.ranges.npy`` of an earlier output ``a.npy``; in Python also an array ``(2, k)``.
-            None for those of 4,096 of these vectors, which are written into such a file.
-        output: File to write, ending in .npy, .safetensors or .parquet (with the sentences, or the
-            other columns of a .parquet file of vectors). For .npy and .parquet only a block of
-            vectors is in memory. An interrupted .npy file of sentences resumes with the same call.
-        device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
-        devices: Number of processes with a device each, started by Lightning; more than one
-            requires a .npy output in float32.
-        num_nodes: Number of machines with this many processes each, started by torchrun, with a
-            shared disk.
+        options: Fields of :class:`flowbert.options.EncodeOptions`, as arguments.
 
     Returns:
         Vectors in the order of the sentences, ``(N, k)``, or ``(k,)`` for one string, as
@@ -89,59 +51,63 @@ def encode(
         >>> encode(["a dog runs", "the cat sleeps"]).shape
         (2, 128)
     """
-    _check_output(output, precision, devices, num_nodes)
-    received = sum(value is not None for value in (sentences, input, vectors))
+    _check_output(options)
+    received = sum(
+        value is not None
+        for value in (options.sentences, options.input, options.vectors)
+    )
     if received != 1:
         message = f"received {received} of sentences, input and vectors; expected one"
         raise UserError(message, argument="input")
-    device = choose_device(device)
-    if model is None and method not in (None, "raw"):
-        message = f"received {method!r} without a model; expected raw"
+    device = choose_device(options.device)
+    if options.model is None and options.method not in (None, "raw"):
+        message = f"received {options.method!r} without a model; expected raw"
         raise UserError(message, argument="method")
     rows: Vectors | Sequence[str]
-    if vectors is not None:
-        rows = as_vectors(vectors, column)
-        fitted = _open_map(model, method, rows)
+    if options.vectors is not None:
+        rows = as_vectors(options.vectors, options.column)
+        fitted = _open_map(options.model, options.method, rows)
     else:
-        rows = _read_sentences(sentences, input, column)
-        fitted = _open_model(model, method, encoder, device)
-        if devices > 1 or num_nodes > 1:
+        rows = _read_sentences(options.sentences, options.input, options.column)
+        fitted = _open_model(options.model, options.method, options.encoder, device)
+        if options.devices > 1 or options.num_nodes > 1:
             predict = import_object("flowbert.extras.devices.predict_vectors")
             kind = torch.device(device).type
-            return predict(fitted, rows, str(output), kind, devices, num_nodes)
+            processes = options.devices, options.num_nodes
+            return predict(fitted, rows, str(options.output), kind, *processes)
     scale = None
-    if precision in _BYTES:
-        scale = _ranges(fitted, rows) if ranges is None else as_vectors(ranges)[:]
+    if options.precision in _BYTES:
+        given = options.ranges
+        scale = _ranges(fitted, rows) if given is None else as_vectors(given)[:]
 
     def blocks(start: int = 0) -> Iterator[Any]:
         for block in _compute(fitted, rows, start):
-            yield _convert(block, precision, scale)
+            yield _convert(block, options.precision, scale)
 
-    if output is None:
+    if options.output is None:
         result = np.concatenate(list(blocks()))
-        return result[0] if isinstance(sentences, str) else result
-    path = Path(output)
+        return result[0] if isinstance(options.sentences, str) else result
+    path = Path(options.output)
     key = columns = None
     if path.suffix == ".npy" and not isinstance(rows, Vectors):
-        key = _key(fitted, rows, device, precision, scale)
+        key = _key(fitted, rows, device, options.precision, scale)
     if path.suffix == ".parquet":
         columns = _other_columns(rows)
     shape = write_vectors(
         path, blocks, len(rows), columns=columns, key=key, size=BLOCK_SENTENCES
     )
-    if scale is not None and ranges is None:
+    if scale is not None and options.ranges is None:
         write_vectors(path.with_suffix(".ranges.npy"), lambda _: [scale], 2)
     return shape
 
 
-def _check_output(
-    output: str | Path | None, precision: str, devices: int, num_nodes: int
-) -> None:
+def _check_output(options: EncodeOptions) -> None:
     """Check the format of the output.
 
     Raises:
         UserError: If it is unknown, or cannot be combined with the precision or several processes.
     """
+    output, precision = options.output, options.precision
     check_choice("precision", precision, PRECISIONS)
     if output is not None:
         check_output(output)
@@ -149,7 +115,8 @@ def _check_output(
     if precision == "bfloat16" and suffix != ".safetensors":
         expected = "float16, or an output ending in .safetensors"
         raise UserError(argument="precision", received=precision, expected=expected)
-    for name, number in {"devices": devices, "num_nodes": num_nodes}.items():
+    for name in ("devices", "num_nodes"):
+        number = getattr(options, name)
         if number > 1 and (suffix, precision) != (".npy", "float32"):
             expected = "1, or an output ending in .npy in float32"
             raise UserError(argument=name, received=number, expected=expected)

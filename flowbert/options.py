@@ -1,58 +1,187 @@
-"""Options without torch: methods that a Trainer trains, those of a flow, defaults."""
+"""Options of all commands and methods, as dataclasses: without torch, so that help is fast.
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+The docstring of a class is the help of its options, and the annotations have their limits, which
+are checked when an object is made. A field that is a dataclass is a group of options, such as
+``encoder.layers``.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, fields
 from functools import wraps
+from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from flowbert.numbers import Count, NotNegative, Positive, Share, check_limits
+from flowbert.numbers import (
+    Count,
+    CountOrZero,
+    HalfAtMost,
+    NotNegative,
+    Positive,
+    Seed,
+    Share,
+    ShareAbove0,
+    TwoOrMore,
+    check_limits,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_SAMPLE = "builtin-sample"
 
-class TrainedMethod(NamedTuple):
-    """Import paths of the parts of a method; their parameters are its options.
+POSITIVE_ABOVE = 0.8
+"""Share of the score range above which a pair is a positive of the alignment: 4 of 0 to 5."""
 
-    Attributes:
-        module: The LightningModule.
-        options: Class with the options of the module.
-        data: The data module.
-        examples: Function that names the examples; empty for a method of vectors.
+
+def takes(
+    options: Callable[P, Any],
+) -> Callable[[Callable[[Any], R]], Callable[P, R]]:
+    """Let a function of options take their fields as its arguments.
+
+    Args:
+        options: The dataclass of the options, whose fields are the signature.
+
+    Example:
+        >>> @takes(EncoderOptions)
+        ... def name(options: EncoderOptions) -> str:
+        ...     return str(options.path)
+        >>> name("bert-base-uncased")
+        'bert-base-uncased'
     """
 
-    module: str
-    options: str
-    data: str
-    examples: str = ""
+    def decorate(function: Callable[[Any], R]) -> Callable[P, R]:
+        @wraps(function)
+        def call(*args: P.args, **arguments: P.kwargs) -> R:
+            return function(options(*args, **arguments))
+
+        returned = inspect.signature(function).return_annotation
+        signature = inspect.signature(options).replace(return_annotation=returned)
+        call.__signature__ = signature  # type: ignore[attr-defined]
+        return call
+
+    return decorate
 
 
-TRAINED_METHODS = {
-    "flow": TrainedMethod(
-        "flowbert.maps.flow_module.FlowModule",
-        "flowbert.options.FlowOptions",
-        "flowbert.training.rows.RowsDataModule",
-    ),
-    "simcse": TrainedMethod(
-        "flowbert.methods.simcse.SimCSEModule",
-        "flowbert.methods.simcse.SimCSEModule",
-        "flowbert.methods.text.TextDataModule",
-        "flowbert.methods.examples.simcse_examples",
-    ),
-    "sbert": TrainedMethod(
-        "flowbert.methods.sbert.SBERTModule",
-        "flowbert.methods.sbert.SBERTModule",
-        "flowbert.methods.text.TextDataModule",
-        "flowbert.methods.examples.sbert_examples",
-    ),
-    "mlm": TrainedMethod(
-        "flowbert.methods.mlm.MLMModule",
-        "flowbert.methods.mlm.MLMModule",
-        "flowbert.methods.text.TextDataModule",
-        "flowbert.methods.examples.mlm_examples",
-    ),
-}
-"""Methods that a Trainer trains; every other one is a map that is fitted in closed form."""
+@dataclass(frozen=True)
+class Options:
+    """Base of the options, which checks their limits."""
+
+    def __post_init__(self) -> None:
+        """Check the limits of the fields.
+
+        Raises:
+            UserError: If a value is outside of them.
+        """
+        check_limits(type(self), vars(self))
+
+
+# Groups of options
+
+
+@dataclass(frozen=True)
+class EncoderOptions(Options):
+    """Encoders to open, see :class:`~flowbert.encoders.SentenceEncoder`.
+
+    Args:
+        path: Folder, hub name (``owner/name@revision`` too), run folder of a trained encoder,
+            ``builtin-sample``, or text file of word vectors; ``compare`` accepts several: ``a,b``.
+        revision: Commit, branch or tag on the hub.
+        layers: ``last``, ``last2``, ``first_last``, ``embedding_last``, or indices of the hidden
+            states to average, such as ``1,12``. None for those of the folder, else ``last``.
+            ``compare`` also accepts ``singles``, ``pairs`` and ``triples``, all sets
+            of that size, and several: ``last,first_last`` or ``[[1,12],last]``.
+        pooling: Pooling over tokens, such as ``mean`` or ``zipf:cls=16``. None for that of the
+            folder or of the template, else ``mean``. ``compare`` accepts several: ``mean,cls``.
+        max_length: Tokens after which a sentence is cut; 0 for the positions of the network. None
+            for that of the folder, else 512 of a decoder and 128 of other networks.
+        dtype: ``float32``, ``float16``, ``bfloat16`` or ``float64``.
+        template: Text around every sentence, with ``{}`` in its place, or ``prompteol``,
+            ``pretended-cot``, ``knowledge``, ``echo``. ``compare`` also accepts several: names such
+            as ``prompteol,echo``, or a list.
+        sink_token: Token in front of every sentence of a decoder that is not pooled. None for the
+            one that its tokenizer writes, else ``<|endoftext|>``, BOS or EOS; empty for none.
+        views: Layers, poolings and templates whose vectors are concatenated, such as
+            ``[{layers: 1}, {layers: last, pooling: cls}]``.
+        max_words: Number of word vectors to read.
+    """
+
+    path: str | list[str] = "builtin-sample"
+    revision: str | None = None
+    layers: str | int | list[Any] | None = None
+    pooling: str | list[str] | None = None
+    max_length: CountOrZero | None = None
+    dtype: str = "float32"
+    template: str | list[Any] | None = None
+    sink_token: str | None = None
+    views: list[Any] | None = None
+    max_words: Count | None = None
+
+    @classmethod
+    def of(cls, value: Any) -> Any:
+        """Options of a path; other values, such as options or an encoder, are as they are."""
+        return cls(value) if isinstance(value, str) else value
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskOptions(Options):
+    """Tasks and their scores.
+
+    Args:
+        tasks: Tasks to evaluate on, such as ``STSB,a.csv``; by default, as for the next options,
+            those of the fit.
+        senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
+        columns: Columns of your pair files: two sentences and the score, such as
+            ``left,right,rating``.
+        score_range: Lowest and highest score of your pair files, such as ``0,5``.
+        skip_invalid: Leave out rows with an empty sentence or without a score of the range, with a
+            warning.
+        positive_above: Share of the score range above which a pair counts as positive for the
+            alignment: 0.8 is a score of 4 if scores go from 0 to 5.
+        uniformity_limit: Largest number of sentences for the uniformity.
+        bootstrap: Resamples of the confidence intervals; 0 for none.
+        bootstrap_seed: Seed of the resamples.
+    """
+
+    tasks: str | Sequence[str] | Any | None = None
+    senteval: str | None = None
+    columns: str | Sequence[str] | None = None
+    score_range: Sequence[float] | None = None
+    skip_invalid: bool | None = None
+    positive_above: Share | None = None
+    uniformity_limit: TwoOrMore | None = None
+    bootstrap: CountOrZero | None = None
+    bootstrap_seed: Seed | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOptions(Options):
+    """Where sentences come from.
+
+    Args:
+        nli: NLI pairs of the corpus ``nli``: ``hub``, ``builtin-sample``, or files.
+        column: Column of the sentences in table files.
+    """
+
+    nli: str = "hub"
+    column: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlaceOptions(Options):
+    """Device and embedding cache.
+
+    Args:
+        cache: Folder of the embedding cache; in Python also an ``EmbeddingCache``. None for
+            ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
+        device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
+    """
+
+    cache: str | Any | None = None
+    device: str | Any = "auto"
+
+
+# Methods that a Trainer trains
 
 
 @dataclass(eq=False, repr=False)
@@ -126,6 +255,223 @@ class FlowOptions(GlowOptions):
         return options
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(Options):
+    """The training of an encoder.
+
+    Args:
+        dropout: Rate of all dropout layers of the encoder; None for those of its configuration.
+        frozen_layers: Number of lower blocks to freeze; above 0, only the blocks above them are
+            trained.
+        learning_rate: Peak learning rate of AdamW.
+        weight_decay: Decoupled weight decay, not of biases and layer norms.
+        schedule: ``constant``, ``linear`` or ``cosine``.
+        warmup: Share of the steps over which the learning rate rises.
+    """
+
+    dropout: Share | None = None
+    frozen_layers: CountOrZero = 0
+    learning_rate: Positive = 2e-5
+    weight_decay: NotNegative = 0.01
+    schedule: str = "linear"
+    warmup: Share = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimCSEOptions(TrainingOptions):
+    """SimCSE.
+
+    Args:
+        loss: Loss on anchors, positives and hard negatives: ``infonce`` or the import path of
+            another, with options as in ``mypackage.losses.MyLoss:margin=0.2``; those of
+            ``infonce`` are the arguments of :class:`flowbert.methods.losses.InfoNCE`.
+        head: Module between encoder and loss: ``mlp_train_only`` (dense layer and tanh, used in
+            training only); ``mlp`` (the same, kept as the encoder's pooler; requires pooling
+            ``cls`` of the last layer); an affine map, such as ``whitening:shrinkage=0.3`` (used in
+            training only; fitted before the first step, on at most 16,384 distinct sentences of
+            the first column, and not trained); or ``none``.
+        head_refit_every: Optimizer steps after which the map is fitted again, on the same
+            sentences; None for never.
+        mlm_weight: Weight of an auxiliary masked language modelling loss (paper: 0.1).
+        mask_fraction: Probability that this loss masks a token; default 0.15.
+        chunk_size: Sentences whose activations are in memory at once, by gradient caching, which
+            takes a third more time; None for all.
+    """
+
+    loss: str = "infonce"
+    head: str = "mlp_train_only"
+    head_refit_every: Count | None = None
+    mlm_weight: NotNegative = 0.0
+    mask_fraction: ShareAbove0 | None = None
+    chunk_size: Count | None = None
+    learning_rate: Positive = 3e-5
+    weight_decay: NotNegative = 0.0
+    warmup: Share = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SBERTOptions(TrainingOptions):
+    """Sentence-BERT.
+
+    Args:
+        objective: ``softmax``, ``cosine`` or ``triplet``; each has its own kind of examples, see
+            :func:`flowbert.methods.make_examples`.
+        margin: Margin of ``triplet``: how much farther the negative must be than the positive;
+            default 1.
+        chunk_size: Sentences whose activations are in memory at once, by gradient caching, which
+            takes a third more time; None for all.
+    """
+
+    objective: str = "softmax"
+    margin: Positive | None = None
+    chunk_size: Count | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MLMOptions(TrainingOptions):
+    """Masked language modelling.
+
+    Args:
+        mask_fraction: Probability of a token to be predicted.
+        whole_words: Mask whole words instead of single tokens.
+        cosreg_weight: Weight of the mean cosine over all pairs of word embeddings, the paper's
+            gamma (there 1).
+        head_only: Train only the prediction layers, on the frozen network. A further run can
+            start from the saved encoder.
+    """
+
+    mask_fraction: ShareAbove0 = 0.15
+    whole_words: bool = False
+    cosreg_weight: NotNegative = 0.0
+    head_only: bool = False
+    learning_rate: Positive = 1e-4
+    warmup: Share = 0.06
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsOptions(Options):
+    """Batches of vectors.
+
+    Args:
+        held_out: Share of the rows that is not fitted on, in [0, 0.5], for the held-out
+            likelihood. Rows equal to one of them are held out, too.
+        batch_size: Rows of a batch on one process.
+        init_size: Rows that the flow is initialized with.
+        workers: Processes that read batches ahead; 0 for none.
+    """
+
+    held_out: HalfAtMost = 0.0
+    batch_size: Count = 64
+    init_size: TwoOrMore = 1024
+    workers: CountOrZero = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchOptions(Options):
+    """Batches of sentences, pairs or triples.
+
+    Args:
+        held_out: Share of the distinct sentences of the first column to validate with, not to
+            train on, in [0, 0.5].
+        batch_size: Examples of a batch on one process.
+        max_length: Tokens after which a sentence is truncated in training, with special tokens.
+        pool: Number of batches to sort by length together, see
+            :class:`flowbert.training.sampler.BatchSampler`.
+        workers: Processes that prepare batches; 0 for none.
+    """
+
+    held_out: HalfAtMost = 0.0
+    batch_size: Count = 64
+    max_length: Count = 128
+    pool: Count = 1
+    workers: CountOrZero = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimCSEDataOptions(BatchOptions):
+    """Pairs for SimCSE.
+
+    Args:
+        positive: Positive of a sentence: ``dropout`` (the sentence again, under another dropout
+            mask); ``crop``, ``word_deletion``, ``delete_one_word`` (edits of it, with a share of
+            the words as in ``crop:rate=0.1``); ``mlm:path=DIR`` (the share ``rate`` of the
+            words replaced by a masked language model); ``next_sentence`` (of the same document of
+            a file, which a blank line ends); ``entailment`` (of an NLI premise, with a
+            contradiction as hard negative, or with ``hard_negatives=false`` without);
+            ``hypothesis`` (each of an NLI premise, whatever its label: only the pairing is used).
+    """
+
+    positive: str = "dropout"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SBERTDataOptions(BatchOptions):
+    """Labelled pairs or triples for Sentence-BERT.
+
+    Args:
+        drop_overlap: With the objective ``cosine``: remove labelled pairs that are also test pairs;
+            otherwise they are an error.
+    """
+
+    drop_overlap: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointOptions(Options):
+    """When checkpoints are written.
+
+    Args:
+        every_n_steps: Write ``last.ckpt`` also every this many optimizer steps.
+        every_n_minutes: Write it also every this many minutes, besides the ends of epochs.
+    """
+
+    every_n_steps: Count | None = None
+    every_n_minutes: Positive | None = 10.0
+
+
+class TrainedMethod(NamedTuple):
+    """Parts of a method, by import path, and their options.
+
+    Attributes:
+        module: The LightningModule.
+        model: Options of the module, ``model.NAME`` on the command line.
+        data: Options of its data module, ``data.NAME``.
+        examples: Function that names the examples; empty for a method of vectors.
+    """
+
+    module: str
+    model: type
+    data: type
+    examples: str = ""
+
+
+TRAINED_METHODS = {
+    "flow": TrainedMethod(
+        "flowbert.maps.flow_module.FlowModule",
+        FlowOptions,
+        RowsOptions,
+    ),
+    "simcse": TrainedMethod(
+        "flowbert.methods.simcse.SimCSEModule",
+        SimCSEOptions,
+        SimCSEDataOptions,
+        "flowbert.methods.examples.simcse_examples",
+    ),
+    "sbert": TrainedMethod(
+        "flowbert.methods.sbert.SBERTModule",
+        SBERTOptions,
+        SBERTDataOptions,
+        "flowbert.methods.examples.sbert_examples",
+    ),
+    "mlm": TrainedMethod(
+        "flowbert.methods.mlm.MLMModule",
+        MLMOptions,
+        BatchOptions,
+        "flowbert.methods.examples.mlm_examples",
+    ),
+}
+"""Methods that a Trainer trains; every other one is a map that is fitted in closed form."""
+
 TRAINER_DEFAULTS: dict[str, Any] = {
     "max_epochs": 3,
     "gradient_clip_val": 1.0,
@@ -137,12 +483,359 @@ TRAINER_DEFAULTS: dict[str, Any] = {
 """Options of the Trainer where they are others than Lightning's."""
 
 
-def takes_options(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function check the limits of its arguments."""
+# Commands
 
-    @wraps(function)
-    def call(*args: P.args, **options: P.kwargs) -> R:
-        check_limits(function, options)
-        return function(*args, **options)
 
-    return call
+@dataclass(frozen=True, kw_only=True)
+class TrainerOptions(Options):
+    """Corpus, Trainer and folders of a run.
+
+    Args:
+        ckpt_path: Checkpoint: ``last`` or ``best`` of the run, or a path; None for the weights
+            that the fit saved as its model.
+        corpus: The corpus of the fit, if it has another path now; in Python also in memory.
+        vectors: The vectors of the fit, if they have another path now; in Python also in memory.
+        trainer: Options of Lightning's Trainer; those of training have no effect.
+        run_dir: Folder to write into; None for one inside the run, named as the command.
+        cache: Folder of the embedding cache; None for ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
+    """
+
+    ckpt_path: str | Path | None = None
+    corpus: str | Any | None = None
+    vectors: Any = None
+    trainer: Mapping[str, Any] | None = None
+    run_dir: str | Path | None = None
+    cache: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogOptions(Options):
+    """Loggers.
+
+    Args:
+        log_to: Loggers in addition to metrics.csv: ``wandb``, ``wandb-offline``, ``tensorboard``,
+            or several: ``wandb,tensorboard``.
+    """
+
+    log_to: str | Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class FitOptions(TrainerOptions, LogOptions, TaskOptions):
+    """Train a method, compare it with its baselines on the test split, save everything.
+
+    Args:
+        method: ``flow``, ``simcse``, ``sbert``, ``mlm``, or a map that is fitted in
+            closed form, such as ``whitening:shrinkage=0.3``.
+        encoder: The encoder, or its path.
+        corpus: Sentences to fit on: ``target`` (the default: all sentences of the first task,
+            without labels), ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``; in
+            Python also sentences in memory, see :func:`flowbert.data.corpus.load_corpus`.
+        nli: NLI pairs: ``hub`` (the default), ``builtin-sample``, or files.
+        column: Column of the sentences, or of the vectors, in table files.
+        max_sentences: Fit on a random subset of this many sentences or examples.
+        vectors: File of vectors in place of encoder and corpus, without tasks. In Python
+            an array or tensor ``(N, D)``, too.
+        tasks: Tasks to evaluate on, such as ``STSB,a.csv``: STS12 to STS16, STSB, SICKR,
+            SAMPLE, files of scored pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``; in
+            Python also pairs in memory, as of :func:`flowbert.compare`. By default SAMPLE if the
+            corpus is the built-in sample, otherwise no task.
+        baseline: Closed-form map to compare a flow with, or ``none``.
+        model: Hyper-parameters of the module.
+        data: Options of the data module, and of the examples of methods that train the encoder.
+        checkpoint: Options of :func:`flowbert.training.checkpoint_callbacks`.
+        trainer: Options of Lightning's Trainer.
+        seed: Seed of all random numbers.
+        seeds: One run per seed in place of one of ``seed``, in folders ``seed-0`` and so on of the
+            run folder, which has their comparison; such as ``0,1,2``.
+        run_dir: Run folder; None for ``runs/METHOD/TIME``.
+        ckpt_path: Checkpoint to resume from: ``last`` or ``best`` of ``run_dir``, or a path.
+        config: Text of ``config.yaml`` in the run folder; None for these options.
+    """
+
+    method: str = "flow"
+    encoder: EncoderOptions | str = "builtin-sample"
+    _: KW_ONLY
+    corpus: str | Any | None = None
+    nli: str | None = None
+    column: str | None = None
+    max_sentences: Count | None = None
+    vectors: Any = None
+    positive_above: Share = POSITIVE_ABOVE
+    bootstrap: CountOrZero = 1000
+    bootstrap_seed: Seed = 0
+    baseline: str | None = "whitening"
+    model: Mapping[str, Any] | None = None
+    data: Mapping[str, Any] | None = None
+    checkpoint: Mapping[str, Any] | None = None
+    seed: Seed = 0
+    seeds: int | Sequence[int] | None = None
+    config: str | None = None
+
+    @property
+    def corpus_name(self) -> str:
+        """The corpus by its name; sentences in memory are ``in memory``."""
+        if self.corpus is None:
+            return "target"
+        return self.corpus if isinstance(self.corpus, str) else "in memory"
+
+    @property
+    def fits_on_sample(self) -> bool:
+        """Whether corpus and NLI pairs are the built-in sample, or those of the tasks."""
+        if self.corpus_name == "nli":
+            return self.nli == _SAMPLE
+        is_own = self.corpus_name in ("target", "train_only", _SAMPLE)
+        return is_own and self.nli in (None, _SAMPLE)
+
+
+@dataclass(frozen=True)
+class PredictOptions(TrainerOptions):
+    """Write the vectors of the corpus of a run into ``predictions.npy``.
+
+    Args:
+        run: The run folder of a fit.
+    """
+
+    run: str | Path
+
+
+@dataclass(frozen=True)
+class RunOptions(TrainerOptions, LogOptions, TaskOptions):
+    """Log the likelihood or loss of a run's checkpoint, and compare.
+
+    Args:
+        run: The run folder of a fit.
+    """
+
+    run: str | Path
+
+
+@dataclass(frozen=True)
+class CompareOptions(PlaceOptions, TaskOptions, TextOptions):
+    """Compare encoders x layers x poolings x methods x corpora x tasks x seeds.
+
+    Args:
+        encoder: An encoder, its path, options whose path, layers, pooling and template may be
+            lists, or a SentenceTransformer object, whose vectors are kept for this comparison
+            alone; or a list of these.
+        methods: Maps by name or import path (``whitening-128:shrinkage=0.1``, ``flow``,
+            ``whitening-64+flow``), ``advised`` for what :func:`flowbert.advise` recommends for
+            each encoder, and folders of models: ``raw,flow``; in Python also a
+            list, or a dict from the names in tables, with estimators (a fitted one is used as it
+            is), transformers of scikit-learn, models and SentenceTransformer objects.
+        corpus: Sentences to fit maps on: ``target`` (all sentences of the task, without labels),
+            ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``, such as
+            ``target,nli``; in Python also what ``load_corpus`` takes, or a dict of
+            several by name.
+        max_sentences: Fit on a random subset of this many sentences, one for each seed.
+        tasks: Tasks, such as ``STSB,a.csv``: STS12 to STS16, STSB, SICKR (``all`` for these seven),
+            SAMPLE, files of scored pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``,
+            import paths; in Python also a list, with pairs in memory as
+            :class:`flowbert.tasks.Pairs` or a data frame.
+        split: Splits to evaluate on: ``train``, ``dev``, ``test``, or several, as in ``dev,test``.
+        columns: Columns of your pair files, for tasks and ``labels``: two sentences and the score,
+            such as ``left,right,rating``.
+        labels: Task or file whose labelled pairs supervised maps learn from; None for the train
+            split of each task.
+        drop_overlap: Remove labelled pairs that are also test pairs; otherwise they are an error.
+        seeds: Seeds of the flows, and of the subsets of ``max_sentences``, such as ``0,1,2``.
+        output: ``results.json`` to write. Each finished experiment is a file in ``results.records``
+            and reused with the same settings and versions of flowbert and torch.
+    """
+
+    encoder: EncoderOptions | Any = "builtin-sample"
+    methods: Any = "raw,whitening"
+    _: KW_ONLY
+    corpus: Any = "target"
+    max_sentences: Count | None = None
+    tasks: Any = "SAMPLE"
+    split: str | Sequence[str] = "test"
+    skip_invalid: bool = False
+    positive_above: Share = POSITIVE_ABOVE
+    labels: str | None = None
+    drop_overlap: bool = False
+    seeds: int | Sequence[int] = 0
+    bootstrap: CountOrZero = 1000
+    bootstrap_seed: Seed = 0
+    output: str | Path | None = None
+
+
+@dataclass(frozen=True)
+class AdviseOptions(TextOptions):
+    """Choose layers, pooling and map for an encoder, without labels.
+
+    Args:
+        encoder: The encoder, its path, or its options; its layers and pooling are ignored.
+        corpus: The corpus of the next commands, as of ``load_corpus``; it is not read.
+        device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
+    """
+
+    encoder: EncoderOptions | str | Any = "builtin-sample"
+    corpus: str | Any = "builtin-sample"
+    _: KW_ONLY
+    device: str | Any = "auto"
+
+
+@dataclass(frozen=True)
+class AnalyzeOptions(PlaceOptions, TextOptions):
+    """Measure words, sentences and densities of an encoder before and after maps.
+
+    Args:
+        encoder: One encoder, its path or its options; models among the methods must have the same.
+        methods: Maps by name or import path (``whitening-128:shrinkage=0.1``, ``flow``) and folders
+            of models: ``raw,flow``; in Python also a list, with estimators (a fitted one is
+            used as it is) and models.
+        corpus: The sentences: files, ``hub:NAME``, ``nli``, or ``builtin-sample``.
+        limit: Largest number of sentences to measure.
+        tasks: Tasks of scored pairs, whose cosines are shown by score: STS12 to STS16, STSB,
+            SICKR, SAMPLE, or files, such as ``STSB,SICKR``.
+        senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
+        split: Splits of the tasks: ``train``, ``dev``, ``test``, or several, as in ``dev,test``.
+        columns: Columns of your pair files, two sentences and the score: ``a,b,score``.
+        measures: Measures by name, or by import path (``mypackage.measures.my_measure``), with
+            their options, such as ``isotropy,spectra``. ``all`` selects the built-in ones.
+        seed: Seed of the sample and the flow.
+        output: File to write, ending in ``.analysis.json``; :func:`flowbert.report` draws it.
+    """
+
+    encoder: EncoderOptions | str | Any = "builtin-sample"
+    methods: Any = "raw,whitening,flow"
+    _: KW_ONLY
+    corpus: str | Any = "builtin-sample"
+    limit: Count = 3000
+    tasks: str | Sequence[str] = ()
+    senteval: str | None = None
+    split: str | Sequence[str] = "test"
+    columns: str | Sequence[str] | None = None
+    measures: str | Sequence[str] = "all"
+    seed: Seed = 0
+    output: str | Path | None = None
+
+
+@dataclass(frozen=True)
+class ReproduceOptions(PlaceOptions):
+    """Measure published rows with their exact settings.
+
+    Args:
+        rows: Ids of published rows, their first parts up to a hyphen (``li2020``, ``li2020-2``), or
+            patterns (``*-flow-target``), such as ``li2020,su2021``. None for all.
+        encoder: Name of a published encoder, or a folder of that name and with its sizes, to run
+            only its rows. Another folder, run folder or file of word vectors replaces the published
+            encoders of all rows; the published scores are then context, not targets. A row that is
+            given by its id runs with any encoder.
+        senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
+        nli: NLI pairs of the rows that are fitted on NLI: ``hub``, or files.
+        tasks: Tasks to evaluate on, such as ``STSB,SICKR``. None for all: STS12 to STS16, STSB and
+            SICKR.
+        seeds: Seeds of the flows; of several, such as ``0,1,2``, the mean is compared.
+        bootstrap: Resamples of the confidence intervals; 0 for none.
+        bootstrap_seed: Seed of the resamples.
+        output: FILE.json for all results; the comparison is also written to FILE.csv. Both are
+            written whenever the rows of an encoder are finished. Finished experiments are stored in
+            the folder FILE.records and reused.
+        device: Device of encoders and flows, such as ``cuda:1``; ``auto`` for the GPU if there is
+            one.
+    """
+
+    rows: str | Sequence[str] | None = None
+    _: KW_ONLY
+    encoder: str | None = None
+    senteval: str | None = None
+    nli: str = "hub"
+    tasks: str | Sequence[str] | None = None
+    seeds: int | Sequence[int] = 0
+    bootstrap: CountOrZero = 1000
+    bootstrap_seed: Seed = 0
+    output: str | Path | None = None
+
+
+@dataclass(frozen=True)
+class ReportOptions(Options):
+    """Write the page of a run, finished or not, or one page of several runs.
+
+    Args:
+        runs: A run folder of ``fit``, a results file of ``compare``, an ``.analysis.json`` file of
+            ``analyze``, or several of them.
+        output: The page, a file ending in .html; its pictures and their data are written into a
+            folder next to it, where other files are kept. None for ``report.html`` in a run
+            folder, ``NAME.html`` next to ``NAME.json``, and ``comparison.html`` for several runs.
+    """
+
+    runs: str | Path | Sequence[str | Path]
+    output: str | Path | None = None
+
+
+@dataclass(frozen=True)
+class EncodeOptions(Options):
+    """Embed sentences with a fitted model or a frozen encoder, or map existing vectors.
+
+    Args:
+        sentences: The sentences; one string is one sentence.
+        input: Text files with a sentence per line, or tables, instead of sentences; may be a glob,
+            or a pipe.
+        column: Column of the sentences in a table, or of the vectors in a file.
+        vectors: File of vectors instead of sentences; in Python also an array ``(N, D)``.
+        model: Run folder of a finished fit, exported folder, or the hub name of one.
+        method: Map of the model: ``flow``, ``whitening``, ``raw``; None for the flow, or the only
+            map.
+        encoder: The encoder, if no model is given; with a model, its folder if it has moved.
+        precision: ``float32``; ``float16``; ``bfloat16`` in a .safetensors file; ``int8`` or
+            ``uint8``, a byte per dimension; ``binary`` or ``ubinary``, a bit per dimension, as
+            ``sentence_transformers.quantize_embeddings`` computes them.
+        ranges: File with the ranges of each dimension for ``int8`` and ``uint8``, such as
+            ``a.ranges.npy`` of an earlier output ``a.npy``; in Python also an array ``(2, k)``.
+            None for those of 4,096 of these vectors, which are written into such a file.
+        output: File to write, ending in .npy, .safetensors or .parquet (with the sentences, or the
+            other columns of a .parquet file of vectors). For .npy and .parquet only a block of
+            vectors is in memory. An interrupted .npy file of sentences resumes with the same call.
+        device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
+        devices: Number of processes with a device each, started by Lightning; more than one
+            requires a .npy output in float32.
+        num_nodes: Number of machines with this many processes each, started by torchrun, with a
+            shared disk.
+    """
+
+    sentences: str | Sequence[str] | None = None
+    _: KW_ONLY
+    input: str | Path | None = None
+    column: str | None = None
+    vectors: Any = None
+    model: str | None = None
+    method: str | None = None
+    encoder: EncoderOptions | str = "builtin-sample"
+    precision: str = "float32"
+    ranges: Any = None
+    output: str | Path | None = None
+    device: str | Any = "auto"
+    devices: Count = 1
+    num_nodes: Count = 1
+
+
+@dataclass(frozen=True)
+class ExportOptions(Options):
+    """Write a model as a folder for other programs, with a README.md for the hub.
+
+    Args:
+        model: A model, a run folder, or an encoder.
+        to: New folder to write.
+        format: ``sentence-transformers``, ``onnx``, or the import path of a format.
+        method: Map of the run, ``raw`` for none; None for the flow, or the only map.
+        encoder: Folder of the encoder, if it was moved.
+        results: A results.json whose scores the README.md shows; None for that of the run. Of
+            another run of a flow or a training, they are the scores of that run.
+        license: License, by its name on the hub.
+        push_to: Repository on the hub to upload the folder to, ``owner/name``. The token is that
+            of ``hf auth login`` or HF_TOKEN.
+        private: Make a new repository private; an existing one keeps its setting.
+    """
+
+    model: str | Path | Any
+    to: str | Path
+    _: KW_ONLY
+    format: str = "sentence-transformers"
+    method: str | None = None
+    encoder: str | None = None
+    results: str | Path | None = None
+    license: str | None = None
+    push_to: str | None = None
+    private: bool = True

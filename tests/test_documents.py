@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from flowbert.cli.line import read_line
-from flowbert.cli.trainer_options import read_trainer
+from flowbert.cli.commands import read_trainer
+from flowbert.cli.parse import read_line
 from flowbert.data.corpus import load_corpus
 from flowbert.data.sample import sample_encoder_path, sample_pairs
 
@@ -110,7 +110,7 @@ def test_commands_are_understood(path, monkeypatch):
         line = read_line(command, words)
         assert line.values or line.trainer or not words
         if line.trainer:
-            read_trainer(line.trainer)
+            read_trainer(line)
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=relative)

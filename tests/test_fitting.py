@@ -21,12 +21,13 @@ from flowbert.data.corpus import load_corpus
 from flowbert.encoders import EncoderOptions, SentenceEncoder
 from flowbert.experiments import Results, compare
 from flowbert.extras.report import report
-from flowbert.fitting import FitOptions, fit, predict, validate
+from flowbert.fitting import fit, predict, validate
 from flowbert.fitting import test as run_test
 from flowbert.fitting.prepare import make_loggers, prepare_run
 from flowbert.maps import Flow, load_map, make_map
 from flowbert.methods import FlowModule
 from flowbert.model import Model
+from flowbert.options import FitOptions
 from flowbert.tasks import load_tasks
 from flowbert.training import read_checkpoint
 from flowbert.vectors import EmbeddingCache

@@ -110,7 +110,7 @@ def definitions():
                 yield from ((file, x.id) for x in names if isinstance(x.ctx, ast.Store))
 
 
-# Called by Lightning, torch, scikit-learn, argparse, the console script and users (merge).
+# Called by Lightning, torch, scikit-learn, argparse, the console script and users.
 HOOKS = re.compile(
     r"__\w+__|on_\w+|configure_\w+|\w+_step|\w+_dataloader|\w+_checkpoint|state_key|backward"
     r"|write_on_batch_end|inverse_transform|main|merge|setup|get_sentence_embedding_dimension|_repr_html_"

@@ -22,12 +22,8 @@ from safetensors.torch import load_file
 from equivalence.ways import write_task
 from experiments.small import write_nli, write_words
 from flowbert.cli import main
-from flowbert.cli.command_options import (
-    POSITIONAL,
-    TRAINER_COMMANDS,
-    list_options,
-    list_trainer_options,
-)
+from flowbert.cli.commands import list_trainer_options
+from flowbert.cli.parse import COMMANDS, TRAINER_COMMANDS, list_options
 from flowbert.data.sample import sample_corpus, sample_pairs
 from flowbert.io import digest_tensors
 from helpers import draw_nothing, with_slow
@@ -390,7 +386,9 @@ def names_of(case):
     command = LINES[case].split()[0]
     names = list(list_trainer_options()) if command in TRAINER_COMMANDS else []
     names += list_options(command, case if case in OTHERS else "flow")
-    return [name for name in names if name not in (*EXEMPT, POSITIONAL.get(command))]
+    return [
+        name for name in names if name not in (*EXEMPT, COMMANDS[command].positional)
+    ]
 
 
 def tried(case):

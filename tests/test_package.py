@@ -11,8 +11,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 import flowbert
-import flowbert.fitting
-import flowbert.flows
+import flowbert.options
 from flowbert.extras.export import SentenceTransformers
 
 
@@ -34,9 +33,8 @@ def test_every_name_is_documented(name):
 def documented_elsewhere(document):
     """Arguments of the classes of options that a docstring names, and of their bases."""
     names = re.findall(r":class:`(?:[\w.]*\.)?(\w+Options)`", document)
-    homes = (flowbert.fitting, flowbert.flows)
-    classes = [getattr(home, name, None) for home in homes for name in names]
-    bases = [base for each in classes if each for base in each.__mro__]
+    classes = [getattr(flowbert.options, name) for name in names]
+    bases = [base for each in classes for base in each.__mro__]
     return "".join(inspect.getdoc(base) or "" for base in bases)
 
 

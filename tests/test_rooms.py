@@ -26,7 +26,7 @@ NUMERIC = {*LIGHTNING, "transformers", "torch"}
 # What may not be imported by each, beside optional libraries; one after another.
 LIGHT = {
     "flowbert": {*NUMERIC, "numpy", "pandas"},
-    "flowbert.cli.help": {*NUMERIC, "numpy", "pandas"},
+    "flowbert.cli": {*NUMERIC, "numpy", "pandas"},
     "flowbert.data.text_files": NUMERIC,
     "flowbert.flows": {*LIGHTNING, "transformers", "sklearn"},
     "flowbert.experiments": LIGHTNING,

@@ -1,23 +1,29 @@
-"""The command line: every command is a function of the package with its parameters as options."""
+"""The command line: every command is a function of the package with its options as arguments."""
 
 import gc
 import os
+import re
+import shutil
 import sys
+import textwrap
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import MISSING
 from io import TextIOWrapper
 from typing import Any
 
 from flowbert import __version__
-from flowbert.cli.command_options import (
+from flowbert.cli.parse import (
     COMMANDS,
     TRAINER_COMMANDS,
-    summary,
+    CommandLine,
+    Option,
+    program,
+    read_line,
+    read_options,
 )
-from flowbert.cli.help import help_text
-from flowbert.cli.line import CommandLine, read_line
 from flowbert.errors import FlowbertWarning, UserError, check_choice
 from flowbert.numbers import is_count
 from flowbert.progress import print_warning
@@ -30,21 +36,10 @@ A polling thread occupies a processor that another process may need. A SimCSE st
 threads: 1.03 of its time alone, 0.4 with two other busy processes.
 """
 
-HELP = """\
-flowbert {version}: sentence embeddings from frozen language models, without labels
-
-usage: python train.py COMMAND [options]
-       (installed: flowbert COMMAND [options], or python -m flowbert COMMAND [options])
-
-Training with PyTorch Lightning (device: --trainer.accelerator):
-{trained}
-
-Without training:
-{others}
-
+_HELP = """\
 Start here:
-  python train.py fit --config quickstart
-  python train.py COMMAND --help
+  {program} fit --config quickstart
+  {program} COMMAND --help
 
 Environment:
   FLOWBERT_CACHE      folder of the embedding cache
@@ -52,6 +47,14 @@ Environment:
   FLOWBERT_REPORT=0   write no page
   FLOWBERT_DEBUG=1    show the traceback of an error
 """
+_TRAINER_HELP = (
+    "Options of Lightning's Trainer, such as --trainer.accelerator, --trainer.devices and "
+    "--trainer.precision: {program} {command} --help trainer"
+)
+_ONLY_IN_PYTHON = re.compile(
+    r"; in Python .*?(?=\.(?:\s|$)|;)| In Python .*?\.(?=\s|$)"
+)
+_RED, _PLAIN = "\033[31m", "\033[0m"
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -76,15 +79,7 @@ def main(args: Sequence[str] | None = None) -> None:
     names: list[str] = []
     try:
         if command in ("-h", "--help", "help"):
-            lines = {name: f"  {name:<18}{summary(name)}" for name in COMMANDS}
-            trained = [lines.pop(name) for name in TRAINER_COMMANDS]
-            print(
-                HELP.format(
-                    version=__version__,
-                    trained="\n".join(trained),
-                    others="\n".join(lines.values()),
-                )
-            )
+            print(_list_commands())
         elif command == "--version":
             print(__version__)
         else:
@@ -93,8 +88,7 @@ def main(args: Sequence[str] | None = None) -> None:
                 warnings.simplefilter("once", FlowbertWarning)
                 warnings.showwarning = _show_warning  # type: ignore[assignment]
                 line = read_line(command, words)
-                # Of options that end alike, one of the line is meant.
-                names = [*line.values, *line.names]
+                names = line.names
                 _run(line)
         sys.stdout.flush()
     except UserError as error:
@@ -144,8 +138,9 @@ def environment_of_threads(threads: int | None) -> Iterator[None]:
 def _run(line: CommandLine) -> None:
     """Import what computes and call it."""
     if line["help"] is not None:
-        print(help_text(line))
+        print(_describe_command(line))
         return
+    options = read_options(line)
     threads, allowed = line["threads"], available_processors()
     if threads is not None and not is_count(threads, 1, allowed):
         raise UserError(
@@ -158,7 +153,122 @@ def _run(line: CommandLine) -> None:
         gc.set_threshold(10_000)
         from flowbert.cli.commands import run
 
-        run(line)
+        run(line, options)
+
+
+def _list_commands() -> str:
+    """The help of the program: its commands, in two groups."""
+    described = {name: [] for name in COMMANDS}
+    for name in COMMANDS:
+        text = _wrap(_summary(name), 14)
+        described[name] = [f"  {name:<12}{text[0].lstrip()}", *text[1:]]
+    trained = [text for name in TRAINER_COMMANDS for text in described.pop(name)]
+    return "\n".join(
+        [
+            *_wrap(
+                f"flowbert {__version__}: sentence embeddings from frozen language models, without "
+                "labels"
+            ),
+            "",
+            f"usage: {program()} COMMAND [options]",
+            "",
+            "Training with PyTorch Lightning (device: --trainer.accelerator):",
+            *trained,
+            "",
+            "Without training:",
+            *(text for lines in described.values() for text in lines),
+            "",
+            _HELP.format(program=program()),
+        ]
+    )
+
+
+def _summary(command: str) -> str:
+    """Description of a command: the first line of the docstring of its options."""
+    document = str(COMMANDS[command].options.__doc__)
+    return option_help(document.partition("\n")[0])
+
+
+def _describe_command(line: CommandLine) -> str:
+    """The help of a command, or of a group of its options."""
+    name = line.command
+    command, options = COMMANDS[name], line.options
+    usage = f"usage: {program()} {name} {command.positional.upper()} [options]"
+    parts = [" ".join(usage.split()), "", *_wrap(_summary(name))]
+    group = f"{line['help']}."
+    if name in TRAINER_COMMANDS and group == "trainer.":
+        from flowbert.cli.commands import list_trainer_options
+
+        options = list_trainer_options()
+    elif any(option.startswith(group) for option in options):
+        options = {x: options[x] for x in options if x.startswith(group)}
+    for title, lines in _describe_options(options, command.positional, name).items():
+        parts += ["", f"{title}:", *lines]
+    if options is not line.options:
+        return "\n".join(parts)
+    if name in TRAINER_COMMANDS:
+        parts += ["", *_wrap(_TRAINER_HELP.format(program=program(), command=name))]
+    parts += ["", "examples:"]
+    parts += [f"  {program()} {name} {words}" for words in command.examples]
+    return "\n".join(parts)
+
+
+def _describe_options(
+    options: dict[str, Option], positional: str, command: str
+) -> dict[str, list[str]]:
+    """Lines of the help of options by the titles of their groups."""
+    groups: dict[str, list[str]] = {"positional arguments": [], "options": []}
+    indent = min(30, 6 + max(map(len, options)))
+    for name, option in options.items():
+        title, shown = name.rpartition(".")[0], f"  --{name}"
+        if name == positional:
+            title, shown = "positional arguments", f"  {name}"
+        elif not title:
+            own = option_help(option.title) == _summary(command)
+            title = "options" if own else option.title.rstrip(".").lower()
+        lines = _wrap(_describe(option), indent)
+        if len(shown) < indent - 1:
+            lines[0] = shown + lines[0][len(shown) :]
+        else:
+            lines = [shown, *lines]
+        groups.setdefault(title, []).extend(lines)
+    return {title: lines for title, lines in groups.items() if lines}
+
+
+def _describe(option: Option) -> str:
+    text, default = option_help(option.description), option.default
+    if default is MISSING:
+        return f"{text} (required)"
+    if default in (None, "", ()) or default is False:
+        return text
+    return f"{text} (default: {default})"
+
+
+def option_help(text: str) -> str:
+    """The description of an argument as help of an option.
+
+    Markup goes, and what begins with "in Python" until the end of the sentence.
+
+    Example:
+        >>> option_help("Rows; in Python an array, too, see :func:`flowbert.fit`. None for all.")
+        'Rows. Without it, all.'
+    """
+    text = _ONLY_IN_PYTHON.sub("", text).replace("``", "")
+    text = re.sub(r":\w+:`~?([^`]*)`", r"\1", text)
+    text = re.sub(r"(^|\. )None for ", r"\1Without it, ", text)
+    return text.replace("None for ", "without it, ")
+
+
+def _wrap(text: str, indent: int = 0) -> list[str]:
+    width = min(shutil.get_terminal_size().columns, 120)
+    margin = " " * indent
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=margin,
+        subsequent_indent=margin,
+        break_on_hyphens=False,
+    )
 
 
 def _name_option(error: UserError, names: Sequence[str]) -> str:
@@ -167,6 +277,7 @@ def _name_option(error: UserError, names: Sequence[str]) -> str:
     argument = error.argument
     if argument is None:
         return message
+    # If two options end in the same name, the one on the command line is meant.
     endings = [name for name in names if name.endswith(f".{argument}")]
     # ``method`` of a fit is one of ``methods``.
     for name in [argument, *endings, argument.removesuffix("s")]:
@@ -178,7 +289,9 @@ def _name_option(error: UserError, names: Sequence[str]) -> str:
 def _fail(message: str) -> None:
     if os.environ.get("FLOWBERT_DEBUG") == "1":
         traceback.print_exc()
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    is_colored = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    label = f"{_RED}error:{_PLAIN}" if is_colored else "error:"
+    print(label, " ".join(message.split()), file=sys.stderr)
     raise SystemExit(2) from None
 
 

@@ -1,32 +1,44 @@
 """Running a command: its function is called with the options, and its result is printed."""
 
+import inspect
 import os
+import re
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Union, get_args
 
 import yaml
+from docstring_parser.google import parse as parse_docstring
 
-from flowbert.cli.command_options import COMMANDS, OF_THE_LINE, TRAINER_COMMANDS
-from flowbert.cli.line import CommandLine, program
+from flowbert.cli.parse import (
+    COMMANDS,
+    TRAINER_COMMANDS,
+    CommandLine,
+    LineOptions,
+    Option,
+    allowed_values,
+    nested,
+    program,
+    similar_options,
+)
 from flowbert.data.text_files import as_list, user_path
-from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError, check_choice, warn
 from flowbert.experiments import Results
 from flowbert.experiments.next_commands import next_commands
-from flowbert.io import as_json
+from flowbert.options import TRAINER_DEFAULTS
 from flowbert.progress import share_console, show_progress, tell
 from flowbert.registry import import_custom, import_object
 from flowbert.text_tables import print_lines
 from flowbert.threads import threads_for, use_threads
 
 
-def run(line: CommandLine) -> None:
+def run(line: CommandLine, options: Any) -> None:
     """Run a command.
 
     Args:
         line: The command line.
+        options: The options of its function.
 
     Raises:
         UserError: For a mistake in the options or files.
@@ -37,27 +49,26 @@ def run(line: CommandLine) -> None:
     with threads_for() if threads is None else use_threads(threads):
         for module in as_list(line["import"] or None, "import"):
             import_custom(module, "import")
-        function = import_object(COMMANDS[line.command])
+        function = import_object(COMMANDS[line.command].function)
         if line.command in TRAINER_COMMANDS:
-            train(function, line)
+            train(function, line, options)
         elif line["print_config"]:
             print(config_text(line))
         elif line["explain"] is not None:
             explain = import_object("flowbert.extras.papers.published.explain")
             print(explain(line["explain"]))
         else:
-            _call(line, function)
+            _call(line, function, options)
 
 
-def _call(line: CommandLine, function: Callable[..., Any]) -> None:
+def _call(line: CommandLine, function: Callable[..., Any], options: Any) -> None:
     """Call a function and print what it returns."""
     command, output = line.command, line["output"]
     if command == "encode" and output is None:
         raise UserError("received nothing; expected a file to write", argument="output")
-    arguments = _arguments(line)
-    style = arguments.pop("format", "text") if command == "compare" else "text"
+    style = line["format"] if command == "compare" else "text"
     check_choice("format", style, ("text", "markdown", "latex"))
-    returned = function(**arguments)
+    returned = function(**vars(options))
     if style != "text":
         print(getattr(returned, f"to_{style}")())
     elif command == "encode":
@@ -114,43 +125,24 @@ def _page(output: str) -> list[str]:
 _ON_A_SCREEN = 6
 
 
-def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by full names as groups, without those that are the command line's alone."""
-    nested: dict[str, Any] = {}
-    for name, value in values.items():
-        group, _, last = name.rpartition(".")
-        if name not in OF_THE_LINE:
-            (nested.setdefault(group, {}) if group else nested)[last] = value
-    return nested
-
-
-def _arguments(line: CommandLine) -> dict[str, Any]:
-    """Arguments of the function of a command."""
-    arguments = _nested(line.values)
-    if "encoder.path" in line.options:
-        arguments["encoder"] = EncoderOptions(**arguments.get("encoder", {}))
-    if isinstance(arguments.get("corpus"), list):  # of YAML: names, not sentences
-        arguments["corpus"] = {name: name for name in arguments["corpus"]}
-    return arguments
-
-
 def config_text(line: CommandLine, trainer: Mapping[str, Any] | None = None) -> str:
     """The options of a command, with defaults, as the YAML file that repeats it."""
-    options = _nested({name: line[name] for name in line.options})
-    for name in ("run_dir", "ckpt_path"):
+    options = nested({name: line[name] for name in line.options}, LineOptions)
+    for name in ("run_dir", "ckpt_path", "resume", "explain"):
         options.pop(name, None)
     if trainer is not None:
         options["trainer"] = trainer
-    text: str = yaml.safe_dump(as_json(options), sort_keys=False, allow_unicode=True)
+    text: str = yaml.safe_dump(options, sort_keys=False, allow_unicode=True)
     return text
 
 
-def train(function: Callable[..., Any], line: CommandLine) -> None:
+def train(function: Callable[..., Any], line: CommandLine, options: Any) -> None:
     """Fit, or use a checkpoint.
 
     Args:
         function: ``fit``, ``validate``, ``test`` or ``predict`` of :mod:`flowbert.fitting`.
         line: The command line.
+        options: The options of the function.
 
     Raises:
         UserError: For a mistake in the options or files.
@@ -158,18 +150,17 @@ def train(function: Callable[..., Any], line: CommandLine) -> None:
     # What only a training imports.
     from lightning_fabric.utilities.rank_zero import rank_zero_only
 
-    from flowbert.cli.trainer_options import read_trainer
     from flowbert.training.run_folder import new_folder
 
     command = line.command
-    options, shown = read_trainer(line.trainer)
+    trainer, shown = read_trainer(line)
     text = config_text(line, shown)
     if line["print_config"]:
         print(text)
         return
     if line["quiet"]:
-        options["enable_progress_bar"] = False
-    arguments = _arguments(line) | {"trainer": options}
+        trainer["enable_progress_bar"] = False
+    arguments = vars(options) | {"trainer": trainer}
     if command == "fit":
         folder = user_path(line["run_dir"] or new_folder(line["method"]))
         arguments |= {"config": text, "run_dir": folder}
@@ -208,3 +199,88 @@ def _resume_message(line: CommandLine, folder: Path, kept: str) -> str:
     if line["threads"] is not None:
         words += ["--threads", str(line["threads"])]
     return f"{last} is kept; resume with: {program()} {shlex.join(words)}"
+
+
+def list_trainer_options() -> dict[str, Option]:
+    """Options of Lightning's Trainer by their full names."""
+    from pytorch_lightning import Trainer
+
+    described = parse_docstring(str(Trainer.__init__.__doc__)).params
+    texts = {each.arg_name: each.description or "" for each in described}
+    options = {}
+    for name, parameter in inspect.signature(Trainer).parameters.items():
+        if name != "default_root_dir":
+            default = TRAINER_DEFAULTS.get(name, parameter.default)
+            text = " ".join(texts.get(name, "").split())
+            options[f"trainer.{name}"] = Option((), default, text, "")
+    return options
+
+
+def read_trainer(line: CommandLine) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arguments of the Trainer that are given, and the same as YAML has them, with defaults.
+
+    Args:
+        line: The command line.
+
+    Raises:
+        UserError: If an option does not exist, or a value is not allowed.
+    """
+    import jsonargparse
+    from pytorch_lightning import Trainer
+
+    known = list_trainer_options()
+    for where, name, _ in line.trainer:
+        # A class has options of its own, such as trainer.callbacks.patience; + appends.
+        if ".".join(name.removesuffix("+").split(".")[:2]) not in known:
+            hint = similar_options(list(known), name)
+            raise UserError(f"{where}{name}: no such option{hint}; see --help trainer")
+    words = [f"--{name}={text}" for _, name, text in line.trainer]
+    parser = jsonargparse.ArgumentParser(allow_abbrev=False, exit_on_error=False)
+    parser.add_class_arguments(
+        Trainer,
+        "trainer",
+        skip={"default_root_dir"},
+        instantiate=False,
+        fail_untyped=False,
+        sub_configs=True,
+    )
+    hints = {}
+    for action in parser._actions:
+        if hasattr(action, "_typehint"):
+            action._typehint = whole_numbers_first(action._typehint)
+            hints[action.dest] = action._typehint
+    try:
+        given = parser.parse_args(words, defaults=False)
+    except jsonargparse.ArgumentError as error:
+        raise _trainer_error(str(error), hints) from error
+    arguments = parser.instantiate_classes(given).as_dict()
+    parser.set_defaults({f"trainer.{name}": x for name, x in TRAINER_DEFAULTS.items()})
+    text = parser.dump(parser.parse_args(words), skip_none=False, skip_validation=True)
+    return arguments.get("trainer", {}), yaml.safe_load(text)["trainer"]
+
+
+def _trainer_error(message: str, hints: Mapping[str, Any]) -> UserError:
+    """A message of jsonargparse as one of ours: option, value received, what is allowed."""
+    found = re.search(r'[Kk]ey "([^"]+)"', message)
+    if found is None:
+        return UserError(message)
+    value = re.findall("Given value: ?(.*)", message)[-1]
+    # An option of a class, such as trainer.callbacks.patience, without the class.
+    received = re.sub(r"NestedArg\(key='(.*)', val='(.*)'\)", r"\1=\2", value)
+    expected = allowed_values(get_args(hints[found[1]]))
+    text = f"received {received}; expected {expected}"
+    return UserError(text, argument=f"--{found[1]}")
+
+
+def whole_numbers_first(hint: Any) -> Any:
+    """A union by which 1 is one batch and not 1.0, all of them.
+
+    ``Optional[Union[int, float]]`` has the order of an equal type that was made before, anywhere.
+    """
+    parts = list(get_args(hint))
+    if not {int, float} <= set(parts):
+        return hint
+    if parts.index(int) > parts.index(float):
+        parts.remove(int)
+        parts.insert(parts.index(float), int)
+    return Union[tuple(parts)]  # noqa: UP007

@@ -1,7 +1,6 @@
 """Opening encoders: by path, template, layers and pooling, which may be lists."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from inspect import signature
 from itertools import product
 from pathlib import Path
@@ -23,56 +22,12 @@ from flowbert.encoders.folders import (
 from flowbert.encoders.layers import LayerSpec, expand_layers
 from flowbert.encoders.template import TEMPLATES
 from flowbert.errors import UserError, first_line, warn
-from flowbert.numbers import Count
+from flowbert.options import EncoderOptions
 from flowbert.progress import tell
 from flowbert.registry import import_object
 
 _SENTENCE_TRANSFORMER_ENCODER = f"{SENTENCE_TRANSFORMER}.SentenceTransformerEncoder"
 _TEXT = (".txt", ".vec", *COMPRESSIONS)
-
-
-@dataclass(frozen=True)
-class EncoderOptions:
-    """Encoders to open, see :class:`~flowbert.encoders.SentenceEncoder`.
-
-    Attributes:
-        path: Folder, hub name (``owner/name@revision`` too), run folder of a trained encoder,
-            ``builtin-sample``, or text file of word vectors; ``compare`` accepts several: ``a,b``.
-        revision: Commit, branch or tag on the hub.
-        layers: ``last``, ``last2``, ``first_last``, ``embedding_last``, or indices of the hidden
-            states to average, such as ``1,12``. None for those of the folder, else ``last``.
-            ``compare`` also accepts ``singles``, ``pairs`` and ``triples``, all sets
-            of that size, and several: ``last,first_last`` or ``[[1,12],last]``.
-        pooling: Pooling over tokens, such as ``mean`` or ``zipf:cls=16``. None for that of the
-            folder or of the template, else ``mean``. ``compare`` accepts several: ``mean,cls``.
-        max_length: Tokens after which a sentence is cut; 0 for the positions of the network. None
-            for that of the folder, else 512 of a decoder and 128 of other networks.
-        dtype: ``float32``, ``float16``, ``bfloat16`` or ``float64``.
-        template: Text around every sentence, with ``{}`` in its place, or ``prompteol``,
-            ``pretended-cot``, ``knowledge``, ``echo``. ``compare`` also accepts several: names such
-            as ``prompteol,echo``, or a list.
-        sink_token: Token in front of every sentence of a decoder that is not pooled. None for the
-            one that its tokenizer writes, else ``<|endoftext|>``, BOS or EOS; empty for none.
-        views: Layers, poolings and templates whose vectors are concatenated, such as
-            ``[{layers: 1}, {layers: last, pooling: cls}]``.
-        max_words: Number of word vectors to read.
-    """
-
-    path: str | list[str] = "builtin-sample"
-    revision: str | None = None
-    layers: str | int | list[Any] | None = None
-    pooling: str | list[str] | None = None
-    max_length: Count | None = None
-    dtype: str = "float32"
-    template: str | list[Any] | None = None
-    sink_token: str | None = None
-    views: list[Any] | None = None
-    max_words: Count | None = None
-
-    @classmethod
-    def of(cls, value: Any) -> Any:
-        """Options of a path; other values, such as options or an encoder, are as they are."""
-        return cls(value) if isinstance(value, str) else value
 
 
 def open_encoders(

@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from flowbert.encoders import Encoder, EncoderOptions, SentenceEncoder, open_encoder
 from flowbert.encoders.layers import name_layers, resolve_layers
 from flowbert.encoders.pooling import make_pooling
@@ -16,7 +14,7 @@ from flowbert.errors import UserError
 from flowbert.experiments.plan import RECIPE_METHOD, Method
 from flowbert.extras.sentence_transformer import SentenceTransformerEncoder
 from flowbert.maps import make_map
-from flowbert.options import takes_options
+from flowbert.options import AdviseOptions, takes
 
 RECIPE_LAYERS = "embedding_last"
 RECIPE_POOLING = "zipf"
@@ -97,15 +95,8 @@ class Advice:
         return self.text
 
 
-@takes_options
-def advise(
-    encoder: str | EncoderOptions | SentenceEncoder = "builtin-sample",
-    corpus: str | Any = "builtin-sample",
-    *,
-    nli: str = "hub",
-    column: str | None = None,
-    device: str | torch.device = "auto",
-) -> Advice:
+@takes(AdviseOptions)
+def advise(options: AdviseOptions) -> Advice:
     """Choose layers, pooling and map for an encoder, without labels.
 
     A sentence-transformers folder keeps its layers and pooling, without a map. An encoder with
@@ -114,11 +105,7 @@ def advise(
     docs/choosing-a-method.md shows how good the advice is, and where it fails.
 
     Args:
-        encoder: The encoder, its path, or its options; its layers and pooling are ignored.
-        corpus: The corpus of the next commands, as of ``load_corpus``; it is not read.
-        nli: NLI pairs of the corpus ``nli``: ``hub``, ``builtin-sample``, or files.
-        column: Column of the sentences in table files.
-        device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
+        options: Fields of :class:`flowbert.options.AdviseOptions`, as arguments.
 
     Raises:
         UserError: If an argument is wrong.
@@ -128,8 +115,8 @@ def advise(
         >>> advice.layers, advice.pooling, advice.method
         ('embedding_last', 'zipf', 'whitening:shrinkage=0.3')
     """
-    encoder = EncoderOptions.of(encoder)
-    opened = open_encoder(encoder, device=device)
+    encoder, corpus = EncoderOptions.of(options.encoder), options.corpus
+    opened = open_encoder(encoder, device=options.device)
     advice = advise_encoder(opened)
     chosen = plain = _changed(encoder)
     if isinstance(opened, SentenceEncoder):
@@ -140,13 +127,13 @@ def advise(
         next_commands = _DECODER_TEXT
     if not isinstance(corpus, str | Path):
         corpus = "SENTENCES.txt"
-    pairs = nli if corpus == "nli" else None
+    pairs = options.nli if corpus == "nli" else None
     commands = next_commands.format(
         method=advice.method,
         recipe=RECIPE_METHOD,
         encoder=_flags(chosen, "encoder."),
         plain=_flags(plain, "encoder."),
-        corpus=_flags({"corpus": corpus, "nli": pairs, "column": column}),
+        corpus=_flags({"corpus": corpus, "nli": pairs, "column": options.column}),
     )
     return replace(advice, commands=commands)
 

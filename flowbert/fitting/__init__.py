@@ -1,29 +1,22 @@
 """The functions that train a method, and those that measure or use what was trained."""
 
-import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from lightning_fabric.utilities.rank_zero import rank_zero_only
 
 from flowbert.data.text_files import user_path
-from flowbert.encoders import EncoderOptions
 from flowbert.errors import record_warnings
 from flowbert.experiments import Results
 from flowbert.experiments.compare import check_options
 from flowbert.fitting.comparison import list_methods, measure, save, write_page
 from flowbert.fitting.prepare import Run, prepare_run
-from flowbert.fitting.run_options import (
-    FitOptions,
-    PredictOptions,
-    RunOptions,
-    read_run,
-)
+from flowbert.fitting.run_options import config_text, read_run
 from flowbert.io import write_atomically
-from flowbert.options import takes_options
+from flowbert.options import FitOptions, PredictOptions, RunOptions, takes
 from flowbert.precision import usual_modes
 from flowbert.registry import imports_refused
 from flowbert.threads import threads_for
@@ -33,50 +26,20 @@ from flowbert.training.run_folder import RUN_CONFIG, claim_folder, new_folder
 from flowbert.training.trainer import quiet_lightning, seeded
 
 __all__ = [
-    "FitOptions",
-    "PredictOptions",
-    "RunOptions",
     "fit",
     "predict",
     "test",
     "validate",
 ]
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 
-
-def _takes(options: type) -> Callable[[Function], Function]:
-    """Let a function show the arguments that it takes as ``**options``."""
-
-    def decorate(function: Function) -> Function:
-        signature = inspect.signature(function)
-        own = dict(signature.parameters)
-        del own["options"]
-        others = inspect.signature(options).parameters
-        parameters = own | {name: others[name] for name in others if name not in own}
-        function.__signature__ = signature.replace(  # type: ignore[attr-defined]
-            parameters=list(parameters.values())
-        )
-        return function
-
-    return decorate
-
-
-@takes_options
-@_takes(FitOptions)
+@takes(FitOptions)
 @usual_modes()
-def fit(
-    method: str = "flow",
-    encoder: EncoderOptions | str = "builtin-sample",
-    **options: Any,
-) -> Results:
+def fit(options: FitOptions) -> Results:
     """Train a method, compare it with its baselines on the test split, save everything.
 
     Args:
-        method: ``flow``, ``simcse``, ``sbert``, ``mlm``, or a map that is fitted in
-            closed form, such as ``whitening:shrinkage=0.3``.
-        encoder: The encoder, or its path.
-        **options: Further arguments, see :class:`FitOptions`.
+        options: Fields of :class:`flowbert.options.FitOptions`, as arguments.
 
     A fit that resumes, by ``ckpt_path``, has the options of the first; length, devices and logging
     may differ.
@@ -87,14 +50,13 @@ def fit(
     Raises:
         UserError: If an argument is wrong; nothing has been written then.
     """
-    chosen = FitOptions(method=method, encoder=encoder, **options)
-    folder = user_path(chosen.run_dir or new_folder(method))
-    if chosen.seeds is not None:
-        return _fit_seeds(chosen, folder)
-    with record_warnings() as warned, prepare_run("fit", chosen, folder) as run:
+    folder = user_path(options.run_dir or new_folder(options.method))
+    if options.seeds is not None:
+        return _fit_seeds(options, folder)
+    with record_warnings() as warned, prepare_run("fit", options, folder) as run:
         is_first = run.trainer.is_global_zero
         if is_first:
-            _write_config(chosen, folder)
+            _write_config(options, folder)
         if run.module is not None:
             _train(run)
         if not is_first or run.trainer.fast_dev_run:
@@ -106,7 +68,7 @@ def fit(
 
 def _write_config(options: FitOptions, folder: Path) -> None:
     with write_atomically(folder / RUN_CONFIG) as temporary:
-        text = options.to_yaml() if options.config is None else options.config
+        text = config_text(options) if options.config is None else options.config
         temporary.write_text(text, encoding="utf-8")
 
 
@@ -142,46 +104,40 @@ def _fit_seed(options: FitOptions, folder: Path, seed: int) -> Results:
     return fit(**vars(one))
 
 
-@takes_options
-@_takes(RunOptions)
+@takes(RunOptions)
 @usual_modes()
-def validate(run: str | Path, **options: Any) -> Results:
+def validate(options: RunOptions) -> Results:
     """Log the likelihood or loss of a run's checkpoint, and compare on the development split.
 
     Args:
-        run: The run folder of a fit.
-        **options: Further arguments, see :class:`RunOptions`.
+        options: Fields of :class:`flowbert.options.RunOptions`, as arguments.
     """
-    return _measure_checkpoint("validate", run, RunOptions(**options))
+    return _measure_checkpoint("validate", options)
 
 
-@takes_options
-@_takes(RunOptions)
+@takes(RunOptions)
 @usual_modes()
-def test(run: str | Path, **options: Any) -> Results:
+def test(options: RunOptions) -> Results:
     """Log the likelihood or loss of a run's checkpoint, and compare on the test split.
 
     Args:
-        run: The run folder of a fit.
-        **options: Further arguments, see :class:`RunOptions`.
+        options: Fields of :class:`flowbert.options.RunOptions`, as arguments.
     """
-    return _measure_checkpoint("test", run, RunOptions(**options))
+    return _measure_checkpoint("test", options)
 
 
-@takes_options
-@_takes(PredictOptions)
+@takes(PredictOptions)
 @usual_modes()
-def predict(run: str | Path, **options: Any) -> Path:
+def predict(options: PredictOptions) -> Path:
     """Write the vectors of the corpus of a run into ``predictions.npy``.
 
     Args:
-        run: The run folder of a fit.
-        **options: Further arguments, see :class:`PredictOptions`.
+        options: Fields of :class:`flowbert.options.PredictOptions`, as arguments.
 
     Returns:
         Path of the file.
     """
-    with _load_run("predict", run, PredictOptions(**options)) as loaded:
+    with _load_run("predict", options) as loaded:
         source, encoder = loaded.source, loaded.encoder
         dim = source.shape[1] if encoder is None else encoder.dim
         writer = VectorWriter(loaded.folder / "predictions.npy", (len(source), dim))
@@ -191,17 +147,17 @@ def predict(run: str | Path, **options: Any) -> Path:
 
 
 @contextmanager
-def _load_run(command: str, run: str | Path, changes: PredictOptions) -> Iterator[Run]:
-    """Load a run and its checkpoint; import paths in its files are not imported."""
-    run = user_path(run)
-    options = replace(read_run(run, changes), run_dir=run)
+def _load_run(command: str, changes: PredictOptions | RunOptions) -> Iterator[Run]:
+    """A run with a checkpoint of it; what its files name is not imported."""
+    run = user_path(changes.run)
+    options = replace(read_run(replace(changes, run=run)), run_dir=run)
     folder = user_path(changes.run_dir or run / command)
     with imports_refused(), prepare_run(command, options, folder) as loaded:
         yield loaded
 
 
-def _measure_checkpoint(command: str, run: str | Path, changes: RunOptions) -> Results:
-    with record_warnings() as warned, _load_run(command, run, changes) as loaded:
+def _measure_checkpoint(command: str, changes: RunOptions) -> Results:
+    with record_warnings() as warned, _load_run(command, changes) as loaded:
         _call(loaded, command)
         if not loaded.trainer.is_global_zero:
             return Results([], {})

@@ -17,13 +17,12 @@ from flowbert.data.text_files import as_list
 from flowbert.encoders import Encoder, EncoderOptions, SentenceEncoder, open_encoder
 from flowbert.encoders.encoder import NOT_LEARNED
 from flowbert.errors import UserError, check_choice, first_line
-from flowbert.fitting.run_options import FitOptions
 from flowbert.maps import MAPS, LabelledPairs, Map, make_map
 from flowbert.methods import FlowModule, TextDataModule, make_examples
 from flowbert.methods.examples import EXAMPLES, Examples
 from flowbert.methods.heads import HEADS
 from flowbert.numbers import check_limits
-from flowbert.options import TRAINED_METHODS, TRAINER_DEFAULTS
+from flowbert.options import TRAINED_METHODS, TRAINER_DEFAULTS, FitOptions
 from flowbert.registry import import_object
 from flowbert.tasks import STS, Task, load_tasks
 from flowbert.tasks.sts import training_labels
@@ -162,7 +161,6 @@ def _check(options: FitOptions) -> FitOptions:
     log_to = as_list(options.log_to or None, "log_to")
     for name in log_to:
         check_choice("log_to", name, _LOG_TO)
-    check_limits(FitOptions, vars(options))
     for kind in (RowsDataModule, TextDataModule):
         check_limits(kind, options.data or {})
     return replace(options, encoder=encoder, log_to=log_to)

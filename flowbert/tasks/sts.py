@@ -22,6 +22,7 @@ from flowbert.data.tables import make_frame
 from flowbert.data.text_files import as_list
 from flowbert.errors import UserError, choices, warn
 from flowbert.numbers import Share, TwoOrMore, check_limits
+from flowbert.options import POSITIVE_ABOVE
 from flowbert.tasks.base import TASKS, PairTask, ScoreName, Scorer, Task
 from flowbert.tasks.measures import (
     AGGREGATIONS,
@@ -86,10 +87,6 @@ class Pairs:
         frame = pd.DataFrame(values, dtype=object)
         rows = make_frame(Path(self.name), frame, [PAIR_COLUMNS])
         return scored_pairs(self.name, rows, self.score_range, skip_invalid)
-
-
-POSITIVE_ABOVE = 0.8
-"""Share of the score range above which a pair is a positive of the alignment: 4 of 0 to 5."""
 
 
 class SimilarityTask(PairTask):

@@ -13,8 +13,7 @@ from pytorch_lightning.plugins.io import TorchCheckpointIO
 from flowbert.encoders import check_same_encoder, differing_keys
 from flowbert.errors import UserError, first_line
 from flowbert.io import write_atomically
-from flowbert.numbers import Count, Positive
-from flowbert.options import takes_options
+from flowbert.options import CheckpointOptions
 
 
 def read_checkpoint(path: str | Path) -> dict[str, Any]:
@@ -134,14 +133,12 @@ class BestCheckpoint(ModelCheckpoint):
         return dict(content["state_dict"])
 
 
-@takes_options
 def checkpoint_callbacks(
     folder: str | Path,
     monitor: str | None = None,
     *,
     mode: str = "max",
-    every_n_steps: Count | None = None,
-    every_n_minutes: Positive | None = 10.0,
+    **options: Any,
 ) -> list[ModelCheckpoint]:
     """Callbacks that keep ``last.ckpt``, and ``best.ckpt`` by a logged score.
 
@@ -149,12 +146,12 @@ def checkpoint_callbacks(
         folder: Where to write.
         monitor: Name of the score, looked at after each validation; None for no ``best.ckpt``.
         mode: ``max`` or ``min``.
-        every_n_steps: Write ``last.ckpt`` also every this many optimizer steps.
-        every_n_minutes: Write it also every this many minutes, besides the ends of epochs.
+        **options: Fields of :class:`flowbert.options.CheckpointOptions`.
 
     Raises:
         UserError: If a number is not above 0.
     """
+    chosen = CheckpointOptions(**options)
     last: dict[str, Any] = {
         "dirpath": folder,
         "filename": "last",
@@ -163,10 +160,10 @@ def checkpoint_callbacks(
     callbacks = [
         ModelCheckpoint(**last, every_n_epochs=1, save_on_train_epoch_end=True)
     ]
-    if every_n_steps is not None:
-        callbacks.append(_WithinEpochs(**last, every_n_train_steps=every_n_steps))
-    if every_n_minutes is not None:
-        interval = timedelta(minutes=every_n_minutes)
+    if (steps := chosen.every_n_steps) is not None:
+        callbacks.append(_WithinEpochs(**last, every_n_train_steps=steps))
+    if chosen.every_n_minutes is not None:
+        interval = timedelta(minutes=chosen.every_n_minutes)
         callbacks.append(_WithinEpochs(**last, train_time_interval=interval))
     if monitor is not None:
         best = last | {"filename": "best", "monitor": monitor, "mode": mode}

@@ -1,9 +1,8 @@
 """The spaces of an encoder before and after its maps: of a corpus, and of a comparison."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,8 +10,6 @@ from torch import Tensor
 
 from flowbert.data.corpus import load_corpus
 from flowbert.encoders import (
-    Encoder,
-    EncoderOptions,
     SentenceEncoder,
     check_same_encoder,
     choose_device,
@@ -23,10 +20,9 @@ from flowbert.experiments.plan import parse_methods
 from flowbert.experiments.results import Results
 from flowbert.experiments.run import fit_map
 from flowbert.extras.analysis import Analysis, Sample, analyze_sample
-from flowbert.extras.analysis.measures import ALL, parse_measures
+from flowbert.extras.analysis.measures import parse_measures
 from flowbert.maps import Flow, Map
-from flowbert.numbers import Count, Seed
-from flowbert.options import takes_options
+from flowbert.options import AnalyzeOptions, takes
 from flowbert.seeding import Stream
 from flowbert.tasks import STS, load_tasks
 from flowbert.vectors import EmbeddingCache
@@ -36,51 +32,15 @@ _FEWEST_WITH_NEIGHBOURS = 11  # with fewer, no ten neighbours exist
 _SUFFIX = ".analysis.json"
 
 
-@takes_options
-def analyze(
-    encoder: str | EncoderOptions | Encoder = "builtin-sample",
-    methods: Any = "raw,whitening,flow",
-    *,
-    corpus: str | Any = "builtin-sample",
-    nli: str = "hub",
-    column: str | None = None,
-    limit: Count = 3000,
-    tasks: str | Sequence[str] = (),
-    senteval: str | None = None,
-    split: str | Sequence[str] = "test",
-    columns: str | Sequence[str] | None = None,
-    measures: str | Sequence[str] = ALL,
-    seed: Seed = 0,
-    output: str | Path | None = None,
-    cache: str | EmbeddingCache | None = None,
-    device: str | torch.device = "auto",
-) -> Analysis:
+@takes(AnalyzeOptions)
+def analyze(options: AnalyzeOptions) -> Analysis:
     """Measure words, sentences and densities of an encoder before and after maps.
 
     Half of the distinct sentences, at most ``limit``, are held out of the fits and measured. A map
     that cannot be fitted on the others is left out with a warning.
 
     Args:
-        encoder: One encoder, its path or its options; models among the methods must have the same.
-        methods: Maps by name or import path (``whitening-128:shrinkage=0.1``, ``flow``) and folders
-            of models: ``raw,flow``; in Python also a list, with estimators (a fitted one is
-            used as it is) and models.
-        corpus: The sentences: files, ``hub:NAME``, ``nli``, or ``builtin-sample``.
-        nli: NLI pairs of the corpus ``nli``: ``hub``, ``builtin-sample``, or files.
-        column: Column of the sentences in table files.
-        limit: Largest number of sentences to measure.
-        tasks: Tasks of scored pairs, whose cosines are shown by score: STS12 to STS16, STSB,
-            SICKR, SAMPLE, or files, such as ``STSB,SICKR``.
-        senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
-        split: Splits of the tasks: ``train``, ``dev``, ``test``, or several, as in ``dev,test``.
-        columns: Columns of your pair files, two sentences and the score: ``a,b,score``.
-        measures: Measures by name, or by import path (``mypackage.measures.my_measure``), with
-            their options, such as ``isotropy,spectra``. ``all`` selects the built-in ones.
-        seed: Seed of the sample and the flow.
-        output: File to write, ending in ``.analysis.json``; :func:`flowbert.report` draws it.
-        cache: Folder of the embedding cache; in Python also an ``EmbeddingCache``. None for
-            ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
-        device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
+        options: Fields of :class:`flowbert.options.AnalyzeOptions`, as arguments.
 
     Raises:
         UserError: If an argument is wrong (nothing has been encoded then), or none of the maps can
@@ -90,34 +50,41 @@ def analyze(
         >>> analysis = analyze("bert-base-uncased", corpus="own.txt")  # doctest: +SKIP
         >>> analysis.frames["isotropy"][["method", "isoscore"]]  # doctest: +SKIP
     """
-    parse_measures(measures)
-    if output is not None and not str(output).endswith(_SUFFIX):
+    parse_measures(options.measures)
+    if options.output is not None and not str(options.output).endswith(_SUFFIX):
         raise UserError(
-            f"received {output}; expected a file ending in {_SUFFIX}", argument="output"
+            f"received {options.output}; expected a file ending in {_SUFFIX}",
+            argument="output",
         )
-    parsed = parse_methods(methods)
+    parsed = parse_methods(options.methods)
     scored = []
-    if tasks:
-        options: Any = {"split": split, "columns": columns, "uniformity_limit": 100}
-        scored = load_tasks(tasks, senteval, **options)
-    loaded = load_corpus(corpus, nli=nli, column=column)
+    if options.tasks:
+        scored = load_tasks(
+            options.tasks,
+            options.senteval,
+            split=options.split,
+            columns=options.columns,
+            uniformity_limit=100,
+        )
+    loaded = load_corpus(options.corpus, nli=options.nli, column=options.column)
     distinct = list(dict.fromkeys(loaded.sentences))
     if len(distinct) < _FEWEST_SENTENCES:
         raise UserError(
             f"received {len(distinct)} distinct sentences; expected {_FEWEST_SENTENCES} or more",
             argument="corpus",
         )
-    device = choose_device(device)
-    opened = open_encoder(encoder, loaded.sentences, device)
+    device = choose_device(options.device)
+    opened = open_encoder(options.encoder, loaded.sentences, device)
     for method in parsed:
         if method.encoder is not None:
             identity = method.encoder.identity
             check_same_encoder(identity, opened.identity, method.name)
         method.check_size(opened)
-    order = Stream(seed, "sample").rng().permutation(len(distinct))
+    order = Stream(options.seed, "sample").rng().permutation(len(distinct))
     sentences = [distinct[row] for row in order]
-    held_out = min(limit, len(distinct) // 2)
+    held_out = min(options.limit, len(distinct) // 2)
     measured, fitting = sentences[:held_out], sentences[held_out:]
+    cache = options.cache
     if not isinstance(cache, EmbeddingCache):
         cache = EmbeddingCache(cache)
     texts = [task.sentences for task in scored]
@@ -127,7 +94,7 @@ def analyze(
     maps: dict[str, Map] = {}
     failures = []
     for method in parsed:
-        fitted, reason = fit_map(method.map, rows, seed=seed, device=device)
+        fitted, reason = fit_map(method.map, rows, seed=options.seed, device=device)
         if reason is None:
             maps[method.name] = fitted
         else:
@@ -151,15 +118,15 @@ def analyze(
         flows={name: x.flow_ for name, x in maps.items() if isinstance(x, Flow)},
         fitting=torch.from_numpy(rows[:]),
         held_out=y,
-        seed=seed,
+        seed=options.seed,
     )
     setting: dict[str, Any] = {x: y for x, y in opened.columns().items() if y}
     setting |= {"corpus": loaded.name, "fitted": len(fitting)}
     if failures:
         setting["failures"] = failures
-    analysis = analyze_sample(sample, setting, measures)
-    if output is not None:
-        analysis.to_json(output)
+    analysis = analyze_sample(sample, setting, options.measures)
+    if options.output is not None:
+        analysis.to_json(options.output)
     return analysis
 
 

@@ -22,7 +22,7 @@ from flowbert.experiments.results import Results
 from flowbert.extras.export.card import TEXTS, check_results, model_card, name_in
 from flowbert.io import write_new_folder
 from flowbert.model import Model
-from flowbert.options import takes_options
+from flowbert.options import ExportOptions, takes
 from flowbert.registry import Registry
 
 _UNUSUAL = (
@@ -88,19 +88,8 @@ EXPORT_FORMATS: Registry[type[Format]] = Registry("format", base=Format)
 """Formats by name."""
 
 
-@takes_options
-def export(
-    model: Model | str | Path,
-    to: str | Path,
-    *,
-    format: str = "sentence-transformers",
-    method: str | None = None,
-    encoder: str | None = None,
-    results: str | Path | None = None,
-    license: str | None = None,
-    push_to: str | None = None,
-    private: bool = True,
-) -> Path:
+@takes(ExportOptions)
+def export(options: ExportOptions) -> Path:
     """Write a model as a folder for other programs, with a README.md for the hub.
 
     In a sentence-transformers folder ``WeightedLayerPooling`` averages layers, ``WordWeights``
@@ -112,17 +101,7 @@ def export(
     or 1e-4 in ONNX.
 
     Args:
-        model: A model, a run folder, or an encoder.
-        to: New folder to write.
-        format: ``sentence-transformers``, ``onnx``, or the import path of a format.
-        method: Map of the run, ``raw`` for none; None for the flow, or the only map.
-        encoder: Folder of the encoder, if it was moved.
-        results: A results.json whose scores the README.md shows; None for that of the run. Of
-            another run of a flow or a training, they are the scores of that run.
-        license: License, by its name on the hub.
-        push_to: Repository on the hub to upload the folder to, ``owner/name``. The token is that
-            of ``hf auth login`` or HF_TOKEN.
-        private: Make a new repository private; an existing one keeps its setting.
+        options: Fields of :class:`flowbert.options.ExportOptions`, as arguments.
 
     Returns:
         The folder.
@@ -135,20 +114,20 @@ def export(
         >>> export("runs/first", "my-model", method="whitening")  # doctest: +SKIP
         PosixPath('my-model')
     """
-    chosen: Format = EXPORT_FORMATS.make(format, argument="format")
+    chosen: Format = EXPORT_FORMATS.make(options.format, argument="format")
     missing = [name for name in chosen.packages if not importlib.util.find_spec(name)]
     if missing:
         raise UserError(
-            f"received {format}, which needs pip install {' '.join(missing)}",
+            f"received {options.format}, which needs pip install {' '.join(missing)}",
             argument="format",
         )
-    to = user_path(to)
+    to, results = user_path(options.to), options.results
     own = trained = False
-    if isinstance(model, Model):
-        opened = model
+    if isinstance(options.model, Model):
+        opened = options.model
     else:
-        opened = Model.load(model, method, encoder=encoder)
-        run = user_path(model)
+        opened = Model.load(options.model, options.method, encoder=options.encoder)
+        run = user_path(options.model)
         trained = (run / TRAINED_ENCODER).is_dir()
         if results is None and (run / "results.json").is_file():
             results, own = run / "results.json", True
@@ -160,8 +139,8 @@ def export(
         if not own:
             check_results(measured, opened.encoder)
         name = name_in(measured, opened, own, trained)
-    if push_to is not None:
-        check_access(push_to)
+    if options.push_to is not None:
+        check_access(options.push_to)
     with write_new_folder(to) as folder:
         chosen.write(opened, folder)
         texts = _make_texts(opened)
@@ -174,17 +153,17 @@ def export(
             )
         card = model_card(
             opened,
-            name=push_to or to.name,
+            name=options.push_to or to.name,
             library=chosen.library,
-            usage=chosen.usage(push_to or to.name, opened),
+            usage=chosen.usage(options.push_to or to.name, opened),
             method=name,
             difference=difference,
             results=measured,
-            license=license,
+            license=options.license,
         )
         (folder / "README.md").write_text(card, encoding="utf-8")
-    if push_to is not None:
-        upload(to, push_to, private)
+    if options.push_to is not None:
+        upload(to, options.push_to, options.private)
     return to
 
 

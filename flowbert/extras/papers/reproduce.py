@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 
 from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.data.text_files import as_list, user_path
@@ -27,8 +26,7 @@ from flowbert.extras.papers.published import (
 )
 from flowbert.io import write_atomically
 from flowbert.maps import make_map
-from flowbert.numbers import CountOrZero, Seed
-from flowbert.options import takes_options
+from flowbert.options import ReproduceOptions, takes
 from flowbert.progress import tell
 from flowbert.tasks import AVERAGE, Task, load_tasks
 from flowbert.vectors import EmbeddingCache
@@ -39,21 +37,8 @@ OTHER_NAME = "in place of the published encoder"
 _UNIFORMITY_LIMIT = 1000  # no row has a published uniformity
 
 
-@takes_options
-def reproduce(
-    rows: str | Sequence[str] | None = None,
-    *,
-    encoder: str | None = None,
-    senteval: str | None = None,
-    nli: str = "hub",
-    tasks: str | Sequence[str] | None = None,
-    seeds: int | Sequence[int] = 0,
-    bootstrap: CountOrZero = 1000,
-    bootstrap_seed: Seed = 0,
-    output: str | Path | None = None,
-    cache: str | EmbeddingCache | None = None,
-    device: str | torch.device = "auto",
-) -> pd.DataFrame:
+@takes(ReproduceOptions)
+def reproduce(options: ReproduceOptions) -> pd.DataFrame:
     """Measure published rows with their exact settings.
 
     Rows that need no NLI pairs run first, one encoder after the other. A terminal shows a line for
@@ -63,26 +48,7 @@ def reproduce(
     has all splits in one.
 
     Args:
-        rows: Ids of published rows, their first parts up to a hyphen (``li2020``, ``li2020-2``), or
-            patterns (``*-flow-target``), such as ``li2020,su2021``. None for all.
-        encoder: Name of a published encoder, or a folder of that name and with its sizes, to run
-            only its rows. Another folder, run folder or file of word vectors replaces the published
-            encoders of all rows; the published scores are then context, not targets. A row that is
-            given by its id runs with any encoder.
-        senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
-        nli: NLI pairs of the rows that are fitted on NLI: ``hub``, or files.
-        tasks: Tasks to evaluate on, such as ``STSB,SICKR``. None for all: STS12 to STS16, STSB and
-            SICKR.
-        seeds: Seeds of the flows; of several, such as ``0,1,2``, the mean is compared.
-        bootstrap: Resamples of the confidence intervals; 0 for none.
-        bootstrap_seed: Seed of the resamples.
-        output: FILE.json for all results; the comparison is also written to FILE.csv. Both are
-            written whenever the rows of an encoder are finished. Finished experiments are stored in
-            the folder FILE.records and reused.
-        cache: Folder of the embedding cache; in Python also an ``EmbeddingCache``. None for
-            ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
-        device: Device of encoders and flows, such as ``cuda:1``; ``auto`` for the GPU if there is
-            one.
+        options: Fields of :class:`flowbert.options.ReproduceOptions`, as arguments.
 
     Returns:
         A line for each row and task, and for the average of several tasks: ``published`` and
@@ -92,10 +58,11 @@ def reproduce(
     Raises:
         UserError: If an argument is wrong, or no row can be run.
     """
-    seeds = check_options(seeds, output)
-    device = choose_device(device)
-    chosen = _place_encoder(rows, encoder)
-    tasks_of = _load_tasks(chosen, tasks, senteval)
+    seeds = check_options(options.seeds, options.output)
+    device = choose_device(options.device)
+    chosen = _place_encoder(options.rows, options.encoder)
+    tasks_of = _load_tasks(chosen, options.tasks, options.senteval)
+    cache = options.cache
     if not isinstance(cache, EmbeddingCache):
         cache = EmbeddingCache(cache)
 
@@ -107,7 +74,7 @@ def reproduce(
     @cached
     def load_nli() -> Corpus | UserError:
         try:
-            return load_corpus("nli", nli=nli)
+            return load_corpus("nli", nli=options.nli)
         except UserError as error:  # offline, a try takes half a minute
             return error
 
@@ -129,24 +96,26 @@ def reproduce(
             continue
         # No vectors are kept: a sample would be of one encoder among many.
         experiments = list(distinct.values())
-        results = run_experiments(experiments, cache, output, device, sample=False)
+        results = run_experiments(
+            experiments, cache, options.output, device, sample=False
+        )
         for row in group:
             if row.id in plans:
                 keys = [experiment.key for experiment in plans[row.id]]
                 ours = Results.of([x for x in results.records if x.key in keys], {})
-                ours.add_intervals(bootstrap, bootstrap_seed)
+                ours.add_intervals(options.bootstrap, options.bootstrap_seed)
                 lines[row.id] = _merge(row, tasks_of[row.id], ours)
                 last = lines[row.id].iloc[-1]
                 tell(f"{row.id}: {last.ours:z.1f}, published {last.published:z.1f}")
         finished = Results.of([*finished.records, *results.records], results.about)
-        if output is not None:
-            _save(finished, _in_order(lines, chosen), output)
+        if options.output is not None:
+            _save(finished, _in_order(lines, chosen), options.output)
     comparison = _in_order(lines, chosen)
     if not finished.records:
         reasons = comparison["note"].str.removeprefix(_FAILED)
         raise UserError("; ".join(reasons.unique()))
-    if output is not None:
-        _save(finished, comparison, output)
+    if options.output is not None:
+        _save(finished, comparison, options.output)
     return comparison
 
 

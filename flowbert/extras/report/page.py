@@ -44,7 +44,7 @@ from flowbert.extras.report.reproduction import (
     tabulate_tasks,
 )
 from flowbert.io import as_json, write_atomically
-from flowbert.options import takes_options
+from flowbert.options import ReportOptions, takes
 from flowbert.tasks.measures import SPACE_METRICS
 from flowbert.text_tables import short_names
 
@@ -81,20 +81,14 @@ _DETAIL = re.compile(r"\[[^]]*\d\]|±\S+")  # intervals and standard deviations
 _MINUS = re.compile(r"(?<![\w.)])-(?=\d)")
 
 
-@takes_options
-def report(
-    runs: str | Path | Sequence[str | Path], output: str | Path | None = None
-) -> Path:
+@takes(ReportOptions)
+def report(options: ReportOptions) -> Path:
     """Write the page of a run, finished or not, or one page of several runs.
 
     Nothing is encoded or fitted: the page is made of the files of the runs.
 
     Args:
-        runs: A run folder of ``fit``, a results file of ``compare``, an ``.analysis.json`` file of
-            ``analyze``, or several of them.
-        output: The page, a file ending in .html; its pictures and their data are written into a
-            folder next to it, where other files are kept. None for ``report.html`` in a run
-            folder, ``NAME.html`` next to ``NAME.json``, and ``comparison.html`` for several runs.
+        options: Fields of :class:`flowbert.options.ReportOptions`, as arguments.
 
     Returns:
         Path of the page.
@@ -111,13 +105,13 @@ def report(
         >>> report(path).name
         'results.html'
     """
-    given = [runs] if isinstance(runs, str | Path) else runs
+    given = [options.runs] if isinstance(options.runs, str | Path) else options.runs
     paths = list(dict.fromkeys(user_path(run).resolve() for run in given))
     if not paths:
         raise UserError(
             "received none; expected run folders or files of results", argument="runs"
         )
-    page = _page_file(paths, output)
+    page = _page_file(paths, options.output)
     next_lines: list[str] = []
     if len(paths) == 1:
         run = read_run(paths[0])

@@ -1,0 +1,595 @@
+"""Command lines: the options of each command, and their values from words and configurations.
+
+The options are the fields of the dataclasses in :mod:`flowbert.options`.
+"""
+
+import inspect
+import json
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from pathlib import Path
+from types import GenericAlias, NoneType, UnionType
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+import yaml
+from docstring_parser.google import parse as parse_docstring
+
+from flowbert.data.text_files import as_list, read_yaml, user_path
+from flowbert.errors import UserError, choices, nearest
+from flowbert.numbers import WORDS, Count, parse_integer, parse_number
+from flowbert.options import (
+    TRAINED_METHODS,
+    TRAINER_DEFAULTS,
+    AdviseOptions,
+    AnalyzeOptions,
+    CheckpointOptions,
+    CompareOptions,
+    EncodeOptions,
+    EncoderOptions,
+    ExportOptions,
+    FitOptions,
+    PredictOptions,
+    ReportOptions,
+    ReproduceOptions,
+    RunOptions,
+)
+
+
+@dataclass(frozen=True)
+class LineOptions:
+    """Command line.
+
+    Args:
+        threads: Number of threads. By default OMP_NUM_THREADS, otherwise by the size of the work,
+            at most the processors of the container.
+        import_: Modules to import, such as ``a,b``: those that define your classes. Opening a file
+            never imports code.
+        config: YAML file of options, results.json of a comparison, or the name of a file that comes
+            with flowbert (quickstart). Several are allowed, and options on the command line win.
+            null means no value.
+        print_config: Print all options with their values as YAML, and exit.
+        quiet: Hide progress bars.
+        help: Show this help, or that of a group, such as ``model``, and exit.
+    """
+
+    threads: Count | None = None
+    import_: str | Sequence[str] = ""
+    config: str | None = None
+    print_config: bool = False
+    quiet: bool = False
+    help: str | None = None
+
+
+@dataclass(frozen=True)
+class FitLine(LineOptions):
+    """Command line.
+
+    Args:
+        resume: Run folder to resume; only length, devices and logging may be changed.
+    """
+
+    resume: str | None = None
+
+
+@dataclass(frozen=True)
+class CompareLine(LineOptions):
+    """Command line.
+
+    Args:
+        format: Print the table as ``text``, ``markdown`` or ``latex``.
+    """
+
+    format: str = "text"
+
+
+@dataclass(frozen=True)
+class ReproduceLine(LineOptions):
+    """Command line.
+
+    Args:
+        explain: List published rows (ids, first parts or patterns; all without a value), or print
+            the one with this id and how it was read; and exit.
+    """
+
+    explain: str | None = None
+
+
+class Command(NamedTuple):
+    """A command.
+
+    Attributes:
+        function: Import path of its function.
+        options: The options of the function.
+        line: Options of the command line alone.
+        positional: Option whose name may be left out.
+        examples: Words after its name, for the help.
+    """
+
+    function: str
+    options: type
+    line: type = LineOptions
+    positional: str = ""
+    examples: tuple[str, ...] = ()
+
+
+COMMANDS = {
+    "fit": Command(
+        "flowbert.fitting.fit",
+        FitOptions,
+        FitLine,
+        examples=(
+            "--config quickstart",
+            "--encoder bert-base-uncased --corpus own.txt --tasks pairs.csv",
+        ),
+    ),
+    "validate": Command(
+        "flowbert.fitting.validate",
+        RunOptions,
+        positional="run",
+        examples=("runs/first", "runs/first --tasks STSB --senteval data"),
+    ),
+    "test": Command(
+        "flowbert.fitting.test",
+        RunOptions,
+        positional="run",
+        examples=("runs/first", "runs/first --tasks STSB,pairs.csv"),
+    ),
+    "predict": Command(
+        "flowbert.fitting.predict",
+        PredictOptions,
+        positional="run",
+        examples=("runs/first", "runs/first --ckpt_path best"),
+    ),
+    "compare": Command(
+        "flowbert.experiments.compare.compare",
+        CompareOptions,
+        CompareLine,
+        examples=(
+            "--methods raw,whitening,flow --tasks pairs.csv --output results.json",
+            "--encoder bert-base-uncased --encoder.layers last,first_last --tasks STSB",
+        ),
+    ),
+    "advise": Command(
+        "flowbert.extras.advice.advise",
+        AdviseOptions,
+        examples=("--encoder bert-base-uncased", "--corpus own.txt"),
+    ),
+    "analyze": Command(
+        "flowbert.extras.analysis.analyze.analyze",
+        AnalyzeOptions,
+        examples=(
+            "--corpus own.txt --output own.analysis.json",
+            "--methods raw,zca --measures isotropy,spectra",
+        ),
+    ),
+    "reproduce": Command(
+        "flowbert.extras.papers.reproduce.reproduce",
+        ReproduceOptions,
+        ReproduceLine,
+        examples=("--explain", "--rows li2020-2 --senteval data --output results.json"),
+    ),
+    "report": Command(
+        "flowbert.extras.report.page.report",
+        ReportOptions,
+        positional="runs",
+        examples=("runs/first", "first.json second.json --output both.html"),
+    ),
+    "encode": Command(
+        "flowbert.encoding.encode",
+        EncodeOptions,
+        examples=(
+            "--model runs/first --input own.txt --output vectors.npy",
+            "--encoder bert-base-uncased --input own.csv --column text --output own.parquet",
+        ),
+    ),
+    "export": Command(
+        "flowbert.extras.export.formats.export",
+        ExportOptions,
+        positional="model",
+        examples=(
+            "runs/first --to my-model",
+            "runs/first --to my-onnx --format onnx",
+        ),
+    ),
+}
+TRAINER_COMMANDS = ("fit", "validate", "test", "predict")
+"""Commands with options of Lightning's Trainer."""
+
+RESUMED_WITH = (
+    *("trainer.max_epochs", "trainer.max_steps", "trainer.max_time"),
+    *("trainer.min_epochs", "trainer.min_steps"),
+    *("trainer.accelerator", "trainer.devices", "trainer.num_nodes"),
+    *("trainer.strategy", "trainer.logger", "trainer.log_every_n_steps"),
+    *("trainer.enable_progress_bar", "checkpoint.every_n_steps"),
+    *("checkpoint.every_n_minutes", "log_to", "ckpt_path", "cache"),
+    *("threads", "quiet", "import", "help"),
+)
+"""Options that are allowed with ``--resume``: length, devices and logging."""
+
+_TRAINER = (*TRAINER_DEFAULTS, "accelerator", "devices", "max_steps", "precision")
+_CONFIGS = Path(__file__).parents[1] / "configs"
+_FLAGS = ("print_config", "quiet")
+_SIMILAR = {"output": "run_dir", "run_dir": "output"}
+_SHORT = {"-c": "config", "-h": "help"}
+_IN_WORDS = {**WORDS, bool: "true or false", str: "text", NoneType: "null"}
+_NOTHING = object()  # value of an option without one
+
+Given = list[tuple[str, Any]]
+"""Names of options with their values."""
+
+
+class Option(NamedTuple):
+    """An option.
+
+    Attributes:
+        types: The types that a command line can give, in order.
+        default: Its default; ``MISSING`` without one.
+        description: Its description, one line.
+        title: First line of the class that defines it.
+    """
+
+    types: tuple[Any, ...]
+    default: Any
+    description: str
+    title: str
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """A command line that was read.
+
+    Attributes:
+        command: Its command.
+        options: The options of the command by their full names.
+        values: Values of the options that are given.
+        trainer: Place (a file, or ``--``), name and text of the options of Lightning's Trainer.
+    """
+
+    command: str
+    options: dict[str, Option]
+    values: dict[str, Any]
+    trainer: list[tuple[str, str, str]]
+
+    @property
+    def names(self) -> list[str]:
+        """Options for messages, those that are given first."""
+        return [*self.values, *known_names(self.command, self.options)]
+
+    def __getitem__(self, name: str) -> Any:
+        """Value of an option, or its default; None if the command has no such option."""
+        option = self.options.get(name)
+        return self.values.get(name, None if option is None else option.default)
+
+
+def program() -> str:
+    """The program, as it was called."""
+    name = Path(sys.argv[0]).name
+    known = {"train.py": "python train.py", "__main__.py": "python -m flowbert"}
+    return known.get(name, "flowbert")
+
+
+def list_options(command: str, method: str = "flow") -> dict[str, Option]:
+    """Options of a command by their full names, such as ``model.levels``.
+
+    Args:
+        command: Name of the command.
+        method: Method of ``fit``, which has those of its module and data.
+    """
+    options = _options_of(COMMANDS[command].options)
+    if command == "fit" and method in TRAINED_METHODS:
+        trained = TRAINED_METHODS[method]
+        options |= _options_of(trained.model, "model.")
+        options |= _options_of(trained.data, "data.")
+        options |= _options_of(CheckpointOptions, "checkpoint.")
+    return options | _options_of(COMMANDS[command].line)
+
+
+def known_names(command: str, options: Mapping[str, Option]) -> list[str]:
+    """Names of options, with some of the Trainer's: its class is slow to import."""
+    if command not in TRAINER_COMMANDS:
+        return list(options)
+    return [*options, *(f"trainer.{name}" for name in _TRAINER)]
+
+
+def _options_of(kind: type, group: str = "") -> dict[str, Option]:
+    """The fields of a dataclass as options; one that is a dataclass is a group."""
+    texts: dict[str, str] = {}
+    titles: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        document = parse_docstring(inspect.cleandoc(base.__doc__ or ""))
+        texts |= {each.arg_name: each.description or "" for each in document.params}
+        for name in vars(base).get("__annotations__", {}):
+            titles.setdefault(name, str(document.short_description))
+    hints = get_type_hints(kind, include_extras=True)
+    options: dict[str, Option] = {}
+    for field in fields(kind):
+        name = f"{group}{field.name.rstrip('_')}"
+        members = _members(hints[field.name])
+        groups: list[Any] = [each for each in members if is_dataclass(each)]
+        if groups:
+            options |= _options_of(groups[0], f"{name}.")
+        elif not any(get_origin(each) is Mapping for each in members):
+            text = " ".join(texts[field.name].split())
+            types = _line_types(members, field.default)
+            options[name] = Option(types, field.default, text, titles[field.name])
+    return options
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    """The members of a union, or the type itself."""
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def _line_types(members: tuple[Any, ...], default: Any) -> tuple[Any, ...]:
+    """The types that a command line can give; of Any, text with None or lists of it."""
+    types: list[Any] = []
+    for each in members:
+        if get_origin(each) in (list, Sequence):
+            (item,) = get_args(each)
+            types.append(
+                list[str] if Path in _members(item) else GenericAlias(list, item)
+            )
+        elif each not in (Any, Path):
+            types.append(each)
+    if types:
+        return tuple(types)
+    return (str, NoneType) if default is None else (str, list[str])
+
+
+def read_line(command: str, words: Sequence[str]) -> CommandLine:
+    """Read the words after a command; options on the line win over configurations.
+
+    Raises:
+        UserError: If an option does not exist, a value is not allowed, or a configuration cannot be
+            read.
+    """
+    given = _resumed(list(_split(command, words)))
+    files = [_find_config(value) for name, value in given if name == "config"]
+    contents = [(f"{file}: ", _options_in(read_yaml(file))) for file in files]
+    methods = [content["method"] for _, content in contents if "method" in content]
+    methods += [value for name, value in given if name == "method"]
+    options = list_options(command, str(methods[-1]) if methods else "flow")
+    groups = {name.rpartition(".")[0] for name in options} | {"trainer"}
+    items = [
+        (where, *item)
+        for where, content in contents
+        for item in _flatten(content, groups)
+    ]
+    items += [("--", name, value) for name, value in given if name != "config"]
+    values: dict[str, Any] = {}
+    trainer: list[tuple[str, str, str]] = []
+    for where, name, value in items:
+        if name == "encoder" and "encoder.path" in options:
+            name = "encoder.path"  # the one option of the encoder with a short form
+        is_trainer = name.startswith("trainer.") and command in TRAINER_COMMANDS
+        if not is_trainer:
+            _check_name(name, command, options, where)
+        if value is _NOTHING:
+            value = _value_of_nothing(name, options)
+        if is_trainer:
+            text = value if isinstance(value, str) else json.dumps(value)
+            trainer.append((where, name, text))
+            continue
+        if name == "runs" and isinstance(value, str):  # several words
+            value = [*values.get(name, []), value]
+        values[name] = read_value(f"--{name}", value, options[name].types)
+    line = CommandLine(command, options, values, trainer)
+    missing = [name for name in options if line[name] is MISSING]
+    if missing and line["help"] is None:
+        raise UserError(f"required: {', '.join(missing)}")
+    return line
+
+
+def _value_of_nothing(name: str, options: Mapping[str, Option]) -> Any:
+    """The value of an option that is given without one."""
+    if name == "explain":
+        return "*"
+    if name in options and options[name].types == (bool,):
+        return True
+    raise UserError("received nothing; expected a value", argument=f"--{name}")
+
+
+def _split(command: str, words: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """Yield names of options with their values."""
+    positional = COMMANDS[command].positional
+    waiting = list(words)
+    while waiting:
+        word = waiting.pop(0)
+        name, equals, value = word.removeprefix("--").partition("=")
+        name = _SHORT.get(name, name)
+        following = waiting[0] if waiting else "--"
+        if not _is_option(word):
+            if not positional:
+                raise UserError(f"received {word!r}; expected options, as --help shows")
+            yield positional, word
+        elif equals:
+            yield name, value
+        elif name == "help":
+            yield name, "" if _is_option(following) else waiting.pop(0)
+        elif _is_option(following) or (
+            name in _FLAGS and following not in ("true", "false")
+        ):
+            yield name, _NOTHING
+        else:
+            yield name, waiting.pop(0)
+
+
+def _resumed(given: Given) -> Given:
+    """The options, with those that ``--resume RUN`` is short for in its place.
+
+    Raises:
+        UserError: If an option is given that a resumed run cannot change.
+    """
+    runs = [value for name, value in given if name == "resume"]
+    if not runs:
+        return given
+    if runs[-1] is _NOTHING:
+        raise UserError("received nothing; expected a run folder", argument="--resume")
+    others = [(name, value) for name, value in given if name != "resume"]
+    for name, value in others:
+        if name not in RESUMED_WITH:
+            raise UserError(
+                f"received {value}; expected with --resume one of {', '.join(RESUMED_WITH)}",
+                argument=f"--{name}",
+            )
+    run = runs[-1]
+    config = ("config", f"{run}/config.yaml")
+    return [config, ("ckpt_path", "last"), ("run_dir", run), *others]
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("--") or word in _SHORT
+
+
+def _options_in(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The options of a configuration, or of the comparison whose results a file has."""
+    options: Mapping[str, Any] = content.get("record", {}).get("config", content)
+    return options
+
+
+def _find_config(name: Any) -> Path:
+    """Find a file, or a configuration of the package by its name."""
+    if name is _NOTHING:
+        raise UserError("received nothing; expected a YAML file", argument="--config")
+    path = user_path(name)
+    if path.is_file() or path.suffix:
+        return path
+    shipped = {file.stem: file for file in _CONFIGS.glob("*.yaml")}
+    if name not in shipped:
+        expected = f"a YAML file, or one of {choices(sorted(shipped), name)}"
+        raise UserError(argument="--config", received=name, expected=expected)
+    return shipped[name]
+
+
+def _flatten(
+    content: Mapping[str, Any], groups: Collection[str], group: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """Yield the full names of the options in a configuration, with their values."""
+    for key, value in content.items():
+        name = f"{group}{key}"
+        if name in groups and isinstance(value, dict | None):
+            yield from _flatten(value or {}, groups, f"{name}.")
+        else:
+            yield name, value
+
+
+def _check_name(
+    name: str, command: str, options: Mapping[str, Option], where: str
+) -> None:
+    """Raise a UserError for an unknown option, with the most similar names."""
+    if name in options:
+        return
+    names = known_names(command, options)
+    members = [f"--{each}" for each in names if each.startswith(f"{name}.")]
+    if members:
+        raise UserError(
+            f"{where}{name}: is a group of options, such as {members[0]}; see --help {name}"
+        )
+    hint = similar_options([*names, "encoder"], name)
+    raise UserError(f"{where}{name}: no such option{hint}; see --help")
+
+
+def similar_options(names: Sequence[str], name: str) -> str:
+    """The most similar options; those of another group with the same last part win."""
+    name = _SIMILAR.get(name, name)
+    last = name.rpartition(".")[2]
+    alike = [f"--{each}" for each in names if each.rpartition(".")[2] == last]
+    if alike:
+        return f" (did you mean {' or '.join(map(repr, alike[:2]))}?)"
+    return nearest([f"--{each}" for each in names], f"--{name}")
+
+
+def read_value(name: str, value: Any, types: Sequence[Any]) -> Any:
+    """Read the value of an option.
+
+    Args:
+        name: Name of the option.
+        value: Text, or a value of a YAML file. A list is ``a,b`` or ``[a, b]``, None is ``null``.
+        types: The types that are allowed. Text is taken as it is where text is allowed.
+
+    Raises:
+        UserError: If the value has another type.
+    """
+    try:
+        return _read(value, types)
+    except (ValueError, yaml.YAMLError) as error:
+        received = "null" if value is None else value
+        expected = allowed_values(types) or "another value"
+        message = f"received {received}; expected {expected}"
+        raise UserError(message, argument=name) from error
+
+
+def _read(value: Any, types: Sequence[Any]) -> Any:
+    kinds = {getattr(hint, "__origin__", hint): hint for hint in types}
+    text = str(value)
+    if value in (None, "null"):
+        if NoneType in kinds:
+            return None
+    elif bool in kinds and text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    elif list[Any] in types and value is not text:
+        return value
+    elif list[Any] in types and (items := _listed(text)):
+        return items[0] if len(items) == 1 else items
+    elif str in kinds and value is text:
+        return value  # its function reads names a,b
+    elif list in kinds and (text[:1] == "[" or "," in text or int not in kinds):
+        items = value if isinstance(value, list) else as_list(text, "")
+        return [_read(item, get_args(kinds[list])) for item in items]
+    elif float in kinds:
+        return parse_number(text)
+    elif int in kinds:
+        return parse_integer(text)
+    raise ValueError(value)
+
+
+def _listed(text: str) -> list[Any]:
+    """Items of ``[1,12],last``; none of a text that is no list, such as ``[INST] {} [/INST]``."""
+    if text[:1] != "[":
+        return []
+    try:
+        items: list[Any] = yaml.safe_load(f"[{text}]")
+    except yaml.YAMLError:
+        return []
+    return items
+
+
+def allowed_values(types: Sequence[Any]) -> str:
+    """Words for the values that types allow; all values of a literal."""
+    words: list[str] = []
+    for hint in types:
+        kind = getattr(hint, "__origin__", type(hint))
+        if kind is Literal:
+            words += map(str, get_args(hint))
+        elif kind in (Union, UnionType):
+            words.append(allowed_values(get_args(hint)))
+        elif hint is not Any:
+            other = "a list" if kind is list else "a class"
+            words.append(_IN_WORDS.get(hint, _IN_WORDS.get(kind, other)))
+    return " or ".join(dict.fromkeys(filter(None, words)))
+
+
+def read_options(line: CommandLine) -> Any:
+    """The options of the command's function, with those that are given.
+
+    Raises:
+        UserError: If a value is outside of its limits.
+    """
+    options = nested(line.values, COMMANDS[line.command].line)
+    if "encoder.path" in line.options:
+        options["encoder"] = EncoderOptions(**options.get("encoder", {}))
+    if isinstance(options.get("corpus"), list):  # of YAML: names, not sentences
+        options["corpus"] = {name: name for name in options["corpus"]}
+    return COMMANDS[line.command].options(**options)
+
+
+def nested(values: Mapping[str, Any], line: type) -> dict[str, Any]:
+    """Values by full names as groups, without those of the command line."""
+    options: dict[str, Any] = {}
+    left_out = _options_of(line)
+    for name, value in values.items():
+        group, _, last = name.rpartition(".")
+        if name not in left_out:
+            (options.setdefault(group, {}) if group else options)[last] = value
+    return options
