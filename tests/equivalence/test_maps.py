@@ -11,8 +11,8 @@ from equivalence.ways import (
     by_validate,
     differences,
     exported_model,
+    frame_of,
     may_refuse,
-    name_in,
     sentence_transformers,
     unless_refused,
 )
@@ -87,8 +87,7 @@ def check_vectors(lab, method, way):
     results = lab.fitted(method).results
     (items,) = results.items.values()
     cosines = lab.task.items(vectors)
-    frame = results.frame
-    (cell,) = set(frame.loc[frame["method"] == name_in(results, method), "experiment"])
+    (cell,) = set(frame_of(results, method)["experiment"])
     np.testing.assert_allclose(cosines, items[cell], rtol=0, atol=TOLERANCE)
 
 

@@ -154,6 +154,15 @@ class Lab:
         return pd.DataFrame(rows, columns=[*INDEX, "value"]).set_index(INDEX)
 
 
+def frame_of(results, method):
+    """Rows of a method; of vectors without a map those of these layers."""
+    frame = results.frame[results.frame["method"] == method]
+    assert len(frame), f"no row of {method!r}, but {set(results.frame['method'])}"
+    if "reading" in set(frame["role"]):
+        frame = frame[frame["role"] == "reading"]
+    return frame
+
+
 def rows_of(results, method, unknown=()):
     """Rows of a method, by the name of the figure.
 
@@ -162,10 +171,7 @@ def rows_of(results, method, unknown=()):
         method: Its name in them.
         unknown: Columns that the way does not know.
     """
-    frame = results.frame[results.frame["method"] == method]
-    assert len(frame), f"no row of {method!r}, but {set(results.frame['method'])}"
-    if "reading" in set(frame["role"]):  # vectors without a map: those of these layers
-        frame = frame[frame["role"] == "reading"]
+    frame = frame_of(results, method)
     says = [name for name in SAYS if name not in unknown]
     # A fit names the task of its corpus; here it is the only one.
     (task,) = frame["task"].unique()
