@@ -39,9 +39,12 @@ class FlowModule(FullPrecision, MethodModule):
     r"""Fit a flow to vectors u by :math:`\max \log N(z; 0, I) + \log|\det dz/du|`.
 
     It trains on batches ``(B, D)`` of a :class:`flowbert.training.RowsDataModule`, or of any
-    DataLoader, whose batches may be lists of one tensor, too. The loss is logged as ``step/nll``
-    (nats) and ``step/bits_per_dim``, the likelihood in validation as ``train/...`` and
-    ``held_out/...``; of other loaders as ``val/...``, ``val_1/...`` and so on.
+    DataLoader, whose batches may be lists of one tensor, too. The flow is initialized when the
+    training starts, with rows of the data set, or with the first batch of other iterables.
+
+    The loss is logged as ``step/nll`` (nats) and ``step/bits_per_dim``, the likelihood in
+    validation as ``train/...`` and ``held_out/...``; of other loaders as ``val/...``,
+    ``val_1/...`` and so on.
 
     References:
         On the Sentence Embeddings from Pre-trained Language Models (Li et al., 2020).

@@ -8,7 +8,6 @@ from pytorch_lightning import Callback, Trainer
 from torch import Tensor
 
 from flowbert.tasks import STS
-from flowbert.training.callbacks import WhiteningBaseline
 
 
 class TaskEvaluation(Callback):
@@ -34,9 +33,7 @@ class TaskEvaluation(Callback):
     ) -> None:
         self.tasks = tasks
         self.embed = getattr(embed, "encode", embed)
-        if baseline is not None and not isinstance(baseline, WhiteningBaseline):
-            baseline = WhiteningBaseline(baseline)
-        self.baseline = baseline
+        self.baseline = getattr(baseline, "map", baseline)
         self._fixed: dict[STS, dict[str, float]] = {}  # what training does not change
 
     def setup(self, trainer: Trainer, pl_module: Any, stage: str) -> None:
@@ -58,10 +55,11 @@ class TaskEvaluation(Callback):
             if task not in self._fixed:
                 self._fixed[task] = _scores("raw", task, start)
                 if self.baseline is not None:
-                    fitted, name = self.baseline.map, self.baseline.name
-                    mapped = fitted.transform(start)
-                    scores = _scores(name, task, mapped, fitted.invalid_reason)
-                    self._fixed[task] |= scores
+                    mapped = self.baseline.transform(start)
+                    reason = self.baseline.invalid_reason
+                    self._fixed[task] |= _scores(
+                        self.baseline.text, task, mapped, reason
+                    )
             now = pl_module.embed_sentences(task.sentences, start)
             figures = self._fixed[task] | _scores(pl_module.name, task, now)
             for name, mapped in pl_module.mapped(now).items():
