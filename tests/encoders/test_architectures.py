@@ -113,7 +113,8 @@ def test_each_layer_is_that_of_transformers(kind):
             output = network(**given, output_hidden_states=True, return_dict=True)
     except (UserError, AttributeError) as error:
         pytest.skip(f"is refused: {error}")
-    states = (*output.hidden_states[:-1], output.last_hidden_state)
+    last = getattr(output, "last_hidden_state", output.hidden_states[-1])
+    states = (*output.hidden_states[:-1], last)
     mask = features["attention_mask"].unsqueeze(-1)
     for layer, state in enumerate(states):
         expected = (state * mask).sum(dim=1) / mask.sum(dim=1)
