@@ -210,6 +210,22 @@ def write_json(path: str | Path, content: Any) -> None:
         temporary.write_text(text + "\n", encoding="utf-8")
 
 
+def without_numpy(value: Any) -> Any:
+    """A value whose numbers of numpy, also in dictionaries and lists, are Python's.
+
+    Example:
+        >>> without_numpy({"width": np.int64(8), "seeds": [np.uint8(0)]})
+        {'width': 8, 'seeds': [0]}
+    """
+    if isinstance(value, np.generic):
+        return value.item()
+    if type(value) is dict:
+        return {key: without_numpy(each) for key, each in value.items()}
+    if type(value) is list:
+        return [without_numpy(each) for each in value]
+    return value
+
+
 def _plain(value: Any) -> Any:
     """The JSON value of a number of numpy.
 

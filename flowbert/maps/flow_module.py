@@ -163,8 +163,8 @@ class FlowModule(FullPrecision, MethodModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add what the fit has used so far."""
-        super().on_save_checkpoint(checkpoint)
         checkpoint["fit_parameters"] = self._parameters_so_far()
+        super().on_save_checkpoint(checkpoint)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Restore what the fit has used."""

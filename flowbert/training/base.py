@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from flowbert.errors import UserError, check_choice
+from flowbert.io import without_numpy
 from flowbert.numbers import NotNegative, Positive, Seed, Share, check_limits
 from flowbert.options import SCHEDULES
 from flowbert.registry import imports_refused
@@ -182,6 +183,7 @@ class MethodModule(LightningModule):
         checkpoint["module"] = type(self).__name__
         checkpoint["fitted_on"] = self.fitted_on
         checkpoint["invalid_reason"] = self.invalid_reason
+        checkpoint.update(without_numpy(checkpoint))
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Restore what a checkpoint holds."""

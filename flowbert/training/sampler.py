@@ -160,7 +160,7 @@ class BatchDataModule(LightningDataModule):
         # Lightning finds them in the calls of the constructors that led here.
         self.save_hyperparameters(ignore=_NOT_PLAIN, logger=False)
         check_limits(BatchDataModule, locals())
-        self.batch_size = batch_size
+        self.batch_size = int(batch_size)  # torch takes no number of numpy
         self.workers = workers
         self.seed = seed
         # Not the loader, which has this module: its processes end when it is no longer used.

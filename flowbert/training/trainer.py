@@ -19,6 +19,7 @@ from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.accelerators import CPUAccelerator
 
 from flowbert.errors import UserError, choices
+from flowbert.io import without_numpy
 from flowbert.numbers import (
     Count,
     CountOrZero,
@@ -94,7 +95,7 @@ def make_trainer(
         settings[name] = [*(chosen if isinstance(chosen, list) else [chosen]), *ours]
     with quiet_lightning():
         try:
-            trainer = Trainer(**settings, **fixed)
+            trainer = Trainer(**without_numpy(settings), **fixed)
         # Lightning raises errors of many types for wrong options.
         except Exception as error:
             raise UserError(str(error).strip(), argument="trainer") from error

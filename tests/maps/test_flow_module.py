@@ -27,6 +27,7 @@ from flowbert.maps import as_map, make_map
 from flowbert.methods import FlowModule
 from flowbert.model import Model
 from flowbert.training import RowsDataModule
+from flowbert.training.checkpoints import read_checkpoint
 from flowbert.training.trainer import quiet_lightning
 from helpers import refused, warned
 
@@ -166,6 +167,17 @@ def test_divergence_names_the_step(tmp_path, monkeypatch):
     module.check_loss(infinite)  # losses on an accelerator are read now and then
     monkeypatch.setattr(FlowModule, "global_step", 50)
     refused(r"received 0\.01, .* inf at step 50", module.check_loss, infinite)
+
+
+def test_numbers_of_numpy_are_numbers_in_checkpoints(tmp_path):
+    """What opens a checkpoint reads tensors and plain values."""
+    one: Any = np.int64(1)
+    module = make_module(width=4 * one, seed=one, learning_rate=np.float64(1e-3))
+    data = RowsDataModule(ROWS, batch_size=64 * one, held_out=np.float64(0.1))
+    trainer = fit(tmp_path, module=module, data=data, max_epochs=1)
+    trainer.save_checkpoint(tmp_path / "flow.ckpt")
+    options = read_checkpoint(tmp_path / "flow.ckpt")["hyper_parameters"]
+    assert options.items() >= {"width": 4, "seed": 1, "learning_rate": 1e-3}.items()
 
 
 def test_a_stock_trainer_with_stock_loaders(tmp_path):
