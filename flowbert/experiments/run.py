@@ -108,17 +108,23 @@ def run_experiments(
         for record in _reference_records(task):
             keep(record)
             keys.append(record.key)
+    about = _describe_run(experiments, device)
+    return Results.of([records[key] for key in keys], about)
+
+
+def _describe_run(
+    experiments: Sequence[Experiment], device: str | torch.device
+) -> dict[str, Any]:
+    """Versions, device, time and encoders of a run."""
     is_cuda = torch.device(device).type == "cuda"
     now = datetime.datetime.now(datetime.UTC)
-    about = {
+    encoders = dict.fromkeys(experiment.encoder for experiment in experiments)
+    return {
         "versions": VERSIONS,
         "device": torch.cuda.get_device_name(device) if is_cuda else platform.machine(),
         "time": now.isoformat(timespec="seconds"),
-        "encoders": [
-            each.describe() for each in dict.fromkeys(x.encoder for x in experiments)
-        ],
+        "encoders": [encoder.describe() for encoder in encoders],
     }
-    return Results.of([records[key] for key in keys], about)
 
 
 def fit_map(
