@@ -116,9 +116,11 @@ def choose_columns(
     wanted = " or ".join(", ".join(layout) for layout in layouts)
     missing = [column for layout in layouts for column in layout if column not in names]
     similar = nearest(names, missing[0]) if missing else ""
+    are_pairs = [len(layout) for layout in layouts] == [3]
+    others = ", or those that the option columns names" if are_pairs else ""
     raise UserError(
         f"{path}: has the columns {', '.join(names)}; expected "
-        f"{wanted or 'the name of one as column'}{similar}"
+        f"{wanted or 'the name of one as column'}{similar}{others}"
     )
 
 

@@ -103,8 +103,10 @@ def check_file(path: Path) -> None:
 def what_is_missing(path: Path) -> str:
     """The first part of a path that does not exist, with the nearest names in its folder."""
     folder = next(parent for parent in path.parents if parent.is_dir())
-    missing = path.relative_to(folder).parts[0]
+    missing, *below = path.relative_to(folder).parts
     similar = nearest((entry.name for entry in folder.iterdir()), missing)
+    if below:
+        return f"folder {folder / missing} does not exist{similar}"
     return f"{folder} has no {missing!r}{similar}"
 
 

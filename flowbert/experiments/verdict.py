@@ -108,7 +108,7 @@ class Verdict:
         tied = [self.names[row] for row in self.tied]
         if used == reference:
             more = f"; significantly better, without a map: {', '.join(tied)}"
-            return f"keep {score}{more if tied else ''}"
+            return f"keep it as it comes: {score}{more if tied else ''}"
         gain = self._difference(used, reference)
         plus = "" if gain.startswith("-") else "+"
         text = f"use {score}, {plus}{gain} over {self.names[reference]}"
@@ -116,7 +116,7 @@ class Verdict:
             text += f"; tied: {', '.join(tied)}"
         without_map = [self.names[row] for row in self.tied if not self.is_asked[row]]
         if without_map:
-            text += f"; its map adds nothing significant to {', '.join(without_map)}"
+            text += f"; this adds nothing significant to {', '.join(without_map)}"
         return text
 
     @property

@@ -63,8 +63,8 @@ def test_intervals_are_corrected_by_twice_the_bias():
 @pytest.mark.parametrize(
     ("values", "spreads", "expected"),
     [
-        ((0.5, 0.4, 0.4), (0.1, 0.1, 0.1), "keep raw, 50.0"),
-        ((0.5, 0.52, 0.4), (0.1, -0.1, 0.1), "keep raw, 50.0"),
+        ((0.5, 0.4, 0.4), (0.1, 0.1, 0.1), "keep it as it comes: raw, 50.0"),
+        ((0.5, 0.52, 0.4), (0.1, -0.1, 0.1), "keep it as it comes: raw, 50.0"),
         # The highest score does not differ from raw, but another one is above raw.
         (
             (0.5, 0.6, 0.65),
@@ -90,12 +90,14 @@ def test_what_nobody_asked_for_is_never_used():
     drawn = draws((0.5, 0.61, 0.6), (0.1, 0.06, 0.1))
     verdict = Verdict(names, drawn, is_asked=asked)
     assert verdict.text.endswith(
-        "over raw; tied: layers 1; its map adds nothing significant to layers 1"
+        "over raw; tied: layers 1; this adds nothing significant to layers 1"
     )
     assert verdict.gains["choice"].tolist() == ["", "tied", "use"]
     better = draws((0.5, 0.7, 0.6), (0.1, 0.1, 0.1))
     verdict = Verdict(names, better, is_asked=asked)
-    expected = "keep raw, 50.0; significantly better, without a map: layers 1"
+    expected = (
+        "keep it as it comes: raw, 50.0; significantly better, without a map: layers 1"
+    )
     assert verdict.text == expected
     assert verdict.gains["choice"].tolist() == ["use", "tied", ""]
 
