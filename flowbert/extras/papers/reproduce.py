@@ -205,7 +205,8 @@ def _open_encoder(
         received = repr(row.opened) if row.opened else "nothing"
         raise UserError(f"received {received}; expected {kind}", argument="encoder")
     if is_file:
-        return load_encoder(row.opened)
+        vectors: Encoder = load_encoder(row.opened)
+        return vectors
     return load_network(row.opened, row.pooling).read(
         layers=row.layers, max_length=row.max_length, template=row.template
     )
