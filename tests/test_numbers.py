@@ -21,6 +21,7 @@ from flowbert.methods.mlm import MLMModule
 from flowbert.methods.sbert import SBERTModule
 from flowbert.methods.text import TextDataModule
 from flowbert.numbers import check_number, parse_integer, parse_number, parse_numbers
+from flowbert.options import CheckpointOptions
 from flowbert.training import RowsDataModule, checkpoint_callbacks
 from helpers import refused
 from texts import examples, trainable
@@ -71,7 +72,7 @@ CALLS: dict[Any, Any] = {
     InfoNCE: InfoNCE,
     RowsDataModule: partial(RowsDataModule, ROWS),
     TextDataModule: lambda **options: TextDataModule(opened(), prepared(), **options),
-    checkpoint_callbacks: partial(checkpoint_callbacks, "folder"),
+    CheckpointOptions: partial(checkpoint_callbacks, "folder"),
     compare: partial(compare_small, "builtin-sample"),
     **{
         kind: lambda kind=kind, **options: kind(opened(), **options)
