@@ -191,6 +191,12 @@ def _status(name: str) -> float:
     return int(status.partition(f"{name}:")[2].split()[0]) / 1000
 
 
+def _write(path: Path, blocks: Iterator[Floats], count: int) -> None:
+    from flowbert.vectors import write_vectors
+
+    write_vectors(path, lambda _: blocks, count)
+
+
 def main() -> None:
     """Measure every stage and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -206,15 +212,13 @@ def main() -> None:
         size = Size(options.folder, options.rows, options.dim, options.encoder)
         print(json.dumps(measure(options.only, size, options.threads)))
         return
-    from flowbert.vectors import write_vectors
-
     options.folder.mkdir(parents=True)
     print("| stage | items | s | s of CPU | MB at the start | MB | with files |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for times in TIMES:
         size = Size(options.folder, times * options.rows, options.dim)
         blocks = vectors(size.rows, size.dim)
-        write_vectors(size.vectors, lambda _, x=blocks: x, size.rows)
+        _write(size.vectors, blocks, size.rows)
         for stage in options.stages:
             words = ["--folder", str(size.folder), "--only", stage]
             words += ["--rows", str(size.rows), "--dim", str(size.dim)]

@@ -7,8 +7,9 @@
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -117,7 +118,7 @@ def _write_title(
 
     # On a phone the title starts at the left edge, and the heading has a line of its own.
     x, y = (-122, 22) if phone else (0, 6)
-    place = {"xycoords": "axes fraction", "textcoords": "offset points"}
+    place: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
     bold = {"fontweight": "bold", **place}
     panel.annotate(title, (0, 1), (x, y + 18), fontsize=16, **bold)
     panel.annotate(score, (0, 1), (x, y), color=colour, **bold)
@@ -145,7 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     titles_of = dict(zip(methods, titles, strict=True))
     for ending, phone in (("", False), ("-phone", True)):
         path = options.picture.with_name(options.picture.name + ending)
-        save_pictures(lambda phone=phone: draw(cosines, titles_of, rows, phone), path)
+        save_pictures(partial(draw, cosines, titles_of, rows, phone), path)
 
 
 if __name__ == "__main__":

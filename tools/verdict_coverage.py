@@ -7,6 +7,8 @@ one, so that a verdict should name none; or half of them a higher one.
 """
 
 import argparse
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +21,7 @@ from flowbert.tasks.measures import ResampledSpearman, draw_counts
 REFERENCE = 0.6
 """Pearson's correlation of the reference with the gold score."""
 
-SCENES = {
+SCENES: dict[str, Callable[[int], Any]] = {
     "equal": lambda count: np.full(count, REFERENCE),
     "worse by 0.02": lambda count: np.full(count, REFERENCE - 0.02),
     "half worse, half better by 0.02": lambda count: (

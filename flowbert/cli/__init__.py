@@ -158,7 +158,7 @@ def _run(line: CommandLine) -> None:
 
 def _list_commands() -> str:
     """The help of the program: its commands, in two groups."""
-    described = {name: [] for name in COMMANDS}
+    described: dict[str, list[str]] = {}
     for name in COMMANDS:
         text = _wrap(_summary(name), 14)
         described[name] = [f"  {name:<12}{text[0].lstrip()}", *text[1:]]

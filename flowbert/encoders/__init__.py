@@ -11,7 +11,6 @@ from flowbert.encoders.base import (
 from flowbert.encoders.encoder import SentenceEncoder, encode_counted
 from flowbert.encoders.folders import is_sentence_transformer
 from flowbert.encoders.loading import (
-    EncoderOptions,
     choose_device,
     load_encoder,
     open_encoder,
@@ -19,6 +18,7 @@ from flowbert.encoders.loading import (
 )
 from flowbert.encoders.pooling import POOLINGS, Pooling
 from flowbert.encoders.reading import Reading
+from flowbert.options import EncoderOptions
 
 __all__ = [
     "POOLINGS",

@@ -224,8 +224,9 @@ class Backbone(PicklableNetwork):
             features: Token features by name, each ``(B, T)``, and options of the network.
             top: Highest layer that is read: those above it may be left out; None for all.
         """
-        whole = top is None or top >= self.num_layers or torch.compiler.is_compiling()
-        if not whole and self.findings.early_exit:
+        top = self.num_layers if top is None else top
+        is_lower = top < self.num_layers and not torch.compiler.is_compiling()
+        if is_lower and self.findings.early_exit:
             return SimpleNamespace(hidden_states=self.lower_states(features, top))
         output = self._compute(features, output_hidden_states=True)
         # Of some networks it is the last block before its layer norm (tie_last_hidden_states).

@@ -39,11 +39,12 @@ _CUTS: ContextVar[Counter[tuple[int, str]] | None] = ContextVar("cuts", default=
 class Encoder(Protocol):
     """Sentences to vectors."""
 
-    dim: int
-    """Size D of a vector."""
-
     path: str
     """Folder, file or hub name."""
+
+    @property
+    def dim(self) -> int:
+        """Size D of a vector."""
 
     @property
     def identity(self) -> dict[str, Any]:

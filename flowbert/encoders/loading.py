@@ -55,7 +55,8 @@ def open_encoders(
         return [import_object(_SENTENCE_TRANSFORMER_ENCODER)(options)]
     if not isinstance(options, EncoderOptions):
         is_encoder = hasattr(options, "backbone_key")
-        return [options if is_encoder else CustomEncoder(options)]
+        encoder: Encoder = options if is_encoder else CustomEncoder(options)
+        return [encoder]
     return [
         encoder
         for path in as_list(options.path, "path")

@@ -15,6 +15,7 @@ from flowbert.arrays import Floats
 from flowbert.data.text_files import user_path
 from flowbert.errors import UserError, check_choice
 from flowbert.experiments.intervals import (
+    METHOD,
     RESULT_COLUMNS,
     SETTINGS,
     main_aggregation,
@@ -22,7 +23,7 @@ from flowbert.experiments.intervals import (
 )
 from flowbert.experiments.labels import label_parts, settings_of
 from flowbert.experiments.summary import Summary
-from flowbert.experiments.verdict import METHOD, find_verdicts
+from flowbert.experiments.verdict import find_verdicts
 from flowbert.io import (
     as_json,
     load_tensors,

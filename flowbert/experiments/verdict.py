@@ -77,7 +77,7 @@ class Verdict:
             self.ends[row, row + 1 :] = ends
             self.ends[row + 1 :, row] = -ends[:, ::-1]
         sign = -1 if metric.sign == -1 else 1
-        is_better = (sign * self.ends > 0).all(axis=-1)  # the row than the column
+        is_better = np.all(sign * self.ends > 0, axis=-1)  # the row than the column
         is_best = is_better[:, reference] & ~is_better.any(axis=0)
         candidates = np.flatnonzero(is_best & self.is_asked)
         self.used = reference

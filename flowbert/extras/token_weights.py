@@ -196,7 +196,8 @@ class SIFPooling(WeightedPooling):
         occurrences = count().occurrences
         occurrences[self.special] = 0
         shares = occurrences / occurrences.sum().clamp(min=1)
-        return inverse_frequency(shares, self.a)
+        weights: Tensor = inverse_frequency(shares, self.a)
+        return weights
 
 
 @POOLINGS.register("zipf")
@@ -224,7 +225,9 @@ class ZipfPooling(WeightedPooling):
         tokens = tokenizer.convert_ids_to_tokens(ids)
         ranks = rank_tokens(tokens, tokenizer.unk_token)
         all_ranks = torch.arange(1, int(ranks.max()) + 1, dtype=torch.float64)
-        return inverse_frequency(1 / (ranks * (1 / all_ranks).sum()), self.a)
+        shares = 1 / (ranks * (1 / all_ranks).sum())
+        weights: Tensor = inverse_frequency(shares, self.a)
+        return weights
 
 
 @POOLINGS.register("learned_weights")

@@ -1,5 +1,6 @@
 """Tasks that embeddings are evaluated on, by name."""
 
+from flowbert.options import POSITIVE_ABOVE
 from flowbert.tasks.base import AVERAGE, TASKS, PairTask, Record, Task
 from flowbert.tasks.by_name import load_scoring, load_task, load_tasks
 from flowbert.tasks.measures import (
@@ -10,11 +11,7 @@ from flowbert.tasks.measures import (
     sts_spearman,
     uniformity,
 )
-from flowbert.tasks.sts import (
-    POSITIVE_ABOVE,
-    STS,
-    Pairs,
-)
+from flowbert.tasks.sts import STS, Pairs
 
 __all__ = [
     "AGGREGATIONS",

@@ -10,10 +10,11 @@ from flowbert.data.sample import SPLITS
 from flowbert.data.scored_pairs import find_names
 from flowbert.data.text_files import as_list
 from flowbert.errors import UserError, check_choice
+from flowbert.options import POSITIVE_ABOVE
 from flowbert.registry import imports_refused, is_import_path
 from flowbert.tasks.base import AVERAGE, TASKS, Task
 from flowbert.tasks.measures import SPACE_METRICS
-from flowbert.tasks.sts import POSITIVE_ABOVE, STS, Pairs
+from flowbert.tasks.sts import STS, Pairs
 
 RESERVED = (
     AVERAGE,

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flowbert.data.scored_pairs import load_sts
 from flowbert.data.tables import as_number, read_columns, read_frame, read_texts
 from flowbert.tasks import load_tasks
 from helpers import refused, warned
@@ -128,7 +129,7 @@ def test_a_decimal_comma_is_a_number_where_no_comma_separates(sign, tmp_path):
     )
     path.write_text("\n".join(map(sign.join, cells)).replace("6,5", '"6,5"'))
     if sign in ";\t":
-        (subset,) = load_tasks(str(path))[0].data.split("test")
+        (subset,) = load_sts(str(path)).split("test")
         assert subset.sentences2 == ("6,5", "d"), "texts keep their commas"
         assert subset.scores.tolist() == [6.6, 1.5]
     else:
@@ -172,7 +173,7 @@ def test_any_data_frame_gives_its_valid_pairs(index, names):
     with warned("1 of 4 rows are invalid"):
         (task,) = load_tasks(frame, columns=columns, skip_invalid=True)
     assert task.pairs() == (("a", "e", "g"), ("b", "f", "h"))
-    assert task.gold.tolist() == [1, 3, 4]
+    assert task.state()["gold"].tolist() == [1, 3, 4]
 
 
 def test_half_a_character_becomes_a_question_mark(tmp_path):

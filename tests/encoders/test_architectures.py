@@ -1,6 +1,7 @@
 """Every layer of every network that transformers has, with tiny random weights."""
 
 import inspect
+from typing import Any
 
 import pytest
 import torch
@@ -62,7 +63,7 @@ def tiny_config(kind):
     usual = make()
     entries = usual.to_dict()
     known = entries.keys() - getattr(make, "attribute_map", {}).keys()
-    sizes = {
+    sizes: dict[str, Any] = {
         name: size
         for name, size in SIZES.items()
         if name in known and not isinstance(entries[name], list | dict)

@@ -1,6 +1,7 @@
 """Files of vectors, read and written block by block, and vectors of fewer bits."""
 
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -22,12 +23,16 @@ from helpers import refused, rows
 X = rows(50, 6).astype(np.float32)
 
 
+def one_block(block, _):
+    return [block]
+
+
 def test_a_folder_of_parquet_files_is_one_table(tmp_path):
     """In the numeric order of their names."""
     for number in range(11):
         part = X[4 * number : 4 * number + 4]
         file = tmp_path / f"part.{number}.parquet"
-        write_vectors(file, lambda _, x=part: [x], len(part))
+        write_vectors(file, partial(one_block, part), len(part))
     assert np.array_equal(np.concatenate(list(as_vectors(tmp_path).blocks())), X[:44])
 
 
@@ -101,7 +106,7 @@ def test_lists_of_words_are_no_vectors(tmp_path):
 def test_other_numbers_become_float32(suffix, tmp_path):
     for dtype in ("float16", "float64", "int16", "int64"):
         file, values = tmp_path / f"x{suffix}", X.astype(dtype)
-        write_vectors(file, lambda _, x=values: [x], len(values))
+        write_vectors(file, partial(one_block, values), len(values))
         assert np.array_equal(as_vectors(file)[:], values.astype(np.float32))
 
 
@@ -117,7 +122,7 @@ def test_bfloat16_becomes_float32(tmp_path):
 def test_bytes_are_no_vectors(suffix, tmp_path):
     for codes in (X.astype("int8"), np.packbits(X > 0, axis=1)):
         file = tmp_path / f"x{suffix}"
-        write_vectors(file, lambda _, x=codes: [x], len(codes))
+        write_vectors(file, partial(one_block, codes), len(codes))
         for vectors in (file, codes, torch.from_numpy(codes)):
             refused("two bytes or more", as_vectors, vectors)
 

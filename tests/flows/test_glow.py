@@ -81,7 +81,7 @@ def test_initialize_depends_on_its_batch_alone(flow):
 
 def test_density_has_the_prior_of_the_options():
     prior = "examples.extend.prior.StudentT:degrees=5"
-    flow, usual = (Glow(6, **options).double() for options in ({"prior": prior}, {}))
+    flow, usual = Glow(6, prior=prior).double(), Glow(6).double()
     x = batch(dim=6).double()
     for each in (flow, usual):
         each.initialize(x)

@@ -304,7 +304,8 @@ def test_nli_pairs_are_tried_once_after_all_other_rows(
     run, monkeypatch, capsys, output
 ):
     """Offline each try takes minutes; what can be measured is saved before the first one."""
-    tries, told = [], []
+    tries: list[Any] = []
+    told: list[str] = []
 
     def load(*_, **__):
         tries.append(Results.load(output).about["published"])
