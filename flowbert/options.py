@@ -6,6 +6,7 @@ are checked when an object is made. A field that is a dataclass is a group of op
 """
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import wraps
@@ -40,7 +41,8 @@ def takes(
     """Let a function of options take their fields as its arguments.
 
     Args:
-        options: The dataclass of the options, whose fields are the signature.
+        options: The dataclass of the options, whose fields are the signature; its docstring and
+            those of its bases take the place of the argument ``options`` in that of the function.
 
     Example:
         >>> @takes(EncoderOptions)
@@ -58,9 +60,25 @@ def takes(
         returned = inspect.signature(function).return_annotation
         signature = inspect.signature(options).replace(return_annotation=returned)
         call.__signature__ = signature  # type: ignore[attr-defined]
+        call.__doc__ = re.sub(
+            r"^ +options: .*\n",
+            lambda _: _document_fields(options),
+            function.__doc__ or "",
+            flags=re.MULTILINE,
+        )
         return call
 
     return decorate
+
+
+def _document_fields(options: Any) -> str:
+    """What the docstrings of a dataclass and of its bases say of the fields, each once."""
+    entries: dict[str, str] = {}
+    for kind in options.__mro__:
+        text = (vars(kind).get("__doc__") or "").partition("Args:\n")[2]
+        for entry in re.split(r"\n(?= {8}\w)", text.partition("\n\n")[0].rstrip()):
+            entries.setdefault(entry.partition(":")[0], f"{entry}\n" if entry else "")
+    return "".join(entries.values())
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,7 @@ def test_results_show_themselves_and_go_into_papers(embedders, monkeypatch):
     assert header == "|  | pairs |"
     latex = results.to_latex()
     assert r"my\_map &" in latex
-    used = verdict.split()[2].rstrip(",")
+    (used,) = (x["method"] for x in results.about["gains"] if x["choice"] == "use")
     (bold,) = (row for row in rows if "**" in row)
     assert bold.startswith(f"| {used} | **")
     (bold,) = (row for row in latex.splitlines() if r"\bfseries" in row)
