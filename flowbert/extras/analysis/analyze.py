@@ -1,7 +1,7 @@
 """The spaces of an encoder before and after its maps: of a corpus, and of a comparison."""
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from flowbert.encoders import (
     open_encoder,
 )
 from flowbert.errors import UserError, warn
-from flowbert.experiments.plan import parse_methods
+from flowbert.experiments.plan import Method, parse_methods
 from flowbert.experiments.results import Results
 from flowbert.experiments.run import fit_map
 from flowbert.extras.analysis import Analysis, Sample, analyze_sample
@@ -25,7 +25,7 @@ from flowbert.maps import Flow, Map
 from flowbert.options import AnalyzeOptions, takes
 from flowbert.seeding import Stream
 from flowbert.tasks import STS, load_tasks
-from flowbert.vectors import EmbeddingCache
+from flowbert.vectors import EmbeddingCache, Vectors
 
 _FEWEST_SENTENCES = 200  # of a corpus
 _FEWEST_WITH_NEIGHBOURS = 11  # with fewer, no ten neighbours exist
@@ -91,18 +91,7 @@ def analyze(options: AnalyzeOptions) -> Analysis:
     cache.fill([opened], list(itertools.chain(sentences, *texts)))
     rows = cache.rows(opened, fitting)
     y = torch.from_numpy(cache.rows(opened, measured)[:])
-    maps: dict[str, Map] = {}
-    failures = []
-    for method in parsed:
-        fitted, reason = fit_map(method.map, rows, seed=options.seed, device=device)
-        if reason is None:
-            maps[method.name] = fitted
-        else:
-            failures.append(f"{method.name} was not analyzed: {reason}")
-    if not maps:
-        raise UserError("; ".join(failures), argument="methods")
-    for failure in failures:
-        warn(failure)
+    maps, failures = _fit_maps(parsed, rows, options.seed, device)
     pairs = {}
     for task in scored:
         if isinstance(task, STS):
@@ -128,6 +117,29 @@ def analyze(options: AnalyzeOptions) -> Analysis:
     if options.output is not None:
         analysis.to_json(options.output)
     return analysis
+
+
+def _fit_maps(
+    methods: Sequence[Method], rows: Vectors, seed: int, device: torch.device
+) -> tuple[dict[str, Map], list[str]]:
+    """Fitted maps by name, and why others could not be fitted.
+
+    Raises:
+        UserError: If none of them can be fitted.
+    """
+    maps: dict[str, Map] = {}
+    failures = []
+    for method in methods:
+        fitted, reason = fit_map(method.map, rows, seed=seed, device=device)
+        if reason is None:
+            maps[method.name] = fitted
+        else:
+            failures.append(f"{method.name} was not analyzed: {reason}")
+    if not maps:
+        raise UserError("; ".join(failures), argument="methods")
+    for failure in failures:
+        warn(failure)
+    return maps, failures
 
 
 def analyze_results(results: Results, **parts: Any) -> Analysis:
