@@ -226,7 +226,9 @@ class Summary:
         better = used[used["gain"].notna()]
         if len(used) and better.empty:
             names = ", ".join(used["group"])
-            return f"No method is significantly better than raw on {names}"
+            readings = "; ".join(used.loc[used["tied"] != "", "tied"])
+            without_map = f"; better without a map: {readings}" if readings else ""
+            return f"No method is significantly better than raw on {names}{without_map}"
         gains = better["name"] + " gains " + better["gain"].map("{:.1f}".format)
         return "; ".join(gains + " points on " + better["group"])
 

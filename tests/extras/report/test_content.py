@@ -143,6 +143,12 @@ def test_a_finding_without_a_better_method():
     kept = dict.fromkeys(("gain", "low", "high"), math.nan) | {"choice": "use"}
     finding = Summary(results(rows), {"gains": [rows[0] | kept]}).finding
     assert finding == "No method is significantly better than raw on bert"
+    reading = sts_rows("raw", "STSB", layers="1", role="reading")
+    better = {"gain": 2.0, "low": 1.0, "high": 3.0, "choice": "tied"}
+    gains = [rows[0] | kept, reading[0] | better]
+    assert Summary(results(rows, reading), {"gains": gains}).finding == (
+        f"{finding}; better without a map: layers 1"
+    )
 
 
 def test_scores_of_single_layers_are_lines_over_the_layers():
