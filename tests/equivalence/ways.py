@@ -158,9 +158,8 @@ def frame_of(results, method):
     """Rows of a method; of vectors without a map those of these layers."""
     frame = results.frame[results.frame["method"] == method]
     assert len(frame), f"no row of {method!r}, but {set(results.frame['method'])}"
-    if "reading" in set(frame["role"]):
-        frame = frame[frame["role"] == "reading"]
-    return frame
+    is_reference = frame["role"] == "reference"
+    return frame if is_reference.all() else frame[~is_reference]
 
 
 def rows_of(results, method, unknown=()):

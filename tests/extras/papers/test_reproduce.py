@@ -146,6 +146,8 @@ WAYS = ROWS.assign(kind=KINDS, few=ROWS["path"].eq(""))
 ONE_OF_EACH = WAYS.drop_duplicates(["source", "kind", "corpus", "few"]).index
 
 
+# LayerNorm leaves 383 of the 384 directions of a published row.
+@pytest.mark.filterwarnings("ignore:whitening. 383 directions in place of 384")
 @pytest.mark.parametrize(
     "rows", [[*ONE_OF_EACH], pytest.param(IDS, marks=pytest.mark.slow)]
 )

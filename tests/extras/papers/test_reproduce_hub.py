@@ -67,8 +67,7 @@ def write_hub(root):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of few sentences
 def test_the_command_of_the_documents(tmp_path, monkeypatch):
-    for document in ("README.md", "docs/papers.md"):
-        assert COMMAND in (ROOT / document).read_text().splitlines()
+    assert COMMAND in (ROOT / "docs/papers.md").read_text().splitlines()
     # Only the feed-forward layers are narrower than those of the published network.
     write_bert(tmp_path / "bert-base-uncased", **SIZES, vocab_size=30522)
     write_hub(tmp_path / "hub")
