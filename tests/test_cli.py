@@ -22,7 +22,7 @@ import flowbert
 from equivalence.ways import write_task
 from experiments.small import write_pairs
 from flowbert.cli import main
-from flowbert.cli.commands import config_text
+from flowbert.cli.commands import config_of_line
 from flowbert.cli.parse import COMMANDS, list_options, read_line, read_value
 from flowbert.data.text_files import as_list
 from flowbert.encoders import choose_device
@@ -161,7 +161,7 @@ def test_texts_are_taken_as_they_are(command, method, tmp_path):
     texts = {**texts, **dict.fromkeys(nothing)}
     line = replace(line, values=line.values | texts)
     config = tmp_path / "config.yaml"
-    config.write_text(config_text(line))
+    config.write_text(config_of_line(line))
     again = read_line(command, [*needed[:1], f"--config={config}"])
     kept = [name for name in names if name not in OF_A_CALL]
     assert {name: again[name] for name in kept} == {name: texts[name] for name in kept}
@@ -491,5 +491,6 @@ def test_a_closed_standard_stream_of_a_process(line, code):
 def test_a_closed_standard_stream_of_a_command(name, monkeypatch):
     monkeypatch.setattr(sys, name, None)
     main(["encode", "--input=wrong.csv", "--column=a", "--output=a.npy"])
+    assert Path("a.npy").is_file()
     main(["compare", "--methods=raw", "--tasks=wrong.csv", "--columns=a,b,c"])
     getattr(sys, name).close()

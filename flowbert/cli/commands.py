@@ -53,7 +53,7 @@ def run(line: CommandLine, options: Any) -> None:
         if line.command in TRAINER_COMMANDS:
             train(function, line, options)
         elif line["print_config"]:
-            print(config_text(line))
+            print(config_of_line(line))
         elif line["explain"] is not None:
             explain = import_object("flowbert.extras.papers.published.explain")
             print(explain(line["explain"]))
@@ -125,7 +125,7 @@ def _page(output: str) -> list[str]:
 _ON_A_SCREEN = 6
 
 
-def config_text(line: CommandLine, trainer: Mapping[str, Any] | None = None) -> str:
+def config_of_line(line: CommandLine, trainer: Mapping[str, Any] | None = None) -> str:
     """The options of a command, with defaults, as the YAML file that repeats it."""
     options = nested({name: line[name] for name in line.options}, LineOptions)
     for name in ("run_dir", "ckpt_path", "resume", "explain"):
@@ -154,7 +154,7 @@ def train(function: Callable[..., Any], line: CommandLine, options: Any) -> None
 
     command = line.command
     trainer, shown = read_trainer(line)
-    text = config_text(line, shown)
+    text = config_of_line(line, shown)
     if line["print_config"]:
         print(text)
         return

@@ -28,7 +28,7 @@ _OTHER_TASKS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class RunFiles:
     """The files of a run; a missing one is empty.
 
     Attributes:
@@ -52,7 +52,7 @@ class Run:
     settings: pd.DataFrame = field(default_factory=pd.DataFrame)
 
 
-def read_run(path: Path, *, analyzed: bool = True) -> Run:
+def read_run_files(path: Path, *, analyzed: bool = True) -> RunFiles:
     """Read a run folder, a file of results, or one of an analysis.
 
     Args:
@@ -92,7 +92,7 @@ def read_run(path: Path, *, analyzed: bool = True) -> Run:
         command = shlex.join(["flowbert", "fit", *words])
     about = results.about
     options |= {name: about[name] for name in about if name not in _NOT_OPTIONS}
-    return Run(
+    return RunFiles(
         path.name,
         results.frame,
         about,
@@ -103,7 +103,7 @@ def read_run(path: Path, *, analyzed: bool = True) -> Run:
     )
 
 
-def join_runs(runs: Mapping[str, Run]) -> Run:
+def join_runs(runs: Mapping[str, RunFiles]) -> RunFiles:
     """The results of several runs by name, and the settings that differ."""
     frame = pd.concat(
         [run.results.assign(run=name) for name, run in runs.items()], ignore_index=True
@@ -125,7 +125,7 @@ def join_runs(runs: Mapping[str, Run]) -> Run:
     ]
     options = {x: pd.json_normalize(run.options).iloc[0] for x, run in runs.items()}
     settings = pd.DataFrame(options, dtype=object).fillna("").astype(str)
-    return Run(
+    return RunFiles(
         f"{len(runs)} runs",
         frame,
         {"verdicts": lines, "warnings": warned},

@@ -27,7 +27,7 @@ from flowbert.extras.analysis.drawing import (
 )
 from flowbert.extras.analysis.measures import format_numbers
 from flowbert.extras.analysis.sample import RAW
-from flowbert.extras.report.content import Run, join_runs, read_run
+from flowbert.extras.report.content import RunFiles, join_runs, read_run_files
 from flowbert.extras.report.plots import (
     draw_layer_scores,
     draw_plane,
@@ -114,12 +114,12 @@ def report(options: ReportOptions) -> Path:
     page = _page_file(paths, options.output)
     next_lines: list[str] = []
     if len(paths) == 1:
-        run = read_run(paths[0])
+        run = read_run_files(paths[0])
         next_lines = next_commands(paths[0], run.about)
     else:
         names = short_names(map(str, paths))
         run = join_runs(
-            {name: read_run(Path(x), analyzed=False) for x, name in names.items()}
+            {name: read_run_files(Path(x), analyzed=False) for x, name in names.items()}
         )
     folder = page.with_suffix(".figures")
     if page.name == "report.html":
@@ -150,7 +150,7 @@ def _page_file(paths: Sequence[Path], output: str | Path | None) -> Path:
     return page
 
 
-def _render(run: Run, next_lines: Sequence[str], folder: Path) -> str:
+def _render(run: RunFiles, next_lines: Sequence[str], folder: Path) -> str:
     """The page, whose pictures are written into the folder."""
     published = pd.DataFrame(run.about.get("published", []))
     results = run.results if published.empty else run.results[:0]
@@ -179,7 +179,7 @@ def _render(run: Run, next_lines: Sequence[str], folder: Path) -> str:
 
 
 def frames_of(
-    run: Run, summary: Summary, published: pd.DataFrame
+    run: RunFiles, summary: Summary, published: pd.DataFrame
 ) -> dict[str, pd.DataFrame]:
     """Frames of the page by the names of their views."""
     frames = run.analysis.frames | {
@@ -246,7 +246,7 @@ def _tabulate_published(published: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _differences(run: Run) -> dict[str, pd.DataFrame]:
+def _differences(run: RunFiles) -> dict[str, pd.DataFrame]:
     """Row minus column of any two rows, by title."""
     return {
         title: pd.DataFrame(each["cells"], each["methods"], each["methods"])

@@ -7,7 +7,7 @@ import yaml
 from extras.analysis.samples import METHODS, make_analysis
 from extras.report.rows import row, sts_rows
 from flowbert.experiments.results import Results
-from flowbert.extras.report.content import read_run
+from flowbert.extras.report.content import read_run_files
 
 
 def metrics():
@@ -57,4 +57,4 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def run(folder):
-    return read_run(folder)
+    return read_run_files(folder)

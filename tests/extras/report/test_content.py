@@ -10,7 +10,12 @@ import pandas as pd
 from extras.report.rows import results, row, sts_rows
 from flowbert.experiments.next_commands import next_commands
 from flowbert.experiments.summary import Summary
-from flowbert.extras.report.content import Run, join_runs, read_metrics, read_run
+from flowbert.extras.report.content import (
+    RunFiles,
+    join_runs,
+    read_metrics,
+    read_run_files,
+)
 from flowbert.extras.report.plots import layer_scores, training
 
 
@@ -37,7 +42,7 @@ def test_a_run_is_read(run, folder):
     assert "verdicts" not in run.options
     assert run.command.startswith("flowbert fit --config ")
     assert "spectra" in run.analysis.frames
-    assert not read_run(folder, analyzed=False).analysis.frames
+    assert not read_run_files(folder, analyzed=False).analysis.frames
 
 
 def gain(method, **columns):
@@ -86,7 +91,7 @@ def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):
 
 def test_joined_runs_show_the_settings_that_differ(run):
     other = run.options | {"model": {"noise": 1}, "limit": 300}
-    empty = Run("c", run.results[:0], options=run.options)
+    empty = RunFiles("c", run.results[:0], options=run.options)
     joined = join_runs({"a": run, "b": replace(run, options=other), "c": empty})
     differing = joined.settings.loc[["limit", "model.noise"]]
     assert differing.values.tolist() == [["", "300", ""], ["0.05", "1", "0.05"]]
@@ -100,7 +105,7 @@ def test_averages_of_several_runs_are_over_equal_tasks():
     def run(*names):
         average = row("raw", "average", "spearman", "wmean", 0.6, pairs=200)
         frame = results(*(sts_rows("raw", name, 0.6) for name in names), [average])
-        return Run("", frame)
+        return RunFiles("", frame)
 
     first = run("STS13", "STS16")
     joined = join_runs({"a": first, "b": run("STS13", "STS12")})
