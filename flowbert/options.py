@@ -62,7 +62,7 @@ def takes(
         call.__signature__ = signature  # type: ignore[attr-defined]
         call.__doc__ = re.sub(
             r"^ +options: .*\n",
-            lambda _: _document_fields(options),
+            lambda _: "".join(field_documents(options).values()),
             function.__doc__ or "",
             flags=re.MULTILINE,
         )
@@ -71,14 +71,15 @@ def takes(
     return decorate
 
 
-def _document_fields(options: Any) -> str:
-    """What the docstrings of a dataclass and of its bases say of the fields, each once."""
+def field_documents(options: Any) -> dict[str, str]:
+    """Entries of the docstrings of a dataclass and of its bases by their fields, each once."""
     entries: dict[str, str] = {}
-    for kind in options.__mro__:
-        text = (vars(kind).get("__doc__") or "").partition("Args:\n")[2]
+    for base in options.__mro__:
+        text = (vars(base).get("__doc__") or "").partition("Args:\n")[2]
         for entry in re.split(r"\n(?= {8}\w)", text.partition("\n\n")[0].rstrip()):
-            entries.setdefault(entry.partition(":")[0], f"{entry}\n" if entry else "")
-    return "".join(entries.values())
+            if entry:
+                entries.setdefault(entry.partition(":")[0].strip(), f"{entry}\n")
+    return entries
 
 
 @dataclass(frozen=True)

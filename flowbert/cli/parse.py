@@ -13,7 +13,6 @@ from types import GenericAlias, NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import yaml
-from docstring_parser.google import parse as parse_docstring
 
 from flowbert.data.text_files import as_list, read_yaml, user_path
 from flowbert.errors import UserError, choices, nearest
@@ -33,6 +32,7 @@ from flowbert.options import (
     ReportOptions,
     ReproduceOptions,
     RunOptions,
+    field_documents,
 )
 
 
@@ -294,13 +294,12 @@ def known_names(command: str, options: Mapping[str, Option]) -> list[str]:
 
 def _options_of(kind: type, group: str = "") -> dict[str, Option]:
     """The fields of a dataclass as options; one that is a dataclass is a group."""
-    texts: dict[str, str] = {}
-    titles: dict[str, str] = {}
-    for base in reversed(kind.__mro__):
-        document = parse_docstring(inspect.cleandoc(base.__doc__ or ""))
-        texts |= {each.arg_name: each.description or "" for each in document.params}
-        for name in vars(base).get("__annotations__", {}):
-            titles.setdefault(name, str(document.short_description))
+    documents = field_documents(kind)
+    titles = {
+        name: str(inspect.getdoc(base)).partition("\n")[0]
+        for base in kind.__mro__  # the first base that has a field gives its title
+        for name in inspect.get_annotations(base)
+    }
     hints = get_type_hints(kind, include_extras=True)
     options: dict[str, Option] = {}
     for field in fields(kind):
@@ -310,7 +309,7 @@ def _options_of(kind: type, group: str = "") -> dict[str, Option]:
         if groups:
             options |= _options_of(groups[0], f"{name}.")
         elif not any(get_origin(each) is Mapping for each in members):
-            text = " ".join(texts[field.name].split())
+            text = " ".join(documents[field.name].partition(":")[2].split())
             types = _line_types(members, field.default)
             options[name] = Option(types, field.default, text, titles[field.name])
     return options
