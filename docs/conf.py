@@ -111,8 +111,9 @@ def write_pages(app):
     (folder / "api").mkdir(exist_ok=True)
     written = set()
     for page in folder.glob("*.rst"):
-        for kind, name, _ in _DIRECTIVE.findall(page.read_text(encoding="utf-8")):
-            for member in public_names(name) if kind == "module" else [name]:
+        for kind, name, options in _DIRECTIVE.findall(page.read_text(encoding="utf-8")):
+            members = public_names(name, options) if kind == "module" else [name]
+            for member in members:
                 path = folder / "api" / f"{member}.rst"
                 write_page(path, member, "data" if kind == "data" else None)
                 written.add(path)
@@ -148,7 +149,7 @@ def list_pages(_app, docname, source):
 def write_tables(match):
     """A table per module, with its docstring above; what follows a module joins its table."""
     lines = []
-    for kind, name, _ in _DIRECTIVE.findall(match[0]):
+    for kind, name, options in _DIRECTIVE.findall(match[0]):
         if kind == "module":
             lines += ["", f".. automodule:: {name}", "   :no-members:", ""]
             lines += [".. currentmodule:: None"]
@@ -160,13 +161,14 @@ def write_tables(match):
                 "   :nosignatures:",
                 "",
             ]
-        members = public_names(name) if kind == "module" else [name]
+        members = public_names(name, options) if kind == "module" else [name]
         lines += [f"   ~{member}" for member in members]
     return "\n".join([*lines, "", ""])
 
 
-def public_names(name):
-    """Classes and functions that autodoc documents of a module: of __all__, or its own."""
+def public_names(name, options):
+    """Classes and functions of a module, of __all__ or its own, that options do not exclude."""
+    excluded = re.findall(r"\w+", options)
     module = importlib.import_module(name)
     names = getattr(module, "__all__", None) or [
         member
@@ -179,7 +181,8 @@ def public_names(name):
     return [
         f"{name}.{member}"
         for member, value in members.items()
-        if inspect.isclass(value) or inspect.isfunction(value)
+        if member not in excluded
+        and (inspect.isclass(value) or inspect.isfunction(value))
     ]
 
 

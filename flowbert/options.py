@@ -631,7 +631,7 @@ class RunOptions(TrainerOptions, LogOptions, TaskOptions):
 
 @dataclass(frozen=True)
 class CompareOptions(PlaceOptions, TaskOptions, TextOptions):
-    """Compare encoders x layers x poolings x methods x corpora x tasks x seeds.
+    """Compare encoders, layers, poolings, methods, corpora and seeds on tasks.
 
     Args:
         encoder: An encoder, its path, options whose path, layers, pooling and template may be

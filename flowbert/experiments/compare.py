@@ -29,7 +29,7 @@ _PLACES = ("output", "cache")  # not settings
 
 @takes(CompareOptions)
 def compare(options: CompareOptions) -> Results:
-    """Compare encoders x layers x poolings x methods x corpora x tasks x seeds.
+    """Compare encoders, layers, poolings, methods, corpora and seeds on tasks.
 
     Args:
         options: Fields of :class:`flowbert.options.CompareOptions`, as arguments.
