@@ -105,10 +105,10 @@ def cache(size: Size) -> int:
 
 def whitening(size: Size) -> int:
     """One pass, and the map."""
-    from flowbert.extras.vector_files import VectorFile
     from flowbert.maps import Whitening
+    from flowbert.vectors import as_vectors
 
-    Whitening().fit(VectorFile(size.vectors))
+    Whitening().fit(as_vectors(size.vectors))
     return size.rows
 
 

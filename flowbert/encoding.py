@@ -30,7 +30,6 @@ PRECISIONS = (
     *("float32", "float16", "bfloat16"),
     *("int8", "uint8", "binary", "ubinary"),
 )
-_BYTES = ("int8", "uint8")
 
 
 @takes(EncodeOptions)
@@ -52,37 +51,35 @@ def encode(options: EncodeOptions) -> Any:
         (2, 128)
     """
     _check_output(options)
-    received = sum(
-        value is not None
-        for value in (options.sentences, options.input, options.vectors)
-    )
+    sources = options.sentences, options.input, options.vectors
+    received = sum(source is not None for source in sources)
     if received != 1:
         message = f"received {received} of sentences, input and vectors; expected one"
         raise UserError(message, argument="input")
-    device = choose_device(options.device)
     if options.model is None and options.method not in (None, "raw"):
         message = f"received {options.method!r} without a model; expected raw"
         raise UserError(message, argument="method")
+    device = choose_device(options.device)
     rows: Vectors | Sequence[str]
     if options.vectors is not None:
         rows = as_vectors(options.vectors, options.column)
-        fitted = _open_map(options.model, options.method, rows)
+        model = _open_map(options.model, options.method, rows.shape[1])
     else:
         rows = _read_sentences(options.sentences, options.input, options.column)
-        fitted = _open_model(options.model, options.method, options.encoder, device)
+        model = _open_model(options.model, options.method, options.encoder, device)
         if options.devices > 1 or options.num_nodes > 1:
             predict = import_object("flowbert.extras.devices.predict_vectors")
             kind = torch.device(device).type
             processes = options.devices, options.num_nodes
-            return predict(fitted, rows, str(options.output), kind, *processes)
-    scale = None
-    if options.precision in _BYTES:
+            return predict(model, rows, str(options.output), kind, *processes)
+    ranges = None
+    if options.precision in ("int8", "uint8"):
         given = options.ranges
-        scale = _ranges(fitted, rows) if given is None else as_vectors(given)[:]
+        ranges = _ranges(model, rows) if given is None else as_vectors(given)[:]
 
     def blocks(start: int = 0) -> Iterator[Any]:
-        for block in _compute(fitted, rows, start):
-            yield _convert(block, options.precision, scale)
+        for block in _compute(model, rows, start):
+            yield _convert(block, options.precision, ranges)
 
     if options.output is None:
         result = np.concatenate(list(blocks()))
@@ -90,14 +87,14 @@ def encode(options: EncodeOptions) -> Any:
     path = Path(options.output)
     key = columns = None
     if path.suffix == ".npy" and not isinstance(rows, Vectors):
-        key = _key(fitted, rows, device, options.precision, scale)
+        settings = options.precision, str(device), computation()
+        codes = b"" if ranges is None else ranges.tobytes()
+        key = digest(model.digest, sentences_digest(rows), settings, codes)
     if path.suffix == ".parquet":
-        columns = _other_columns(rows)
-    shape = write_vectors(
-        path, blocks, len(rows), columns=columns, key=key, size=BLOCK_SENTENCES
-    )
-    if scale is not None and options.ranges is None:
-        write_vectors(path.with_suffix(".ranges.npy"), lambda _: [scale], 2)
+        columns = _other_columns(options, rows)
+    shape = write_vectors(path, blocks, len(rows), columns=columns, key=key)
+    if ranges is not None and options.ranges is None:
+        write_vectors(path.with_suffix(".ranges.npy"), lambda _: [ranges], 2)
     return shape
 
 
@@ -156,22 +153,18 @@ def _open_model(
     return fitted.to(device)
 
 
-def _open_map(model: str | None, method: str | None, vectors: Vectors) -> Model:
-    """Open the map of a fitted model for vectors.
+def _open_map(model: str | None, method: str | None, size: int) -> Model:
+    """Open the map of a fitted model for vectors of a size.
 
     Raises:
         UserError: If it was fitted on vectors of another size.
     """
-    saved = None if model is None else load_fitted(model, method)
-    fitted = Model(None, saved)
-    size = getattr(fitted.map, "n_features_in_", vectors.shape[1])
-    if vectors.shape[1] != size:
-        raise UserError(
-            f"received vectors of size {vectors.shape[1]}; expected {size}, as those that "
-            f"{model} was fitted on",
-            argument="vectors",
-        )
-    return fitted
+    fitted = None if model is None else load_fitted(model, method)
+    expected = getattr(fitted, "n_features_in_", size)
+    if size != expected:
+        message = f"received vectors of size {size}; expected {expected}"
+        raise UserError(message, argument="vectors")
+    return Model(None, fitted)
 
 
 def _compute(model: Model, rows: Vectors | Sequence[str], start: int) -> Iterator[Any]:
@@ -224,19 +217,13 @@ def _convert(block: Floats, precision: Any, ranges: Floats | None) -> Any:
     return codes if precision == "uint8" else (codes - 128.0).astype(np.int8)
 
 
-def _key(
-    model: Model, sentences: Sequence[str], device: Any, precision: str, ranges: Any
-) -> str:
-    """Digest of what determines the vectors of sentences in a precision."""
-    codes = None if ranges is None else ranges.tolist()
-    settings = precision, codes, str(device), computation()
-    return digest(model.digest, sentences_digest(sentences), settings)
-
-
-def _other_columns(rows: Vectors | Sequence[str]) -> Any:
-    """Find the further columns of a .parquet file: the sentences, or those of the input."""
+def _other_columns(options: EncodeOptions, rows: Any) -> Any:
+    """Further columns of a .parquet file: the sentences, or those of a file of vectors."""
+    if isinstance(options.vectors, str | Path):
+        read = import_object("flowbert.extras.vector_files.other_columns")
+        return read(options.vectors, options.column)
     if isinstance(rows, Vectors):
-        return rows.other_columns()
+        return None
     import pyarrow as pa  # slow to import
 
     return pa.table({"sentence": rows})

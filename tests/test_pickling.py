@@ -12,11 +12,10 @@ from experiments.small import write_words
 from extras.export.models import CHAINS, TEXTS, fit_map
 from flowbert.encoders import SentenceEncoder, load_encoder
 from flowbert.extras.sentence_transformer import SentenceTransformerEncoder
-from flowbert.extras.vector_files import VectorFile
 from flowbert.extras.word_vectors import WordVectors
 from flowbert.maps import Chain, as_map
 from flowbert.model import Model
-from flowbert.vectors import EmbeddingCache, as_vectors, write_vectors
+from flowbert.vectors import EmbeddingCache, as_vectors
 from helpers import refused
 
 pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
@@ -90,17 +89,6 @@ def test_a_model_with_maps():
     passed = pickle.loads(pickle.dumps(model))
     assert passed.map_name == model.map_name
     assert np.array_equal(passed.encode(SENTENCES), model.encode(SENTENCES))
-
-
-@pytest.mark.parametrize("suffix", [".npy", ".safetensors", ".parquet"])
-def test_a_file_of_vectors_passes_as_its_path(suffix, tmp_path):
-    rows = np.random.default_rng(0).normal(size=(5000, 6)).astype(np.float32)
-    write_vectors(tmp_path / f"x{suffix}", lambda _: [rows], len(rows))
-    file = VectorFile(tmp_path / f"x{suffix}")
-    assert np.array_equal(file[:3], rows[:3])
-    packed = pickle.dumps(file)
-    assert len(packed) < 1000
-    assert np.array_equal(pickle.loads(packed)[:], rows)
 
 
 def test_vectors_in_memory_and_in_the_cache(tmp_path):

@@ -1,185 +1,116 @@
-"""Files of vectors: .npy, .safetensors and .parquet, read block by block."""
+"""Readers of files of vectors: .npy, .safetensors and .parquet."""
 
 import tempfile
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
-from flowbert.arrays import (
-    BLOCK_ROWS,
-    VECTOR_VALUES,
-    Floats,
-    Indices,
-    holds_vector_values,
-)
-from flowbert.data.text_files import sort_names, user_path
-from flowbert.errors import UserError, choices
-from flowbert.io import release_pages
-from flowbert.vectors.base import Vectors
-from flowbert.vectors.write import PARQUET_COLUMN, VECTOR_FORMATS
+from flowbert.arrays import BLOCK_ROWS, VECTOR_VALUES
+from flowbert.data.text_files import check_file, sort_names, user_path
+from flowbert.errors import UserError, choices, first_line
+from flowbert.vectors.write import PARQUET_COLUMN
 
 _BUFFER = 2**20  # bytes of a file that are read at once
 
 
-class VectorFile(Vectors):
-    """Vectors in a file; only the rows that are read are in memory.
+def read_vectors(path: str | Path, column: str | None = None) -> Any:
+    """Map the vectors of a file into memory, so that only the rows that are used are read.
+
+    The vectors of .parquet files are first copied into a temporary file.
 
     Args:
         path: A .npy, .safetensors or .parquet file, or a folder of .parquet files, sorted by name
             with numbers in numeric order.
         column: Tensor or column of lists; needed where there are several.
 
+    Returns:
+        A memory-mapped array or tensor.
+
     Raises:
-        UserError: If the file is missing, damaged, or holds no matrix of numbers.
+        UserError: If the file is missing or damaged, or holds no vectors.
     """
+    file = user_path(path)
+    suffix = ".parquet" if file.is_dir() else file.suffix
+    if suffix not in _READERS:
+        allowed = choices(_READERS, suffix)
+        raise UserError(f"{path}: received {suffix!r}; expected {allowed}")
+    if not file.is_dir():
+        check_file(file)
+    try:
+        return _READERS[suffix](file, column)
+    except UserError:
+        raise
+    # numpy, safetensors and pyarrow raise unrelated types for a file that they cannot read.
+    except Exception as error:
+        reason = f"not a readable {suffix} file ({first_line(error)})"
+        raise UserError(f"{path}: {reason}") from error
 
-    def __init__(self, path: str | Path, column: str | None = None) -> None:
-        self.path = user_path(path)
-        self.name = self.path.name
-        self.column = column
-        suffix = ".parquet" if self.path.is_dir() else self.path.suffix
-        if suffix not in VECTOR_FORMATS:
-            raise UserError(
-                f"{path}: received {suffix!r}; expected {choices(VECTOR_FORMATS, suffix)}"
-            )
-        if not self.path.exists():
-            raise UserError(f"{path}: no such file")
-        self._is_parquet = suffix == ".parquet"
-        try:
-            shape = self._parquet_shape() if self._is_parquet else self._map().shape
-        except UserError:
-            raise
-        # numpy, safetensors and pyarrow raise unrelated types for a file that they cannot read.
-        except Exception as error:
-            raise UserError(
-                f"{path}: not a readable {suffix} file ({error})"
-            ) from error
-        if len(shape) != 2 or 0 in shape:
-            raise UserError(f"{path}: has the shape {shape}; expected (N, D)")
-        self.shape = int(shape[0]), int(shape[1])
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Attributes without open files, which are opened again when they are used."""
-        opened = ("_rows", "_dataset")
-        return {name: x for name, x in vars(self).items() if name not in opened}
+def other_columns(path: str | Path, column: str | None = None) -> Any:
+    """Columns of .parquet files other than the vectors, such as ids.
 
-    def take(self, indices: Indices) -> Floats:
-        """A copy of some rows, ``(n, D)``, float32.
+    Args:
+        path: As in :func:`read_vectors`.
+        column: Column of the vectors.
 
-        Rows of parquet are copied into a temporary file at the first call.
-        """
-        chosen = self._checked(self._rows[indices])
-        release_pages(self._rows)
-        return chosen
+    Returns:
+        A table of pyarrow in memory, without a column ``embedding``, whose place the written
+        vectors take. None for other files, or if there are no other columns.
+    """
+    import pyarrow.dataset
 
-    def blocks(self) -> Iterator[Floats]:
-        """All rows in order, in blocks ``(n, D)``, float32."""
-        return self._parquet_blocks() if self._is_parquet else super().blocks()
+    file = user_path(path)
+    if not file.is_dir() and file.suffix != ".parquet":
+        return None
+    table = pyarrow.dataset.dataset(_parquet_files(file), format="parquet")
+    vectors = _vector_column(table.schema, column, file), PARQUET_COLUMN
+    names = [name for name in table.schema.names if name not in vectors]
+    return table.to_table(columns=names) if names else None
 
-    def _checked(self, values: Any) -> Floats:
-        if isinstance(values, Tensor):  # numpy has no bfloat16
-            values = values.float().numpy()
-        with np.errstate(over="ignore"):
-            rows = np.array(values, dtype=np.float32)
-        if not np.isfinite(rows).all():
-            raise UserError(
-                f"{self.path}: holds NaN or infinite values; expected finite numbers"
-            )
-        return rows
 
-    @cached_property
-    def _rows(self) -> Any:
-        if not self._is_parquet:
-            return self._map()
-        with tempfile.TemporaryFile() as file:
-            for block in self.blocks():
-                file.write(block.tobytes())
-            file.flush()
-            return np.memmap(file, np.float32, "r", shape=self.shape)
+def _read_safetensors(path: Path, column: str | None) -> Any:
+    from safetensors import safe_open
 
-    def _map(self) -> Any:
-        if self.path.suffix == ".npy":
-            values = np.load(self.path, mmap_mode="r", allow_pickle=False)
-        else:
-            from safetensors import safe_open
+    with safe_open(path, framework="pt") as file:
+        return file.get_tensor(_choose(list(file.keys()), column, path))
 
-            with safe_open(self.path, framework="pt") as file:
-                name = _choose(list(file.keys()), self.column, self.path)
-                values = file.get_tensor(name)  # mapped into memory
-        if not holds_vector_values(values.dtype):
-            raise UserError(
-                f"{self.path}: holds {values.dtype}; expected {VECTOR_VALUES}"
-            )
-        return values
 
-    @cached_property
-    def _dataset(self) -> Any:
-        import pyarrow.dataset
+def _read_parquet(path: Path, column: str | None) -> Any:
+    """Copy the vectors into a temporary file, and map it: ``(N, D)``, float32."""
+    from pyarrow.compute import list_value_length
+    from pyarrow.parquet import ParquetFile
 
-        found = pyarrow.dataset.dataset(self.path, format="parquet")
-        return pyarrow.dataset.dataset(sort_names(found.files), format="parquet")
-
-    @cached_property
-    def _name(self) -> str:
-        fields = self._dataset.schema
-        names = [field.name for field in fields if _holds_vectors(field.type)]
-        return _choose(names, self.column, self.path)
-
-    def other_columns(self) -> Any:
-        """Columns of .parquet files other than the vectors, such as ids: a table of pyarrow.
-
-        The whole table is in memory, without a column ``embedding``, whose place the written
-        vectors take. None if there are no other columns.
-        """
-        if not self._is_parquet:
-            return None
-        vectors = self._name, PARQUET_COLUMN
-        names = [name for name in self._dataset.schema.names if name not in vectors]
-        return self._dataset.to_table(columns=names) if names else None
-
-    def _parquet_shape(self) -> tuple[int, int]:
-        batches = self._batches(1)
-        dim = next((len(batch[0][0].as_py() or ()) for batch in batches), 0)
-        return self._dataset.count_rows(), dim
-
-    def _parquet_blocks(self) -> Iterator[Floats]:
-        dim = self.shape[1]
-        for batch in self._batches():
-            kind = batch[0].type
-            if not _holds_vectors(kind):
-                raise UserError(
-                    f"{self.path}: holds {kind}; expected lists of {VECTOR_VALUES}"
-                )
-            values = batch[0].flatten()
-            if batch[0].null_count or len(values) != dim * len(batch):
-                raise UserError(
-                    f"{self.path}: a row has another size than {dim}, that of the first"
-                )
-            rows = values.to_numpy(zero_copy_only=False)
-            yield self._checked(rows.reshape(-1, dim))
-
-    def _batches(self, size: int = BLOCK_ROWS) -> Iterator[Any]:
-        """Record batches of the vectors in order, few rows at a time.
-
-        A scan of the dataset would read whole groups of rows ahead, and a file may be one group.
-        """
-        from pyarrow.parquet import ParquetFile
-
-        for name in self._dataset.files:
+    sizes: set[int | None] = set()
+    with tempfile.TemporaryFile() as copy:
+        for name in _parquet_files(path):
             with ParquetFile(name, pre_buffer=False, buffer_size=_BUFFER) as file:
-                if self._name not in file.schema_arrow.names:
-                    raise UserError(f"{name}: lacks the column {self._name!r}")
-                columns = [self._name]
-                batches = file.iter_batches(size, columns=columns, use_threads=False)
-                yield from filter(len, batches)
+                column = _vector_column(file.schema_arrow, column, Path(name))
+                # A scan would read whole groups of rows ahead, and a file may be one group.
+                for batch in file.iter_batches(BLOCK_ROWS, columns=[column]):
+                    sizes.update(list_value_length(batch[0]).unique().to_pylist())
+                    values = batch[0].flatten().to_numpy(zero_copy_only=False)
+                    copy.write(values.astype(np.float32).tobytes())
+        if len(sizes) != 1 or None in sizes:
+            raise UserError(f"{path}: rows have the sizes {sizes}; expected one")
+        copy.flush()
+        return np.memmap(copy, np.float32, "r").reshape(-1, *sizes)
+
+
+def _parquet_files(path: Path) -> list[str]:
+    return (
+        sort_names(map(str, path.rglob("*.parquet"))) if path.is_dir() else [str(path)]
+    )
+
+
+def _vector_column(schema: Any, wanted: str | None, path: Path) -> str:
+    """Choose among the columns with lists of numbers of two bytes or more."""
+    names = [field.name for field in schema if _holds_vectors(field.type)]
+    return _choose(names, wanted, path)
 
 
 def _holds_vectors(kind: Any) -> bool:
-    """Whether a type of pyarrow is a list of numbers of two bytes or more."""
     from pyarrow import types
 
     is_list = (types.is_list, types.is_large_list, types.is_fixed_size_list)
@@ -201,3 +132,10 @@ def _choose(names: Sequence[str], wanted: str | None, path: Path) -> str:
             argument="column",
         )
     return wanted
+
+
+_READERS: dict[str, Callable[[Path, str | None], Any]] = {
+    ".npy": lambda path, _: np.load(path, mmap_mode="r", allow_pickle=False),
+    ".safetensors": _read_safetensors,
+    ".parquet": _read_parquet,
+}

@@ -1,6 +1,5 @@
-"""The protocol ``Vectors``: rows that may be on a disk; arrays, and subsets of rows."""
+"""Rows of vectors in memory or on a disk: arrays, files, and subsets of rows."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import chain
@@ -23,41 +22,66 @@ from flowbert.registry import import_object
 from flowbert.seeding import Stream
 
 
-class Vectors(ABC):
-    """N vectors of size D; only the rows that are read need to fit in memory.
+class Vectors:
+    """N vectors of size D; of a file only the rows that are read need to fit in memory.
 
-    A subclass sets :attr:`shape` and defines :meth:`take`. All functions of this package that read
-    vectors accept one, and so does a PyTorch DataLoader.
+    All functions of this package that read vectors accept one, and so does a PyTorch DataLoader.
+    :func:`as_vectors` makes one of an array, a tensor or a file.
+
+    Args:
+        rows: Numbers ``(N, D)``: an array, also a memory-mapped one, a tensor, or other vectors.
+            They are not copied.
+        name: Name in tables and messages.
+        indices: Indices ``(n,)`` of the rows that are used; None for all.
 
     Attributes:
         shape: ``(N, D)``.
         name: Name in tables and messages.
     """
 
-    shape: tuple[int, int]
-    name: str = "vectors"
-
-    @abstractmethod
-    def take(self, indices: Indices) -> Floats:
-        """A copy of some rows, ``(n, D)``, float32."""
-
-    def blocks(self) -> Iterator[Floats]:
-        """All rows in order, in blocks ``(n, D)``, float32."""
-        for start in range(0, len(self), BLOCK_ROWS):
-            yield self[start : start + BLOCK_ROWS]
+    def __init__(
+        self, rows: Any, name: str = "vectors", indices: Indices | None = None
+    ) -> None:
+        self._rows = rows
+        self._indices = indices
+        self.name = name
+        number = len(rows if indices is None else indices)
+        self.shape = number, int(rows.shape[1])
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __getitem__(self, index: Any) -> Floats:
-        """Rows of a slice or of an array of indices, ``(n, D)``, float32."""
+        """A copy of the rows of a slice or of an array of indices, ``(n, D)``, float32.
+
+        Raises:
+            UserError: If a value is not finite.
+        """
         if isinstance(index, slice):
             index = np.arange(*index.indices(len(self)))
-        return self.take(np.asarray(index, dtype=np.int64))
+        chosen = np.asarray(index, dtype=np.int64)
+        if self._indices is not None:
+            chosen = self._indices[chosen]
+        rows: Any = self._rows[chosen]
+        if isinstance(rows, Tensor):  # numpy has no bfloat16
+            rows = rows.float().numpy()
+        with np.errstate(over="ignore"):
+            values: Floats = rows.astype(np.float32, copy=False)
+        release_pages(self._rows)
+        if not np.isfinite(values).all():
+            raise UserError(
+                f"{self.name}: received NaN or infinite values; expected finite ones"
+            )
+        return values
 
     def __getitems__(self, indices: list[int]) -> Floats:
         """Rows of a batch of a DataLoader."""
         return self[indices]
+
+    def blocks(self) -> Iterator[Floats]:
+        """All rows in order, in blocks ``(n, D)``, float32."""
+        for start in range(0, len(self), BLOCK_ROWS):
+            yield self[start : start + BLOCK_ROWS]
 
     @cached_property
     def digest(self) -> str:
@@ -67,15 +91,11 @@ class Vectors(ABC):
 
     def subset(self, indices: Indices) -> "Vectors":
         """Some of the rows, read when they are used."""
-        return _Subset(self, indices)
+        return Vectors(self, self.name, indices)
 
     def sample(self, size: int, stream: Stream) -> Indices:
         """Indices of at most ``size`` rows, drawn without replacement."""
         return stream.rng().permutation(len(self))[:size]
-
-    def other_columns(self) -> Any:
-        """Other columns of the file, such as ids: a table of pyarrow, or None."""
-        return None
 
     def count_distinct(self, limit: int) -> int:
         """Number of distinct rows, counted up to a limit."""
@@ -87,72 +107,32 @@ class Vectors(ABC):
         return len(distinct)
 
 
-class VectorArray(Vectors):
-    """Vectors in memory, or in a memory-mapped array.
-
-    Args:
-        rows: Finite numbers ``(N, D)``; they are not copied.
-    """
-
-    def __init__(self, rows: Floats) -> None:
-        self._rows = rows
-        self.shape = int(rows.shape[0]), int(rows.shape[1])
-
-    def take(self, indices: Indices) -> Floats:
-        """A copy of some rows, ``(n, D)``, float32."""
-        with np.errstate(over="ignore"):
-            rows = self._rows[indices].astype(np.float32, copy=False)
-        release_pages(self._rows)
-        return rows
-
-
-class _Subset(Vectors):
-    """A subset of rows.
-
-    Args:
-        vectors: All rows.
-        indices: Indices of the subset, ``(n,)``.
-    """
-
-    def __init__(self, vectors: Vectors, indices: Indices) -> None:
-        self._vectors = vectors
-        self._indices = indices
-        self.name = vectors.name
-        self.shape = len(indices), vectors.shape[1]
-
-    def take(self, indices: Indices) -> Floats:
-        """A copy of some rows, ``(n, D)``, float32."""
-        return self._vectors.take(self._indices[indices])
-
-
 def as_vectors(vectors: Any, column: str | None = None) -> Vectors:
     """Vectors of a file, an array or a tensor; ``Vectors`` are returned unchanged.
 
     Args:
-        vectors: Path, array or tensor ``(N, D)``, or :class:`Vectors`.
+        vectors: Path of a .npy, .safetensors or .parquet file or of a folder of .parquet files,
+            array or tensor ``(N, D)``, or :class:`Vectors`.
         column: Tensor or column of a file; only needed where there are several.
 
     Raises:
-        UserError: If they are no matrix of finite numbers.
+        UserError: If a file is missing or damaged, or they are no matrix of numbers. Whether
+            numbers are finite is checked when they are read.
     """
-    if isinstance(vectors, str | Path):
-        opened = import_object("flowbert.extras.vector_files.VectorFile")
-        return opened(vectors, column)  # type: ignore[no-any-return]
     if isinstance(vectors, Vectors):
         return vectors
+    name = "vectors"
+    if isinstance(vectors, str | Path):
+        name = Path(vectors).name
+        read = import_object("flowbert.extras.vector_files.read_vectors")
+        vectors = read(vectors, column)
     if isinstance(vectors, Tensor):
-        vectors = vectors.detach().cpu()
-        # numpy has no bfloat16.
-        vectors = vectors.float() if vectors.is_floating_point() else vectors
-    rows = np.asarray(vectors)
+        rows: Any = vectors.detach().cpu()
+    else:
+        rows = np.asanyarray(vectors)  # keeps the type of memory-mapped arrays
     if rows.ndim != 2 or 0 in rows.shape or not holds_vector_values(rows.dtype):
         raise UserError(
-            f"received {rows.dtype} of shape {rows.shape}; expected (N, D) {VECTOR_VALUES}",
-            argument="vectors",
+            f"{name}: received {rows.dtype} of shape {tuple(rows.shape)}; expected (N, D) "
+            f"{VECTOR_VALUES}"
         )
-    array = VectorArray(rows)
-    if not all(np.isfinite(block).all() for block in array.blocks()):
-        raise UserError(
-            "received NaN or infinite values; expected finite ones", argument="vectors"
-        )
-    return array
+    return Vectors(rows, name)

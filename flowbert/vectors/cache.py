@@ -25,7 +25,7 @@ from flowbert.errors import UserError
 from flowbert.io import digest, release_pages
 from flowbert.precision import precision_settings
 from flowbert.progress import bar
-from flowbert.vectors.base import VectorArray
+from flowbert.vectors.base import Vectors
 from flowbert.vectors.store import KEY_BYTES, Store
 
 _VERSION = 3  # raised when a change of the code moves vectors
@@ -116,7 +116,7 @@ class EmbeddingCache:
                 message = "the cache has what is finished; the same command resumes"
                 raise KeyboardInterrupt(message) from error
 
-    def rows(self, encoder: Encoder, sentences: Sequence[str]) -> VectorArray:
+    def rows(self, encoder: Encoder, sentences: Sequence[str]) -> Vectors:
         """A copy of the vectors of sentences, ``(N, D)``; missing ones are encoded.
 
         It is in memory, or above 1 GB in a temporary file.
@@ -127,7 +127,7 @@ class EmbeddingCache:
             with _writing(self.folder):
                 values = _copy_rows(stores, keys)
             if values is not None:
-                return VectorArray(values)
+                return Vectors(values)
             self.fill([encoder], sentences)
         raise UserError(
             f"{self.folder} is damaged repeatedly; set FLOWBERT_CACHE to a folder on an "

@@ -1,6 +1,5 @@
 """Files of vectors: the only writer, whose .npy files resume."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -11,7 +10,13 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from flowbert.errors import UserError
-from flowbert.io import follow_link, replace_durably, write_atomically
+from flowbert.io import (
+    follow_link,
+    read_json,
+    replace_durably,
+    write_atomically,
+    write_json,
+)
 
 VECTOR_FORMATS = (".npy", ".safetensors", ".parquet")
 """Extensions of files of vectors."""
@@ -36,7 +41,6 @@ def write_vectors(
     *,
     columns: Any = None,
     key: str | None = None,
-    size: int = 1,
 ) -> tuple[int, int]:
     """Write vectors block by block; .safetensors at once.
 
@@ -45,14 +49,12 @@ def write_vectors(
 
     Args:
         path: File ending in .npy, .safetensors or .parquet.
-        blocks: Computes the blocks from a row on, at least one: arrays ``(n, k)``, or tensors for
-            .safetensors.
-        count: Number of rows N.
+        blocks: Computes the blocks from a row on: arrays ``(n, k)``, or tensors for .safetensors.
+        count: Number of rows N, at least 1.
         columns: Further columns of a .parquet file, in front of ``embedding``: a table of pyarrow
             with N rows.
         key: Digest of what determines the vectors of a .npy file; None for a file that does not
             resume.
-        size: Rows of a block, of which a file that is continued has a multiple.
 
     Returns:
         Shape ``(N, k)``.
@@ -63,31 +65,31 @@ def write_vectors(
     """
     path = follow_link(path)
     check_output(path)
-    opened = write_atomically(path) if key is None else _write_resumably(path, key)
-    with opened as unfinished:
+    if key is not None:
+        with _keep_unfinished(path, key) as unfinished:
+            return _write_npy(unfinished, blocks, count, resumes=True)
+    with write_atomically(path) as unfinished:
         if path.suffix == ".npy":
-            dim = _write_npy(unfinished, blocks, count, size)
-        elif path.suffix == ".parquet":
-            dim = _write_parquet(unfinished, blocks(0), columns)
-        else:
-            dim = _write_safetensors(unfinished, blocks(0))
-    return count, dim
+            return _write_npy(unfinished, blocks, count)
+        write = _write_parquet if path.suffix == ".parquet" else _write_safetensors
+        return count, write(unfinished, blocks(0), columns)
 
 
 @contextmanager
-def _write_resumably(path: Path, key: str) -> Iterator[Path]:
+def _keep_unfinished(path: Path, key: str) -> Iterator[Path]:
     """Yield the path of an unfinished file; rename it to ``path`` at the end.
 
     The file is kept after an interruption, and deleted after a mistake of the user.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.stem}.{key}{path.suffix}")
-    lock = unfinished.with_suffix(".lock")
+    lock, state = unfinished.with_suffix(".lock"), unfinished.with_suffix(".json")
     try:
         with FileLock(lock, timeout=0):
             try:
                 yield unfinished
                 replace_durably(unfinished, path)
+                state.unlink()
             finally:
                 lock.unlink()
     except Timeout as error:
@@ -95,52 +97,42 @@ def _write_resumably(path: Path, key: str) -> Iterator[Path]:
         raise UserError(message, argument="output") from error
     except UserError:
         unfinished.unlink(missing_ok=True)
+        state.unlink(missing_ok=True)
         raise
     except KeyboardInterrupt as error:
-        if not unfinished.exists():
+        if not state.exists():
+            unfinished.unlink(missing_ok=True)
             raise
         message = f"{unfinished} has what is finished; the same command resumes"
         raise KeyboardInterrupt(message) from error
 
 
 def _write_npy(
-    path: Path, blocks: Callable[[int], Iterable[Any]], count: int, size: int
-) -> int:
-    done = _resume(path, count, size)
-    for block in blocks(done):
-        dim: int = block.shape[1]
-        with path.open("ab") as file:
-            if not done:
+    path: Path,
+    blocks: Callable[[int], Iterable[Any]],
+    count: int,
+    resumes: bool = False,
+) -> tuple[int, int]:
+    """Append blocks to a file; what is finished is counted in a file beside it."""
+    state = path.with_suffix(".json")
+    rows, size = read_json(state, list) if state.exists() else (0, 0)
+    with path.open("ab") as file:
+        file.truncate(size)  # of a block, a killed process leaves a part
+        for block in blocks(rows):
+            if not rows:
                 header = np.lib.format.header_data_from_array_1_0(block)
-                header |= {"shape": (count, dim), "fortran_order": False}
+                header |= {"shape": (count, block.shape[1]), "fortran_order": False}
                 np.lib.format.write_array_header_1_0(file, header)
             file.write(block.tobytes())
-        done += len(block)
-    return dim
+            file.flush()
+            rows += len(block)
+            if resumes:
+                write_json(state, [rows, file.tell()])
+    shape: tuple[int, int] = np.load(path, mmap_mode="r").shape
+    return shape
 
 
-def _resume(path: Path, count: int, size: int) -> int:
-    """Cut an unfinished file after its last whole block, and return the number of its rows.
-
-    The last block of N rows is written again: it tells the shape.
-    """
-    if not path.exists():
-        return 0
-    with path.open("r+b") as file:
-        try:
-            np.lib.format.read_magic(file)
-            (_, dim), _, dtype = np.lib.format.read_array_header_1_0(file)
-        except ValueError:  # not even a whole header
-            file.truncate(0)
-            return 0
-        start, row = file.tell(), dim * dtype.itemsize
-        written = (file.seek(0, os.SEEK_END) - start) // row
-        rows = min(written, count - 1) // size * size
-        file.truncate(start + rows * row if rows else 0)
-    return rows
-
-
-def _write_safetensors(path: Path, blocks: Iterable[Any]) -> int:
+def _write_safetensors(path: Path, blocks: Iterable[Any], _: Any) -> int:
     import torch
     from safetensors.torch import save
 

@@ -12,7 +12,7 @@ import safetensors.torch
 import torch
 
 from flowbert.arrays import BLOCK_ROWS
-from flowbert.extras.vector_files import VectorFile
+from flowbert.extras.vector_files import other_columns
 from flowbert.maps import (
     Moments,
     Standardization,
@@ -42,7 +42,7 @@ def test_a_group_of_rows_is_not_read_as_a_whole(tmp_path):
     table = pa.table({"id": range(len(values)), "x": [*values]})
     pyarrow.parquet.write_table(table, tmp_path / "x.parquet", len(values))
     del table
-    opened = VectorFile(tmp_path / "x.parquet")
+    opened = as_vectors(tmp_path / "x.parquet")
     before = pa.total_allocated_bytes()
     used = [pa.total_allocated_bytes() - before for _ in opened.blocks()]
     assert len(used) == 20
@@ -52,11 +52,9 @@ def test_a_group_of_rows_is_not_read_as_a_whole(tmp_path):
 def test_mistakes_in_columns_beside_the_vectors(tmp_path):
     table = pa.table({"x": [[1.0], [2.0]], "embedding": [[1.0], [2.0]]})
     pyarrow.parquet.write_table(table, tmp_path / "0.parquet")
-    assert VectorFile(tmp_path, "x").other_columns() is None
+    assert other_columns(tmp_path, "x") is None
     pyarrow.parquet.write_table(table.select(["embedding"]), tmp_path / "1.parquet")
-    refused(
-        r"1\.parquet: lacks the column 'x'", list, VectorFile(tmp_path, "x").blocks()
-    )
+    refused(r"^column: received 'x' for .*1\.parquet", as_vectors, tmp_path, "x")
 
 
 def parquet(column):
@@ -90,16 +88,15 @@ def test_a_file_of_a_folder_with_another_type(tmp_path):
     for number, values in enumerate(([[1.0], [2.0]], ["a", "b"])):
         table = pa.table({"x": values})
         pyarrow.parquet.write_table(table, tmp_path / f"{number}.parquet")
-    message = "holds string; expected lists of numbers"
-    refused(message, list, VectorFile(tmp_path).blocks())
+    refused(r"1\.parquet: holds no vectors", as_vectors, tmp_path)
 
 
 def test_lists_of_words_are_no_vectors(tmp_path):
     tags, file = [["a", "b"], ["c", "d"]], tmp_path / "x.parquet"
     pyarrow.parquet.write_table(pa.table({"tags": tags}), file)
-    refused(r"x\.parquet: holds no vectors", VectorFile, file)
+    refused(r"x\.parquet: holds no vectors", as_vectors, file)
     pyarrow.parquet.write_table(pa.table({"tags": tags, "x": [[1.0], [2.0]]}), file)
-    assert VectorFile(file)[:].tolist() == [[1.0], [2.0]]
+    assert as_vectors(file)[:].tolist() == [[1.0], [2.0]]
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".safetensors", ".parquet"])
