@@ -128,7 +128,7 @@ def _write_npy(
             rows += len(block)
             if resumes:
                 write_json(state, [rows, file.tell()])
-    shape: tuple[int, int] = np.load(path, mmap_mode="r").shape
+    shape: tuple[int, int] = np.load(path, "r", allow_pickle=False).shape
     return shape
 
 
