@@ -24,40 +24,6 @@ from flowbert.errors import UserError, choices
 from flowbert.io import sentences_digest
 from flowbert.seeding import Stream
 
-
-def texts_in_memory(source: Any, column: str | None = None) -> list[str]:
-    """Read sentences from a list, array, Series, DataFrame or Dataset.
-
-    Args:
-        source: A list or tuple of sentences, a numpy array, a pandas Series or DataFrame, or a
-            ``datasets.Dataset``.
-        column: Column of the sentences; optional if there is only one.
-
-    Raises:
-        UserError: If the source has another type, the column is missing, or a sentence is not text.
-
-    Example:
-        >>> texts_in_memory(["A dog runs. "])
-        ['A dog runs.']
-    """
-    if isinstance(source, pd.DataFrame):
-        source = source.rename(columns=str)
-    names = getattr(source, "column_names", getattr(source, "columns", None))
-    if names is not None and not isinstance(names, dict):  # as of a DatasetDict
-        layouts = [] if column is None else [[column]]
-        (column,) = choose_columns(list(names), layouts, Path("corpus"))
-        source = source[column]
-    texts = as_sentences(source, "corpus")
-    for name in NAMED:
-        if name in texts:
-            raise UserError(
-                argument="corpus",
-                received=texts,
-                expected=f"sentences, or a dict of several corpora such as {name}",
-            )
-    return [text.strip() for text in texts]
-
-
 NAMED = ("target", "train_only", "nli", BUILTIN)
 
 OWN_NAMES = {"target": "{} sentences", "train_only": "{} train sentences"}
@@ -199,13 +165,24 @@ def load_corpus(source: Any, *, nli: str = "hub", column: str | None = None) -> 
     elif isinstance(source, str):
         corpus = _load_named(source, nli, layouts)
     else:
-        texts = texts_in_memory(source, column)
+        texts = _texts_in_memory(source, layouts)
         corpus = Corpus.of("memory", texts, consecutive=True)
     if not len(corpus):
         raise UserError(
             f"{corpus.name}: has no sentence, or blank ones only; expected some"
         )
     return corpus
+
+
+def _texts_in_memory(source: Any, layouts: Sequence[Sequence[str]]) -> list[str]:
+    """Sentences of a list, array, Series, DataFrame or Dataset."""
+    if isinstance(source, pd.DataFrame):
+        source = source.rename(columns=str)
+    names = getattr(source, "column_names", getattr(source, "columns", None))
+    if names is not None and not isinstance(names, dict):  # as of a DatasetDict
+        (column,) = choose_columns(list(names), layouts, Path("corpus"))
+        source = source[column]
+    return [text.strip() for text in as_sentences(source, "corpus")]
 
 
 def _load_named(name: str, nli: str, layouts: Sequence[Sequence[str]]) -> Corpus:

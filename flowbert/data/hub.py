@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 import pandas as pd
 
 from flowbert.data.tables import choose_columns, from_arrow, make_frame
-from flowbert.data.text_files import user_path, what_is_missing
+from flowbert.data.text_files import find_missing, user_path
 from flowbert.errors import UserError, first_line
 
 
@@ -67,8 +67,9 @@ def fetch_encoder(
             fetched = snapshot_download(model, local_files_only=True, **options)
     # Not a name, no such model or revision, private, offline and not cached, no space left, ...
     except Exception as error:
-        reason = what_is_missing(user_path(name).absolute())
-        if "did you mean" not in reason and not isinstance(error, HFValidationError):
+        missing, similar = find_missing(user_path(name).absolute())
+        reason = f"folder {missing} does not exist{similar}"
+        if not similar and not isinstance(error, HFValidationError):
             reason = first_line(error)
         raise UserError(
             argument=argument,

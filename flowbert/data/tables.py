@@ -12,13 +12,12 @@ import re
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import compress
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 import pandas as pd
 
-from flowbert.data.text_files import check_file, extension, find_compression
+from flowbert.data.text_files import check_file, extension, open_bytes
 from flowbert.errors import UserError, choices, first_line, nearest, warn
 from flowbert.numbers import parse_number
 
@@ -66,7 +65,7 @@ def read_frame(path: str | Path, *layouts: Sequence[str]) -> pd.DataFrame:
         )
     check_file(path)
     try:
-        with find_compression(path).open(path) as file:
+        with open_bytes(path) as file:
             frame = TABLE_FORMATS[suffix](file)
     # pandas, pyarrow and json raise unrelated types.
     except Exception as error:
@@ -117,10 +116,10 @@ def choose_columns(
     missing = [column for layout in layouts for column in layout if column not in names]
     similar = nearest(names, missing[0]) if missing else ""
     are_pairs = [len(layout) for layout in layouts] == [3]
-    others = ", or those that the option columns names" if are_pairs else ""
+    hint = f"; for other names try columns {','.join(names[:3])}" if are_pairs else ""
     raise UserError(
         f"{path}: has the columns {', '.join(names)}; expected "
-        f"{wanted or 'the name of one as column'}{similar}{others}"
+        f"{wanted or 'the name of one as column'}{similar}{hint}"
     )
 
 
@@ -129,7 +128,7 @@ def make_frame(
     frame: pd.DataFrame,
     layouts: Sequence[Sequence[str]],
 ) -> pd.DataFrame:
-    """Choose columns of a frame, as :func:`read_frame` does.
+    """Choose columns of a frame, as :func:`read_frame` does; of equal names the first is read.
 
     Args:
         path: File or folder of the rows.
@@ -137,18 +136,13 @@ def make_frame(
         layouts: As in :func:`choose_columns`.
 
     Raises:
-        UserError: If there is no row, no layout fits, or a column occurs twice.
+        UserError: If there is no row, or no layout fits.
     """
     if not len(frame):
         raise UserError(f"{path}: has no row")
     names = list(map(str, frame))
-    for name in filter(None, names):  # spreadsheets have empty headers
-        if names.count(name) > 1:
-            raise UserError(
-                f"{path}: has {names.count(name)} columns {name!r}; expected one"
-            )
     columns = list(choose_columns(names, layouts, path))
-    chosen = frame.set_axis(names, axis="columns")[columns]
+    chosen = frame.iloc[:, list(map(names.index, columns))].set_axis(columns, axis=1)
     if frame.index.name is None:
         chosen = chosen.set_axis(pd.RangeIndex(1, len(frame) + 1, name="row"))
     chosen.attrs["source"] = str(path)
@@ -194,33 +188,31 @@ def read_columns(
     Raises:
         UserError: If rows are invalid: their number, and cells of the first three.
     """
-    columns: list[list[Any]] = []
-    wrong: dict[int, str] = {}  # by position: labels of an index may repeat
-    for name, parse in parsers.items():
-        columns.append([])
-        for position, (label, cell) in enumerate(frame[name].items()):
+    rows: list[list[Any]] = []
+    wrong: list[str] = []
+    cells = frame[list(parsers)].itertuples(index=False, name=None)
+    for label, row in zip(frame.index, cells, strict=True):
+        values = []
+        for (name, parse), cell in zip(parsers.items(), row, strict=True):
             try:
-                columns[-1].append(parse(cell))
+                values.append(parse(cell))
             except ValueError as error:
-                columns[-1].append(None)
                 text = f"{name} is {reprlib.repr(cell)}; expected {error}"
-                wrong.setdefault(position, f"{frame.index.name} {label}: {text}")
-    if not wrong:
-        return columns
-    shown = ", ".join(wrong[position] for position in sorted(wrong)[:_SHOWN])
-    if len(wrong) > _SHOWN:
-        shown += f", and {len(wrong) - _SHOWN} more"
-    source = frame.attrs["source"]
-    if not skip:
-        count = f"{len(wrong)} of {len(frame)} rows are invalid: "
-        count = count if len(wrong) > 1 else ""
-        hint = "" if skip is None else " (the option skip_invalid leaves such rows out)"
-        raise UserError(f"{source}: {count}{shown}{hint}")
-    warn(
-        f"{source}: {len(wrong)} of {len(frame)} rows are invalid and left out: {shown}"
-    )
-    valid = [position not in wrong for position in range(len(frame))]
-    return [list(compress(column, valid)) for column in columns]
+                wrong.append(f"{frame.index.name} {label}: {text}")
+                break
+        else:
+            rows.append(values)
+    if wrong:
+        shown = ", ".join(wrong[:_SHOWN])
+        if len(wrong) > _SHOWN:
+            shown += f", and {len(wrong) - _SHOWN} more"
+        message = f"{len(wrong)} of {len(frame)} rows are invalid"
+        message = f"{frame.attrs['source']}: {message}"
+        if not skip:
+            hint = "" if skip is None else " (the option skip_invalid leaves them out)"
+            raise UserError(f"{message}: {shown}{hint}")
+        warn(f"{message} and left out: {shown}")
+    return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in parsers]
 
 
 def as_text(cell: Any) -> str:

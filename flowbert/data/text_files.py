@@ -6,11 +6,10 @@ import io
 import os
 import re
 import unicodedata
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 
@@ -97,17 +96,16 @@ def check_file(path: Path) -> None:
     if path.is_dir():
         raise UserError(f"{path}: is a folder; expected a file")
     if not path.exists():
-        raise UserError(f"{path}: no such file; {what_is_missing(path)}")
+        missing, similar = find_missing(path)
+        folder = "" if missing == path else f"; folder {missing} does not exist"
+        raise UserError(f"{path}: no such file{folder}{similar}")
 
 
-def what_is_missing(path: Path) -> str:
-    """The first part of a path that does not exist, with the nearest names in its folder."""
+def find_missing(path: Path) -> tuple[Path, str]:
+    """The first part of a path that does not exist, and the nearest names in its folder."""
     folder = next(parent for parent in path.parents if parent.is_dir())
-    missing, *below = path.relative_to(folder).parts
-    similar = nearest((entry.name for entry in folder.iterdir()), missing)
-    if below:
-        return f"folder {folder / missing} does not exist{similar}"
-    return f"{folder} has no {missing!r}{similar}"
+    name = path.relative_to(folder).parts[0]
+    return folder / name, nearest((entry.name for entry in folder.iterdir()), name)
 
 
 def read_yaml(path: Path) -> Mapping[str, Any]:
@@ -169,37 +167,23 @@ def expand_files(spec: str | Path) -> list[Path]:
     return list(dict.fromkeys(files))
 
 
-def _open_zstd(path: Path) -> Any:
+def _open_zstd(path: Path, _: str) -> Any:
     import pyarrow as pa
 
     stream: Any = pa.input_stream(str(path), compression="zstd")
     return io.BufferedReader(stream)
 
 
-class Compression(NamedTuple):
-    """A compression of files.
-
-    Args:
-        open: Opens a compressed file as bytes.
-        errors: What reading a damaged file raises.
-    """
-
-    open: Callable[[Path], Any]
-    errors: tuple[type[Exception], ...] = (OSError,)
-
-
-COMPRESSIONS = {
-    ".gz": Compression(gzip.open, (OSError, EOFError, zlib.error)),
-    ".zst": Compression(_open_zstd),
+COMPRESSIONS: dict[str, Callable[[Path, str], Any]] = {
+    ".gz": gzip.open,
+    ".zst": _open_zstd,
 }
-"""Compressions by the last extension of a file's name."""
-
-_UNCOMPRESSED = Compression(lambda path: path.open("rb"))
+"""What opens a compressed file as bytes, by the last extension of its name."""
 
 
-def find_compression(path: Path) -> Compression:
-    """The compression of a file, by its name."""
-    return COMPRESSIONS.get(path.suffix.lower(), _UNCOMPRESSED)
+def open_bytes(path: Path) -> Any:
+    """Open a file that may be compressed."""
+    return COMPRESSIONS.get(path.suffix.lower(), Path.open)(path, "rb")
 
 
 def extension(path: str | Path) -> str:
@@ -214,39 +198,30 @@ def extension(path: str | Path) -> str:
 
 
 def stream_lines(path: Path) -> Iterator[str]:
-    """Lines of a UTF-8 file with their ends, without a byte order mark.
-
-    Raises:
-        UserError: If the file is missing, damaged, not UTF-8, or has a NUL character (UTF-16).
-    """
-    check_file(path)
-    compression = find_compression(path)
-    number = 0
-    try:
-        with compression.open(path) as lines:
-            for number, line in enumerate(lines, start=1):
-                if b"\0" in line:
-                    raise UserError(
-                        f"{path}: line {number} has a NUL character, as UTF-16 has; expected "
-                        "UTF-8 text"
-                    )
-                yield line.decode("utf-8" if number > 1 else "utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: line {number} is not UTF-8 text") from error
-    except compression.errors as error:
-        raise UserError(f"{path}: damaged, or not readable ({error})") from error
-
-
-def read_lines(path: Path) -> list[str]:
-    r"""Every line of a text file, blank ones included.
+    r"""Every line of a UTF-8 file, blank ones included, without a byte order mark.
 
     Lines end with ``\n`` or ``\r\n`` only: a Unicode line separator inside a sentence stays.
 
     Raises:
-        UserError: As of :func:`stream_lines`.
+        UserError: If the file is missing, damaged, or not UTF-8.
     """
-    stream = (line.removesuffix("\n") for line in stream_lines(path))
-    return [line.removesuffix("\r") for line in stream]
+    check_file(path)
+    number = 0
+    try:
+        with open_bytes(path) as lines:
+            for number, line in enumerate(lines, start=1):
+                text = line.decode("utf-8" if number > 1 else "utf-8-sig")
+                yield text.removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: line {number} is not UTF-8 text") from error
+    # Compressions raise unrelated types for a damaged file.
+    except Exception as error:
+        raise UserError(f"{path}: damaged, or not readable ({error})") from error
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of :func:`stream_lines` as a list."""
+    return list(stream_lines(path))
 
 
 _MARK = "\u0300"  # in the expression, stands for all marks

@@ -32,7 +32,7 @@ FILES = [
     ("corpus", "a.doc", "a\n", "received '.doc'; expected .txt, .csv"),
     ("corpus", "a.txt", "", "blank ones only"),
     ("corpus", "a.txt", b"good\nbad \xff\n", "line 2 is not UTF-8"),
-    ("corpus", "a.txt", "one\n".encode("utf-16"), "line 1 has a NUL character"),
+    ("corpus", "a.txt", "one\n".encode("utf-16"), "line 1 is not UTF-8"),
     ("corpus", "a.csv", "A first sentence\nA second\n", "'A first sentence'; expected"),
     ("corpus", "a.csv", 'text\na\n"open\nb\n', "EOF inside string starting at row 2"),
     ("corpus", "a.jsonl", '{"text": "a"}\n\n{"text": \n', "line 3: "),

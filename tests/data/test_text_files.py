@@ -11,7 +11,6 @@ import pytest
 from flowbert.data.corpus import load_corpus
 from flowbert.data.text_files import (
     COMPRESSIONS,
-    Compression,
     as_list,
     expand_files,
     read_lines,
@@ -72,8 +71,7 @@ def test_a_pipe_is_read_once(name, tmp_path):
 @pytest.mark.parametrize("name", ["a.txt.gz", "a.txt.xz"])
 def test_a_damaged_compressed_file(name, tmp_path, monkeypatch):
     """Also of a compression that somebody adds."""
-    added = Compression(lzma.open, (OSError, lzma.LZMAError, EOFError))
-    monkeypatch.setitem(COMPRESSIONS, ".xz", added)
+    monkeypatch.setitem(COMPRESSIONS, ".xz", lzma.open)
     path = tmp_path / name
     compress = lzma.compress if "xz" in name else gzip.compress
     path.write_bytes(compress(b"a line\n" * 1000))
