@@ -13,6 +13,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
+from flowbert.errors import check_choice
 from flowbert.numbers import (
     Count,
     CountOrZero,
@@ -295,6 +296,11 @@ class TrainingOptions(Options):
     schedule: str = "linear"
     warmup: Share = 0.1
 
+    def training(self) -> dict[str, Any]:
+        """These options by name, the arguments of :class:`flowbert.methods.EncoderModule`."""
+        names = [field.name for field in fields(TrainingOptions)]
+        return {name: getattr(self, name) for name in names}
+
 
 @dataclass(frozen=True, kw_only=True)
 class SimCSEOptions(TrainingOptions):
@@ -328,6 +334,10 @@ class SimCSEOptions(TrainingOptions):
     warmup: Share = 0.0
 
 
+OBJECTIVES = ("softmax", "cosine", "triplet")
+"""Objectives of Sentence-BERT, which are names of its examples, too."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class SBERTOptions(TrainingOptions):
     """Sentence-BERT.
@@ -344,6 +354,11 @@ class SBERTOptions(TrainingOptions):
     objective: str = "softmax"
     margin: Positive | None = None
     chunk_size: Count | None = None
+
+    def __post_init__(self) -> None:
+        """Check the limits of the fields, and the objective."""
+        super().__post_init__()
+        check_choice("objective", self.objective, OBJECTIVES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -405,6 +420,10 @@ class BatchOptions(Options):
     pool: Count = 1
     workers: CountOrZero = 0
 
+    def examples(self, model: Any) -> str:
+        """The text of :func:`flowbert.methods.make_examples`, with the options of the module."""
+        return "sentences"
+
 
 @dataclass(frozen=True, kw_only=True)
 class SimCSEDataOptions(BatchOptions):
@@ -422,6 +441,10 @@ class SimCSEDataOptions(BatchOptions):
 
     positive: str = "dropout"
 
+    def examples(self, model: Any) -> str:
+        """The positive."""
+        return self.positive
+
 
 @dataclass(frozen=True, kw_only=True)
 class SBERTDataOptions(BatchOptions):
@@ -433,6 +456,10 @@ class SBERTDataOptions(BatchOptions):
     """
 
     drop_overlap: bool = False
+
+    def examples(self, model: Any) -> str:
+        """The objective."""
+        return f"{model.objective}{':drop_overlap=true' if self.drop_overlap else ''}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -454,14 +481,13 @@ class TrainedMethod(NamedTuple):
     Attributes:
         module: The LightningModule.
         model: Options of the module, ``model.NAME`` on the command line.
-        data: Options of its data module, ``data.NAME``.
-        examples: Function that names the examples; empty for a method of vectors.
+        data: Options of its data module, ``data.NAME``; :class:`BatchOptions` of a method that
+            trains an encoder.
     """
 
     module: str
     model: type
     data: type
-    examples: str = ""
 
 
 TRAINED_METHODS = {
@@ -474,19 +500,16 @@ TRAINED_METHODS = {
         "flowbert.methods.simcse.SimCSEModule",
         SimCSEOptions,
         SimCSEDataOptions,
-        "flowbert.methods.examples.simcse_examples",
     ),
     "sbert": TrainedMethod(
         "flowbert.methods.sbert.SBERTModule",
         SBERTOptions,
         SBERTDataOptions,
-        "flowbert.methods.examples.sbert_examples",
     ),
     "mlm": TrainedMethod(
         "flowbert.methods.mlm.MLMModule",
         MLMOptions,
         BatchOptions,
-        "flowbert.methods.examples.mlm_examples",
     ),
 }
 """Methods that a Trainer trains; every other one is a map that is fitted in closed form."""
@@ -569,7 +592,6 @@ class FitOptions(TrainerOptions, LogOptions, TaskOptions):
             run folder, which has their comparison; such as ``0,1,2``.
         run_dir: Run folder; None for ``runs/METHOD/TIME``.
         ckpt_path: Checkpoint to resume from: ``last`` or ``best`` of ``run_dir``, or a path.
-        config: Text of ``config.yaml`` in the run folder; None for these options.
     """
 
     method: str = "flow"
@@ -589,7 +611,12 @@ class FitOptions(TrainerOptions, LogOptions, TaskOptions):
     checkpoint: Mapping[str, Any] | None = None
     seed: Seed = 0
     seeds: int | Sequence[int] | None = None
-    config: str | None = None
+
+    @property
+    def trains_encoder(self) -> bool:
+        """Whether the method trains an encoder, on examples."""
+        method = TRAINED_METHODS.get(self.method)
+        return method is not None and issubclass(method.data, BatchOptions)
 
     @property
     def corpus_name(self) -> str:

@@ -1,7 +1,6 @@
 """The command line: names, mistakes, help, configurations."""
 
 import errno
-import inspect
 import itertools
 import json
 import re
@@ -26,20 +25,10 @@ from flowbert.cli.commands import config_of_line
 from flowbert.cli.parse import COMMANDS, list_options, read_line, read_value
 from flowbert.data.text_files import as_list
 from flowbert.encoders import choose_device
-from flowbert.maps import Flow
-from flowbert.methods import FlowModule, SimCSEModule, TextDataModule
-from flowbert.methods.mlm import MLMModule
-from flowbert.methods.sbert import SBERTModule
+from flowbert.methods import FlowModule
 from flowbert.options import (
     TRAINED_METHODS,
-    BatchOptions,
-    FlowOptions,
-    MLMOptions,
-    RowsOptions,
-    SBERTOptions,
-    SimCSEOptions,
 )
-from flowbert.training import RowsDataModule
 from helpers import draw_nothing
 
 ROOT = Path(__file__).parents[1]
@@ -261,30 +250,6 @@ def test_help_and_misspelled_options_do_not_wait_for_torch():
     printed = done.stdout.splitlines()
     assert [line for line in lines if line not in printed] == []
     assert done.stderr.count("error: ") == 5
-
-
-def parameters(kind):
-    """Parameters of a class, and of the base that it passes the others to."""
-    own = dict(inspect.signature(kind).parameters)
-    return parameters(kind.__bases__[0]) | own if "shared" in own else own
-
-
-TAKEN_BY = {
-    BatchOptions: TextDataModule,
-    FlowOptions: Flow,
-    MLMOptions: MLMModule,
-    RowsOptions: RowsDataModule,
-    SBERTOptions: SBERTModule,
-    SimCSEOptions: SimCSEModule,
-}
-
-
-@pytest.mark.parametrize("options", TAKEN_BY, ids=lambda options: options.__name__)
-def test_options_of_a_method_are_arguments_of_its_class(options):
-    taken = parameters(TAKEN_BY[options])
-    for name, option in inspect.signature(options).parameters.items():
-        assert taken[name].default == option.default, name
-        assert taken[name].annotation == option.annotation, name
 
 
 @pytest.mark.parametrize(("command", "method"), [*TRAININGS, *OTHERS])

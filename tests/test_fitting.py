@@ -23,9 +23,9 @@ from flowbert.experiments import Results, compare
 from flowbert.extras.report import report
 from flowbert.fitting import fit, predict, validate
 from flowbert.fitting import test as run_test
-from flowbert.fitting.prepare import make_loggers, prepare_run
+from flowbert.fitting.parts import load_source, make_loggers
 from flowbert.maps import Flow, load_map, make_map
-from flowbert.methods import FlowModule
+from flowbert.methods import FlowModule, TextDataModule, make_examples
 from flowbert.model import Model
 from flowbert.options import FitOptions
 from flowbert.tasks import load_tasks
@@ -122,9 +122,8 @@ def test_an_encoder_trained_through_a_map_is_compared_with_it(splits, tmp_path):
     head = "whitening:shrinkage=0.3"
     through = f"simcse+{head}"
     assert set(results.frame["method"]) == {"raw", "simcse", head, through}
-    given = FitOptions(method="simcse", **options)
-    with prepare_run("test", given, tmp_path / "test") as run:
-        sentences = run.data.sample(1000)
+    examples = make_examples("dropout", BUILTIN).sample(48, 0)
+    sentences = TextDataModule(SentenceEncoder(), examples, batch_size=8).sample(1000)
     (task,) = load_tasks(**splits)
     for name, encoder in (
         (head, SentenceEncoder()),
@@ -164,9 +163,8 @@ class Spoil(Callback):
                 torch.nn.init.normal_(parameter)
 
 
-def test_predict(run, tmp_path):
-    with prepare_run("predict", FitOptions(**FLOW), tmp_path / "rows") as again:
-        rows = again.cache.rows(again.encoder, again.source.sentences)[:]
+def test_predict(run):
+    rows = SentenceEncoder().encode(load_corpus(BUILTIN).sample(300, 0).sentences)
     expected = Model.load(run, "flow").transform(rows)
     # Sums of float32 numbers of order 1 in another order: other sizes of the batches.
     np.testing.assert_allclose(np.load(predict(run)), expected, atol=1e-4)
@@ -221,11 +219,10 @@ def test_vectors_in_place_of_sentences(kind, tmp_path):
     refused("vectors: received", fit, vectors=rows[0], run_dir=tmp_path / "p2")
 
 
-def test_the_sentences_are_drawn_by_the_seed(tmp_path):
+def test_the_sentences_are_drawn_by_the_seed():
     options = FitOptions(**{**FLOW, "seed": 2})
-    with prepare_run("fit", options, tmp_path / "run") as run:
-        expected = load_corpus(BUILTIN).sample(300, 2)
-        assert run.source.sentences == expected.sentences
+    expected = load_corpus(BUILTIN).sample(300, 2)
+    assert load_source(options, []).sentences == expected.sentences
 
 
 def test_target_means_the_sentences_of_each_task(tmp_path):

@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Union, get_args
 
@@ -125,13 +126,11 @@ def _page(output: str) -> list[str]:
 _ON_A_SCREEN = 6
 
 
-def config_of_line(line: CommandLine, trainer: Mapping[str, Any] | None = None) -> str:
+def config_of_line(line: CommandLine) -> str:
     """The options of a command, with defaults, as the YAML file that repeats it."""
     options = nested({name: line[name] for name in line.options}, LineOptions)
     for name in ("run_dir", "ckpt_path", "resume", "explain"):
         options.pop(name, None)
-    if trainer is not None:
-        options["trainer"] = trainer
     text: str = yaml.safe_dump(options, sort_keys=False, allow_unicode=True)
     return text
 
@@ -148,30 +147,24 @@ def train(function: Callable[..., Any], line: CommandLine, options: Any) -> None
         UserError: For a mistake in the options or files.
     """
     # What only a training imports.
-    from lightning_fabric.utilities.rank_zero import rank_zero_only
-
-    from flowbert.training.run_folder import new_folder
+    from flowbert.fitting.run_options import complete, config_text
+    from flowbert.training.run_folder import is_first_process, new_folder
 
     command = line.command
-    trainer, shown = read_trainer(line)
-    text = config_of_line(line, shown)
+    options = replace(options, trainer=read_trainer(line))
     if line["print_config"]:
-        print(text)
+        print(config_text(complete(options) if command == "fit" else options))
         return
-    if line["quiet"]:
-        trainer["enable_progress_bar"] = False
-    arguments = vars(options) | {"trainer": trainer}
     if command == "fit":
         folder = user_path(line["run_dir"] or new_folder(line["method"]))
-        arguments |= {"config": text, "run_dir": folder}
     else:
         folder = user_path(line["run_dir"] or Path(line["run"]) / command)
     try:
-        returned = function(**arguments)
+        returned = function(**vars(replace(options, run_dir=folder)))
     except KeyboardInterrupt as error:
         message = _resume_message(line, folder, str(error))
         raise KeyboardInterrupt(message) from None
-    if rank_zero_only.rank != 0:  # type: ignore[attr-defined]
+    if not is_first_process():
         return
     if isinstance(returned, Results):
         returned.summary.print()
@@ -216,8 +209,8 @@ def list_trainer_options() -> dict[str, Option]:
     return options
 
 
-def read_trainer(line: CommandLine) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arguments of the Trainer that are given, and the same as YAML has them, with defaults.
+def read_trainer(line: CommandLine) -> dict[str, Any]:
+    """Options of the Trainer, with defaults, as YAML has them: objects by their class paths.
 
     Args:
         line: The command line.
@@ -250,13 +243,13 @@ def read_trainer(line: CommandLine) -> tuple[dict[str, Any], dict[str, Any]]:
             action._typehint = whole_numbers_first(action._typehint)
             hints[action.dest] = action._typehint
     try:
-        given = parser.parse_args(words, defaults=False)
+        parser.parse_args(words, defaults=False)
     except jsonargparse.ArgumentError as error:
         raise _trainer_error(str(error), hints) from error
-    arguments = parser.instantiate_classes(given).as_dict()
     parser.set_defaults({f"trainer.{name}": x for name, x in TRAINER_DEFAULTS.items()})
     text = parser.dump(parser.parse_args(words), skip_none=False, skip_validation=True)
-    return arguments.get("trainer", {}), yaml.safe_load(text)["trainer"]
+    options: dict[str, Any] = yaml.safe_load(text)["trainer"]
+    return options
 
 
 def _trainer_error(message: str, hints: Mapping[str, Any]) -> UserError:

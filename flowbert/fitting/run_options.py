@@ -1,38 +1,72 @@
-"""Options of a training, and the file ``config.yaml`` of its run folder."""
+"""Options of a run, and the file ``config.yaml`` of its folder."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from flowbert.data.text_files import read_yaml
-from flowbert.errors import UserError, first_line
-from flowbert.io import as_json, folders_with
+from flowbert.data.text_files import as_list, read_yaml
+from flowbert.errors import UserError, check_choice, first_line
+from flowbert.io import as_json, folders_with, write_atomically
 from flowbert.options import (
     TRAINED_METHODS,
+    CheckpointOptions,
     EncoderOptions,
     FitOptions,
+    FlowOptions,
+    Options,
     PredictOptions,
     RunOptions,
 )
 from flowbert.training.run_folder import RUN_CONFIG
 
-_OF_A_CALL = ("run_dir", "ckpt_path", "config")
+_OF_A_CALL = ("run_dir", "ckpt_path")
+_GROUPS = ("model", "data", "checkpoint")
+_LOG_TO = ("wandb", "wandb-offline", "tensorboard")
 
 # Objects that only a fit needs.
 _OBJECTS = ("callbacks", "logger", "plugins", "profiler")
 
 
-def config_text(options: FitOptions) -> str:
-    """Text of ``config.yaml``; of objects in memory, their types."""
+def complete(options: FitOptions) -> FitOptions:
+    """The options with all groups as dataclasses, which check their limits.
+
+    Raises:
+        UserError: If an option is unknown, or outside of its limits.
+    """
+    log_to = as_list(options.log_to or None, "log_to")
+    for name in log_to:
+        check_choice("log_to", name, _LOG_TO)
+    groups: dict[str, Any] = {}
+    if trained := TRAINED_METHODS.get(options.method):
+        groups = {"model": trained.model, "data": trained.data}
+        groups["checkpoint"] = CheckpointOptions
+    for name, kind in groups.items():
+        try:
+            groups[name] = kind(**getattr(options, name) or {})
+        except TypeError as error:
+            raise UserError(first_line(error), argument=name) from error
     encoder = EncoderOptions.of(options.encoder)
-    if isinstance(encoder, EncoderOptions):
-        encoder = asdict(encoder)
-    content = vars(options) | {"encoder": encoder}
-    kept = {name: content[name] for name in content if name not in _OF_A_CALL}
+    return replace(options, **groups, encoder=encoder, log_to=log_to)
+
+
+def config_text(options: Any) -> str:
+    """Options of a run as YAML; of objects in memory, their types."""
+    kept = {
+        name: asdict(x) if isinstance(x, Options | FlowOptions) else x
+        for name, x in vars(options).items()
+        if name not in _OF_A_CALL and not (name in _GROUPS and x is None)
+    }
     plain = as_json(kept, lambda x: str(x) if isinstance(x, Path) else type(x).__name__)
     text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
     return text
+
+
+def write_config(options: FitOptions, folder: Path) -> None:
+    """Write ``config.yaml``."""
+    with write_atomically(folder / RUN_CONFIG) as temporary:
+        temporary.write_text(config_text(options), encoding="utf-8")
 
 
 def read_run(changes: PredictOptions | RunOptions) -> FitOptions:

@@ -12,7 +12,7 @@ from torch.utils.data import DistributedSampler, RandomSampler, SequentialSample
 
 from flowbert.errors import warn
 from flowbert.flows import FlowOptions, FullPrecision, Glow, bits_per_dim
-from flowbert.numbers import Seed, check_limits
+from flowbert.numbers import Seed
 from flowbert.seeding import Stream
 from flowbert.training.base import MethodModule
 from flowbert.training.optim import BertAdam
@@ -73,14 +73,7 @@ class FlowModule(FullPrecision, MethodModule):
         chosen = FlowOptions(**options)
         # Lightning reads the hyper-parameters from this variable.
         options = chosen.training()
-        check_limits(FlowOptions, options)
-        super().__init__(
-            learning_rate=chosen.learning_rate,
-            weight_decay=chosen.weight_decay,
-            schedule=chosen.schedule,
-            warmup=chosen.warmup,
-            seed=seed,
-        )
+        super().__init__(chosen, seed)
         self.save_hyperparameters(options)  # under LightningCLI, those of its parser
         self._options = options
         self.noise: float = options["noise"]

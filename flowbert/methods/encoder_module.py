@@ -17,15 +17,8 @@ from flowbert.methods.examples import Examples
 from flowbert.methods.losses import Losses
 from flowbert.methods.masking import predictor_above
 from flowbert.methods.text import TextBatch, TextDataModule
-from flowbert.numbers import (
-    CountOrZero,
-    NotNegative,
-    Positive,
-    Seed,
-    Share,
-    check_limits,
-    is_count,
-)
+from flowbert.numbers import Seed, is_count
+from flowbert.options import TrainingOptions
 from flowbert.seeding import Stream
 from flowbert.training.base import MethodModule
 
@@ -45,14 +38,8 @@ class EncoderModule(MethodModule):
 
     Args:
         encoder: The encoder to train, with ``frozen=False``, in float32.
-        dropout: Rate of all dropout layers of the encoder; None for its configured rates.
-        frozen_layers: Number of lower blocks to freeze; above 0, only the blocks above them are
-            trained.
-        learning_rate: Peak learning rate of AdamW.
-        weight_decay: Decoupled weight decay, not of biases and layer norms.
-        schedule: ``constant``, ``linear`` or ``cosine``.
-        warmup: Share of the steps over which the learning rate rises.
         seed: Seed of dropout, masks and new layers.
+        **options: Fields of :class:`flowbert.options.TrainingOptions`.
 
     Attributes:
         name: Name of the method in tables.
@@ -75,24 +62,13 @@ class EncoderModule(MethodModule):
         self,
         encoder: SentenceEncoder,
         *,
-        dropout: Share | None = None,
-        frozen_layers: CountOrZero = 0,
-        learning_rate: Positive = 2e-5,
-        weight_decay: NotNegative = 0.01,
-        schedule: str = "linear",
-        warmup: Share = 0.1,
         seed: Seed = 0,
+        **options: Any,
     ) -> None:
-        super().__init__(
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            schedule=schedule,
-            warmup=warmup,
-            seed=seed,
-        )
-        check_limits(
-            EncoderModule, {"dropout": dropout, "frozen_layers": frozen_layers}
-        )
+        chosen = TrainingOptions(**options)
+        # Lightning reads the hyper-parameters from this variable.
+        options = vars(chosen)
+        super().__init__(chosen, seed)
         if encoder.frozen:
             raise ValueError("encoder: received a frozen one; expected frozen=False")
         if encoder.backbone.dtype != torch.float32:
@@ -101,10 +77,10 @@ class EncoderModule(MethodModule):
                 "bf16-mixed or 16-mixed for speed",
                 argument="dtype",
             )
-        if dropout is not None:
-            set_dropout(encoder, dropout)
-        if frozen_layers:
-            _freeze_lower_blocks(encoder.backbone, frozen_layers)
+        if chosen.dropout is not None:
+            set_dropout(encoder, chosen.dropout)
+        if chosen.frozen_layers:
+            _freeze_lower_blocks(encoder.backbone, chosen.frozen_layers)
         if encoder.log_token_factors is not None and not self.pools:
             encoder.log_token_factors.requires_grad_(False)
         self.encoder = encoder.train()

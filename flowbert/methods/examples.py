@@ -20,9 +20,6 @@ from flowbert.tasks.sts import training_labels
 SOURCES = ("corpus", "nli", "tasks")
 """Sources of examples."""
 
-OBJECTIVES = ("softmax", "cosine", "triplet")
-"""Objectives of Sentence-BERT, which are names of its examples, too."""
-
 
 @dataclass(frozen=True, eq=False)
 class Examples:
@@ -84,11 +81,12 @@ def make_examples(
 
     Args:
         text: What the examples are, with options. ``sentences`` for masked language
-            modelling. Pairs for SimCSE, see :func:`simcse_examples`. For Sentence-BERT:
+            modelling. Pairs for SimCSE, see
+            :class:`flowbert.options.SimCSEDataOptions`. For Sentence-BERT:
             ``softmax`` (NLI pairs with labels), ``triplet`` (NLI triples) or ``cosine`` (the
             labelled pairs of the first task, with scores scaled to 0 to 1).
         corpus: Sentences, see :func:`flowbert.data.corpus.load_corpus`, for examples that are made
-            of a corpus.
+            of a corpus; or a function that loads them.
         nli: NLI pairs, see :func:`flowbert.data.nli.load_nli`; default ``hub``.
         tasks: Measured tasks, of which the first has the labels for ``cosine``.
         argument: Name of the text in messages.
@@ -106,41 +104,10 @@ def make_examples(
     if "corpus" in read:
         if corpus is None:
             raise ValueError("corpus: received None; expected sentences")
-        corpus = load_corpus(corpus)
+        corpus = corpus() if callable(corpus) else load_corpus(corpus)
     sources = {"corpus": corpus, "nli": nli or "hub", "tasks": tasks}
     needed = {name: source for name, source in sources.items() if name in read}
     return function(**needed, **options)
-
-
-def simcse_examples(positive: str = "dropout") -> str:
-    """The examples of SimCSE.
-
-    Args:
-        positive: Positive of a sentence: ``dropout`` (the sentence again, under another dropout
-            mask); ``crop``, ``word_deletion``, ``delete_one_word`` (edits of it, with a share of
-            the words as in ``crop:rate=0.1``); ``mlm:path=DIR`` (the share ``rate`` of the
-            words replaced by a masked language model); ``next_sentence`` (of the same document of
-            a file, which a blank line ends); ``entailment`` (of an NLI premise, with a
-            contradiction as hard negative, or with ``hard_negatives=false`` without);
-            ``hypothesis`` (each of an NLI premise, whatever its label: only the pairing is used).
-    """
-    return positive
-
-
-def sbert_examples(objective: str = "softmax", drop_overlap: bool = False) -> str:
-    """The examples of Sentence-BERT.
-
-    Args:
-        objective: The objective.
-        drop_overlap: With the objective ``cosine``: remove labelled pairs that are also test pairs;
-            otherwise they are an error.
-    """
-    return f"{objective}:drop_overlap=true" if drop_overlap else objective
-
-
-def mlm_examples() -> str:
-    """The examples of masked language modelling."""
-    return "sentences"
 
 
 @EXAMPLES.register("dropout")

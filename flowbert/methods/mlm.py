@@ -9,9 +9,10 @@ from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.methods.encoder_module import EncoderModule, with_network
 from flowbert.methods.losses import Losses
-from flowbert.methods.masking import MASK_FRACTION, masked_losses
+from flowbert.methods.masking import masked_losses
 from flowbert.methods.text import TextBatch
-from flowbert.numbers import NotNegative, Positive, Share, ShareAbove0, check_limits
+from flowbert.numbers import Seed
+from flowbert.options import MLMOptions
 from flowbert.seeding import Stream
 from flowbert.tasks.measures import mean_pair_cosine
 
@@ -34,15 +35,8 @@ class MLMModule(EncoderModule):
 
     Args:
         encoder: The encoder to train.
-        mask_fraction: Probability of a token to be predicted.
-        whole_words: Mask whole words instead of single tokens.
-        cosreg_weight: Weight of the mean cosine over all pairs of word embeddings, the paper's
-            gamma (there 1).
-        head_only: Train only the prediction layers, on the frozen network. A further run can
-            start from the saved encoder.
-        learning_rate: Peak learning rate of AdamW.
-        warmup: Share of the steps over which the learning rate rises.
-        **shared: Further arguments of :class:`EncoderModule`.
+        seed: Seed of dropout, masks and new layers.
+        **options: Fields of :class:`flowbert.options.MLMOptions`.
 
     Raises:
         UserError: If an argument is outside of its limits or does not fit the encoder.
@@ -53,29 +47,23 @@ class MLMModule(EncoderModule):
     continuing: Tensor | None
 
     def __init__(
-        self,
-        encoder: SentenceEncoder,
-        mask_fraction: ShareAbove0 = MASK_FRACTION,
-        whole_words: bool = False,
-        cosreg_weight: NotNegative = 0.0,
-        head_only: bool = False,
-        learning_rate: Positive = 1e-4,
-        warmup: Share = 0.06,
-        **shared: Any,
+        self, encoder: SentenceEncoder, *, seed: Seed = 0, **options: Any
     ) -> None:
-        check_limits(MLMModule, locals())
-        super().__init__(encoder, learning_rate=learning_rate, warmup=warmup, **shared)
-        self.mask_fraction = mask_fraction
-        self.cosreg_weight = cosreg_weight
+        chosen = MLMOptions(**options)
+        # Lightning reads the hyper-parameters from this variable.
+        options = vars(chosen)
+        super().__init__(encoder, seed=seed, **chosen.training())
+        self.mask_fraction = chosen.mask_fraction
+        self.cosreg_weight = chosen.cosreg_weight
         if str(encoder.pooling) == "cls_pooler":
             raise UserError(
                 "received cls_pooler, a layer that is not trained; expected another one",
                 argument="pooling",
             )
         self.add_predictor()
-        if head_only:
+        if chosen.head_only:
             encoder.requires_grad_(False)
-        ids = _continuing_ids(encoder) if whole_words else None
+        ids = _continuing_ids(encoder) if chosen.whole_words else None
         self.register_buffer("continuing", ids, persistent=False)
 
     def batch_losses(self, batch: TextBatch, random: Stream) -> Losses:

@@ -7,12 +7,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from flowbert.encoders import SentenceEncoder
-from flowbert.errors import UserError, check_choice
+from flowbert.errors import UserError
 from flowbert.methods.encoder_module import EncoderModule
-from flowbert.methods.examples import OBJECTIVES, Examples
+from flowbert.methods.examples import Examples
 from flowbert.methods.losses import Losses
 from flowbert.methods.text import TextBatch
-from flowbert.numbers import Count, Positive, check_limits
+from flowbert.numbers import Seed
+from flowbert.options import SBERTOptions
 from flowbert.seeding import Stream
 
 _CLASSES = 3
@@ -33,13 +34,8 @@ class SBERTModule(EncoderModule):
 
     Args:
         encoder: The encoder to train.
-        objective: ``softmax``, ``cosine`` or ``triplet``; each has its own kind of examples, see
-            :func:`flowbert.methods.make_examples`.
-        margin: Margin of ``triplet``: how much farther the negative must be than the positive;
-            default 1.
-        chunk_size: Sentences whose activations are in memory at once, by gradient caching, which
-            takes a third more time; None for all.
-        **shared: Further arguments of :class:`EncoderModule`.
+        seed: Seed of dropout and the classifier.
+        **options: Fields of :class:`flowbert.options.SBERTOptions`.
 
     Raises:
         UserError: If an argument is outside of its limits.
@@ -48,21 +44,17 @@ class SBERTModule(EncoderModule):
     name = "sbert"
 
     def __init__(
-        self,
-        encoder: SentenceEncoder,
-        objective: str = "softmax",
-        margin: Positive | None = None,
-        chunk_size: Count | None = None,
-        **shared: Any,
+        self, encoder: SentenceEncoder, *, seed: Seed = 0, **options: Any
     ) -> None:
-        check_choice("objective", objective, OBJECTIVES)
-        check_limits(SBERTModule, locals())
-        super().__init__(encoder, **shared)
-        self.objective = objective
-        self.margin = 1.0 if margin is None else margin
-        self.chunk_size = chunk_size
+        chosen = SBERTOptions(**options)
+        # Lightning reads the hyper-parameters from this variable.
+        options = vars(chosen)
+        super().__init__(encoder, seed=seed, **chosen.training())
+        self.objective = chosen.objective
+        self.margin = 1.0 if chosen.margin is None else chosen.margin
+        self.chunk_size = chosen.chunk_size
         self.classifier: Any = None
-        if objective == "softmax":
+        if self.objective == "softmax":
             with Stream(self.seed, "classifier").torch():
                 self.classifier = nn.Linear(3 * encoder.dim, _CLASSES)
 

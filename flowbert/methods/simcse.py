@@ -25,14 +25,8 @@ from flowbert.methods.heads import (
 from flowbert.methods.losses import LOSSES, ContrastiveLoss, Losses
 from flowbert.methods.masking import masked_losses
 from flowbert.methods.text import TextBatch
-from flowbert.numbers import (
-    Count,
-    NotNegative,
-    Positive,
-    Share,
-    ShareAbove0,
-    check_limits,
-)
+from flowbert.numbers import Seed
+from flowbert.options import SimCSEOptions
 from flowbert.seeding import Stream
 
 
@@ -50,24 +44,8 @@ class SimCSEModule(EncoderModule):
 
     Args:
         encoder: The encoder to train.
-        loss: Loss on anchors, positives and hard negatives: ``infonce`` or the import path of
-            another, with options as in ``mypackage.losses.MyLoss:margin=0.2``; those of
-            ``infonce`` are the arguments of :class:`flowbert.methods.losses.InfoNCE`.
-        head: Module between encoder and loss: ``mlp_train_only`` (dense layer and tanh, used in
-            training only); ``mlp`` (the same, kept as the encoder's pooler; requires pooling
-            ``cls`` of the last layer); an affine map, such as ``whitening:shrinkage=0.3`` (used in
-            training only; fitted before the first step, on at most 16,384 distinct sentences of
-            the first column, and not trained); or ``none``.
-        head_refit_every: Optimizer steps after which the map is fitted again, on the same
-            sentences; None for never.
-        mlm_weight: Weight of an auxiliary masked language modelling loss (paper: 0.1).
-        mask_fraction: Probability that this loss masks a token; default 0.15.
-        chunk_size: Sentences whose activations are in memory at once, by gradient caching, which
-            takes a third more time; None for all.
-        learning_rate: Peak learning rate of AdamW.
-        weight_decay: Decoupled weight decay, not of biases and layer norms.
-        warmup: Share of the steps over which the learning rate rises.
-        **shared: Further arguments of :class:`EncoderModule`.
+        seed: Seed of dropout, masks and new layers.
+        **options: Fields of :class:`flowbert.options.SimCSEOptions`.
 
     Raises:
         UserError: If an argument is outside of its limits or does not fit the encoder.
@@ -77,35 +55,19 @@ class SimCSEModule(EncoderModule):
     continuing = None
 
     def __init__(
-        self,
-        encoder: SentenceEncoder,
-        loss: str = "infonce",
-        head: str = "mlp_train_only",
-        head_refit_every: Count | None = None,
-        mlm_weight: NotNegative = 0.0,
-        mask_fraction: ShareAbove0 | None = None,
-        chunk_size: Count | None = None,
-        learning_rate: Positive = 3e-5,
-        weight_decay: NotNegative = 0.0,
-        warmup: Share = 0.0,
-        **shared: Any,
+        self, encoder: SentenceEncoder, *, seed: Seed = 0, **options: Any
     ) -> None:
-        # Lightning takes the hyper-parameters from the arguments as they are now.
-        head = normalize_head(head)
-        check_limits(SimCSEModule, locals())
-        super().__init__(
-            encoder,
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            warmup=warmup,
-            **shared,
-        )
+        chosen = SimCSEOptions(**options)
+        head = normalize_head(chosen.head)
+        # Lightning reads the hyper-parameters from this variable.
+        options = vars(chosen) | {"head": head}
+        super().__init__(encoder, seed=seed, **chosen.training())
         self.head_name = head
-        self.head_refit_every = head_refit_every
-        self.mlm_weight = mlm_weight
-        self.mask_fraction = mask_fraction
-        self.chunk_size = chunk_size
-        self.loss: ContrastiveLoss = LOSSES.make(loss, argument="loss")
+        self.head_refit_every = chosen.head_refit_every
+        self.mlm_weight = chosen.mlm_weight
+        self.mask_fraction = chosen.mask_fraction
+        self.chunk_size = chosen.chunk_size
+        self.loss: ContrastiveLoss = LOSSES.make(chosen.loss, argument="loss")
         self.head: Any = None
         self._fitted_at = 0  # optimizer steps before the last fit of the head
         if head not in HEADS:
@@ -114,7 +76,7 @@ class SimCSEModule(EncoderModule):
             self.head = dense_tanh(encoder.dim, self.seed)
         if head == "mlp":
             _check_pooler(encoder)
-        if mlm_weight:
+        if self.mlm_weight:
             self.add_predictor()
 
     def check_examples(self, examples: Examples) -> None:

@@ -13,7 +13,8 @@ from flowbert.arrays import Indices
 from flowbert.encoders import SentenceEncoder
 from flowbert.errors import UserError
 from flowbert.methods.examples import Examples
-from flowbert.numbers import Count, CountOrZero, HalfAtMost, Seed, check_limits
+from flowbert.numbers import Seed
+from flowbert.options import BatchOptions
 from flowbert.progress import track
 from flowbert.seeding import Stream
 from flowbert.training.sampler import BatchDataModule, same_for_all
@@ -38,13 +39,8 @@ class TextDataModule(BatchDataModule):
     Args:
         encoder: The encoder that is trained, for its tokenizer.
         examples: The examples.
-        held_out: Share of the distinct sentences of the first column to validate with, not to
-            train on, in [0, 0.5].
-        batch_size: Examples of a batch on one process.
-        max_length: Tokens after which a sentence is truncated in training, with special tokens.
-        pool: Number of batches to sort by length together, see :class:`BatchSampler`.
-        workers: Processes that prepare batches; 0 for none.
         seed: Seed of the held-out sentences, the order and the edits.
+        **options: Fields of :class:`flowbert.options.BatchOptions`.
 
     Attributes:
         fitted: Indices of the examples that are trained on.
@@ -66,34 +62,31 @@ class TextDataModule(BatchDataModule):
         encoder: SentenceEncoder,
         examples: Examples,
         *,
-        held_out: HalfAtMost = 0.0,
-        batch_size: Count = 64,
-        max_length: Count = 128,
-        pool: Count = 1,
-        workers: CountOrZero = 0,
         seed: Seed = 0,
+        **options: Any,
     ) -> None:
-        check_limits(TextDataModule, locals())
-        super().__init__(batch_size=batch_size, workers=workers, seed=seed)
+        chosen = BatchOptions(**options)
+        # Lightning reads the hyper-parameters from this variable.
+        options = vars(chosen)
+        super().__init__(chosen, seed)
         if not isinstance(examples, Examples):
             raise UserError(
                 argument="examples",
                 received=type(examples).__name__,
                 expected="those of make_examples",
             )
-        length = min(max_length, encoder.max_length)
+        length = min(chosen.max_length, encoder.max_length)
         self.encoder = encoder.read(max_length=length)
         self.examples = examples
-        self.pool = pool
-        self.fitted, self.held = split_held_out(examples.columns[0], held_out, seed)
-        if len(self.fitted) < batch_size:
+        self.pool = chosen.pool
+        column, size = examples.columns[0], chosen.batch_size
+        self.fitted, self.held = split_held_out(column, chosen.held_out, seed)
+        if len(self.fitted) < size:
+            count = len(self.fitted)
             raise UserError(
                 argument="batch_size",
-                received=batch_size,
-                expected=(
-                    f"at most {len(self.fitted)}, the "
-                    f"examples of {examples.name} to train on"
-                ),
+                received=size,
+                expected=f"at most {count}, the examples of {examples.name} to train on",
             )
 
     def lengths(self) -> Indices:

@@ -12,7 +12,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from flowbert.errors import UserError, check_choice
 from flowbert.io import without_numpy
-from flowbert.numbers import NotNegative, Positive, Seed, Share, check_limits
+from flowbert.numbers import Seed, check_limits
 from flowbert.options import SCHEDULES
 from flowbert.registry import imports_refused
 from flowbert.seeding import Stream
@@ -30,10 +30,8 @@ class MethodModule(LightningModule):
     a subclass may add its own by ``save_hyperparameters``.
 
     Args:
-        learning_rate: Peak learning rate.
-        weight_decay: Decoupled weight decay.
-        schedule: ``constant``, ``linear`` or ``cosine``.
-        warmup: Share of the steps over which the learning rate rises.
+        options: Options of the module, with ``learning_rate``, ``weight_decay``, ``schedule`` and
+            ``warmup``.
         seed: Seed of all random numbers.
 
     Attributes:
@@ -44,24 +42,17 @@ class MethodModule(LightningModule):
         UserError: If an argument is outside of its limits.
     """
 
-    def __init__(
-        self,
-        *,
-        learning_rate: Positive,
-        weight_decay: NotNegative,
-        schedule: str,
-        warmup: Share,
-        seed: Seed,
-    ) -> None:
+    def __init__(self, options: Any, seed: Seed) -> None:
         super().__init__()
-        check_limits(MethodModule, locals())
-        check_choice("schedule", schedule, SCHEDULES)
+        check_limits(MethodModule, {"seed": seed})
+        check_limits(type(options), vars(options))
+        check_choice("schedule", options.schedule, SCHEDULES)
         # Lightning reads them from the frames of the constructors.
-        self.save_hyperparameters(ignore=["encoder"])
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.schedule = schedule
-        self.warmup = warmup
+        self.save_hyperparameters(ignore=["encoder", "options"])
+        self.learning_rate: float = options.learning_rate
+        self.weight_decay: float = options.weight_decay
+        self.schedule: str = options.schedule
+        self.warmup: float = options.warmup
         self.seed = seed
         self.invalid_reason: str | None = None
         self.fitted_on: dict[str, Any] = {}

@@ -1,5 +1,6 @@
-"""Callbacks: the closed-form baseline, a log of each step, threads on a CPU."""
+"""Callbacks: the closed-form baseline, a log of each step, bars, threads on a CPU."""
 
+import math
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
@@ -9,6 +10,7 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from torch.optim import Optimizer
 
 from flowbert.errors import UserError
+from flowbert.progress import bar
 from flowbert.threads import threads_for
 
 
@@ -88,6 +90,43 @@ class StepLog(Callback):
         norm = torch.nn.utils.get_total_norm(gradients)
         rate = groups[0]["lr"]
         pl_module.log_dict({"step/learning_rate": rate, "step/gradient_norm": norm})
+
+
+class EpochBar(Callback):
+    """Show the progress of each epoch, and of a prediction, by :func:`flowbert.progress.bar`."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._advance: Callable[[int], None] = lambda _: None
+
+    def _open(self, trainer: Trainer, step: str, batches: float) -> None:
+        if trainer.is_global_zero and math.isfinite(batches):
+            self._advance = self._stack.enter_context(bar(step, int(batches)))
+
+    def on_train_epoch_start(
+        self, trainer: Trainer, pl_module: LightningModule
+    ) -> None:
+        """Show which epoch it is."""
+        step = f"epoch {trainer.current_epoch + 1}"
+        if (epochs := trainer.max_epochs) not in (None, -1):
+            step += f" of {epochs}"
+        self._open(trainer, step, trainer.num_training_batches)
+
+    def on_predict_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Show the batches of all loaders as one step."""
+        self._open(trainer, "predicting", sum(trainer.num_predict_batches))
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        """Count a batch."""
+        self._advance(1)
+
+    on_predict_batch_end = on_train_batch_end  # type: ignore[assignment]
+
+    def on_train_epoch_end(self, *_: Any) -> None:
+        """Remove the bar."""
+        self._stack.close()
+
+    on_predict_end = on_exception = on_train_epoch_end  # type: ignore[assignment]
 
 
 class TrainingThreads(Callback):

@@ -10,14 +10,8 @@ from torch.utils.data import DataLoader
 
 from flowbert.arrays import Floats, Indices
 from flowbert.errors import UserError
-from flowbert.numbers import (
-    Count,
-    CountOrZero,
-    HalfAtMost,
-    Seed,
-    TwoOrMore,
-    check_limits,
-)
+from flowbert.numbers import Seed
+from flowbert.options import RowsOptions
 from flowbert.seeding import Stream
 from flowbert.training.sampler import BatchDataModule, same_for_all
 from flowbert.vectors import Vectors, as_vectors
@@ -35,15 +29,11 @@ class RowsDataModule(BatchDataModule):
     Args:
         rows: N vectors of size D: :class:`~flowbert.vectors.Vectors`, an array, a tensor, or the
             path of a file.
-        held_out: Share of the rows that is not fitted on, in [0, 0.5], for the held-out
-            likelihood. Rows equal to one of them are held out, too.
-        batch_size: Rows of a batch on one process.
-        init_size: Rows that the flow is initialized with.
-        workers: Processes that read batches ahead; 0 for none.
         seed: Seed of the held-out rows, the samples and the order.
         name: Name of the rows in messages.
         digest: Digest of the sentences behind the rows; None for the digest of their values. A
             checkpoint of rows with another digest is refused.
+        **options: Fields of :class:`flowbert.options.RowsOptions`.
 
     Attributes:
         all_rows: All rows.
@@ -59,22 +49,23 @@ class RowsDataModule(BatchDataModule):
         [(4, 4), (4, 4)]
     """
 
+    name: str
+
     def __init__(
         self,
         rows: Any,
         *,
-        held_out: HalfAtMost = 0.0,
-        batch_size: Count = 64,
-        init_size: TwoOrMore = 1024,
-        workers: CountOrZero = 0,
         seed: Seed = 0,
         name: str = "",
         digest: str | None = None,
+        **options: Any,
     ) -> None:
-        check_limits(RowsDataModule, locals())
-        super().__init__(batch_size=batch_size, workers=workers, seed=seed)
-        self.held_out = held_out
-        self.init_size = init_size
+        chosen = RowsOptions(**options)
+        # Lightning reads the hyper-parameters from this variable.
+        options = vars(chosen)
+        super().__init__(chosen, seed)
+        self.held_out = chosen.held_out
+        self.init_size = chosen.init_size
         self.name = name
         self.all_rows = as_vectors(rows)
         self._digest = digest

@@ -6,6 +6,8 @@ from datetime import datetime
 from pathlib import Path
 
 from filelock import FileLock, Timeout
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+from lightning_fabric.utilities.rank_zero import rank_zero_only
 
 from flowbert.data.text_files import user_path
 from flowbert.errors import UserError
@@ -47,6 +49,12 @@ def find_checkpoint(name: str | Path, run: str | Path | None) -> Path:
             expected=f"one that {folder} has ({files or 'none'}), or the path of one",
         )
     return path
+
+
+def is_first_process() -> bool:
+    """Whether this is the first of all processes, by what their launcher has set."""
+    is_first = rank_zero_only.rank == 0  # type: ignore[attr-defined]
+    return is_first and LightningEnvironment().node_rank() == 0
 
 
 @contextmanager

@@ -11,12 +11,12 @@ from pytorch_lightning import LightningDataModule
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, Subset
 
 from flowbert.arrays import is_pinned_for
-from flowbert.numbers import Count, CountOrZero, Seed, check_limits
+from flowbert.numbers import Seed, check_limits
 from flowbert.seeding import Stream
 from flowbert.training.checkpoints import check_corpus
 
 # Arguments of data modules that are not plain values.
-_NOT_PLAIN = ["rows", "encoder", "examples", "name", "digest", "workers"]
+_NOT_PLAIN = ["rows", "encoder", "examples", "name", "digest", "workers", "options"]
 
 
 class BatchSampler(DistributedSampler[Any]):
@@ -148,20 +148,19 @@ class BatchDataModule(LightningDataModule):
     """Base of the data modules: training batches that a resumed run continues.
 
     Args:
-        batch_size: Examples of a batch on one process.
-        workers: Processes that make batches ahead; 0 for none.
+        options: Options of the module, with ``batch_size`` and ``workers``.
         seed: Seed of the order.
     """
 
     pool = 1
 
-    def __init__(self, *, batch_size: Count, workers: CountOrZero, seed: Seed) -> None:
+    def __init__(self, options: Any, seed: Seed) -> None:
         super().__init__()
         # Lightning finds them in the calls of the constructors that led here.
         self.save_hyperparameters(ignore=_NOT_PLAIN, logger=False)
-        check_limits(BatchDataModule, locals())
-        self.batch_size = int(batch_size)  # torch takes no number of numpy
-        self.workers = workers
+        check_limits(BatchDataModule, {"seed": seed})
+        self.batch_size = int(options.batch_size)  # torch takes no number of numpy
+        self.workers: int = options.workers
         self.seed = seed
         # Not the loader, which has this module: its processes end when it is no longer used.
         self._sampler: BatchSampler | None = None

@@ -17,6 +17,7 @@ from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.accelerators import CPUAccelerator
+from pytorch_lightning.callbacks import ProgressBar
 
 from flowbert.errors import UserError, choices
 from flowbert.io import without_numpy
@@ -28,6 +29,8 @@ from flowbert.numbers import (
     check_number,
 )
 from flowbert.quota import available_processors
+from flowbert.registry import import_object
+from flowbert.training.callbacks import EpochBar
 
 # Patterns of messages, with the reason why each is harmless.
 _HARMLESS = (
@@ -77,7 +80,7 @@ def make_trainer(
     Raises:
         UserError: If an option is unknown or has a value that is not allowed.
     """
-    settings = dict(options)
+    settings = {name: _instantiate(value) for name, value in options.items()}
     known = [
         name for name in inspect.signature(Trainer).parameters if name not in fixed
     ]
@@ -93,6 +96,10 @@ def make_trainer(
     for name, ours in {"callbacks": callbacks, "plugins": plugins}.items():
         chosen = settings.get(name) or []
         settings[name] = [*(chosen if isinstance(chosen, list) else [chosen]), *ours]
+    shown = settings.get("enable_progress_bar") in (None, True)
+    if shown and not any(isinstance(x, ProgressBar) for x in settings["callbacks"]):
+        settings["callbacks"].append(EpochBar())
+        settings["enable_progress_bar"] = False
     with quiet_lightning():
         try:
             trainer = Trainer(**without_numpy(settings), **fixed)
@@ -101,6 +108,17 @@ def make_trainer(
             raise UserError(str(error).strip(), argument="trainer") from error
     check_processes(trainer, "trainer.")
     return trainer
+
+
+def _instantiate(value: Any) -> Any:
+    """Objects of ``class_path`` and ``init_args``, as LightningCLI writes them."""
+    if isinstance(value, list):
+        return [_instantiate(item) for item in value]
+    if not isinstance(value, Mapping) or "class_path" not in value:
+        return value
+    arguments = value.get("init_args") or {}
+    made = {name: _instantiate(x) for name, x in arguments.items()}
+    return import_object(value["class_path"])(**made)
 
 
 def check_processes(trainer: Trainer, group: str = "") -> None:

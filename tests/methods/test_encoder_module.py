@@ -116,7 +116,9 @@ def joint_step(method, folder, **options):
     encoder = small(pooling=pooling)
     if kind:
         encoder = layer_two_of_four(kind, pooling=pooling)
-    given = {"loss": "infonce:hard_negative_weight=0.7"} if method == "simcse" else {}
+    given: dict[str, Any] = (
+        {"loss": "infonce:hard_negative_weight=0.7"} if method == "simcse" else {}
+    )
     given |= {"head": head} if head else {}
     module = METHODS[method](encoder, dropout=0.0, **given)
     of = examples(method, 16, **({"positive": "entailment"} if given else {}))
@@ -275,7 +277,7 @@ def test_optimizer_and_precision(tmp_path):
 def test_saved_encoder_gives_the_embeddings(head, pooling, tmp_path):
     encoder = trainable(pooling=pooling, max_length=40, template="text: {}")
     kind = METHODS.get(head)
-    module = SimCSEModule(encoder, head=head) if kind is None else kind(encoder)
+    module: Any = SimCSEModule(encoder, head=head) if kind is None else kind(encoder)
     with torch.no_grad():
         for parameter in module.parameters():
             noise = torch.randn(parameter.shape)
@@ -318,8 +320,8 @@ def test_a_given_reading_is_that_of_the_trained_encoder():
     ]
     for module in modules:
         trained, before = module.trained_encoder(), module.encoder
-        kept = {"pooling": trained.reading.pooling}
-        assert trained.reading == replace(before.reading, **kept), module.name
+        pooling = trained.reading.pooling
+        assert trained.reading == replace(before.reading, pooling=pooling), module.name
         assert trained.sink_token == "the"
 
 

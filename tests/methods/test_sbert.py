@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 import torch
 
-from flowbert.methods.examples import OBJECTIVES
 from flowbert.methods.sbert import (
     SBERTModule,
     cosine_loss,
     softmax_loss,
     triplet_loss,
 )
+from flowbert.options import OBJECTIVES
 from helpers import refused
 from texts import examples, step, text_data, trainable
 
@@ -22,7 +22,7 @@ from texts import examples, step, text_data, trainable
 def test_step_is_the_objective(objective, pooling):
     encoder = trainable(pooling=pooling)
     options: dict[str, Any] = {"margin": 0.7} if objective == "triplet" else {}
-    module = SBERTModule(encoder, objective, **options, dropout=0.0)
+    module = SBERTModule(encoder, objective=objective, **options, dropout=0.0)
     of = examples("sbert", size=8, objective=objective)
     module.check_examples(of)
     data = text_data(encoder, of)
@@ -42,9 +42,11 @@ def test_step_is_the_objective(objective, pooling):
 
 
 def test_objectives_need_their_examples():
-    refused("objective: received 'sofmax'", SBERTModule, trainable(), "sofmax")
+    refused(
+        "objective: received 'sofmax'", SBERTModule, trainable(), objective="sofmax"
+    )
     for objective in OBJECTIVES:
-        module = SBERTModule(trainable(), objective)
+        module = SBERTModule(trainable(), objective=objective)
         for other in {*OBJECTIVES} - {objective}:
             refused(
                 f"objective: received '{objective}'",

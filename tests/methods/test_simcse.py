@@ -20,7 +20,7 @@ def test_step_is_the_loss_after_the_head(positive, head):
     encoder = trainable(pooling="cls")
     loss = InfoNCE(0.1, 1.5)
     text = "infonce:temperature=0.1:hard_negative_weight=1.5"
-    module = SimCSEModule(encoder, text, head, dropout=0.0)
+    module = SimCSEModule(encoder, loss=text, head=head, dropout=0.0)
     data = text_data(encoder, examples(size=8, positive=positive))
     value, gradients = step(module, data.batch(0, list(range(8))))
     columns = []

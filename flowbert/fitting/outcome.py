@@ -1,0 +1,217 @@
+"""What follows a fit: methods to compare, the saved model, results and page."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+import torch
+from pytorch_lightning.loggers import CSVLogger
+
+from flowbert.encoders import SentenceEncoder, digests_reused
+from flowbert.errors import UserError, warn
+from flowbert.experiments import Results
+from flowbert.experiments.plan import Method, plan_experiments
+from flowbert.experiments.run import fit_map, run_experiments
+from flowbert.maps import Flow, LabelledPairs, Map, Raw
+from flowbert.maps.flow_module import FlowModule
+from flowbert.model import Model
+from flowbert.options import FitOptions
+from flowbert.progress import tell
+from flowbert.registry import import_object
+from flowbert.seeding import Stream
+from flowbert.tasks import Task
+from flowbert.training import RowsDataModule, read_checkpoint
+from flowbert.training.evaluation import score_name
+from flowbert.vectors import EmbeddingCache
+
+_DENSITY_ROWS = 20_000  # rows that Gaussians are fitted on, to compare the flow with
+_COUNTED = 100_000  # sentences whose tokens are counted for the page
+_NOT_MEASURED = (
+    "Saved, but not measured, as no tasks were given: --tasks pairs.csv measures the gain on your "
+    "pairs (columns sentence1, sentence2, score, or --columns a,b,c)."
+)
+
+
+def fit_closed_form(
+    options: FitOptions,
+    map: Any,
+    data: RowsDataModule,
+    pairs: LabelledPairs | None,
+    device: Any,
+) -> Method:
+    """The map that is fitted in closed form.
+
+    Raises:
+        UserError: If it is undefined.
+    """
+    seed = options.seed
+    fitted, reason = fit_map(map, data.all_rows, pairs=pairs, seed=seed, device=device)
+    if reason is not None:
+        raise UserError(f"{options.method}: {reason}", argument="method")
+    used = seed if fitted.seeded else _seed_of_subset(options)
+    return Method(options.method, fitted, data.name, used)
+
+
+def _seed_of_subset(options: FitOptions) -> int | None:
+    """The seed that a map depends on which draws no random numbers: that of ``max_sentences``."""
+    return None if options.max_sentences is None else options.seed
+
+
+def flow_and_baseline(
+    options: FitOptions,
+    module: Any,
+    baseline: Map | None,
+    data: RowsDataModule,
+    pairs: LabelledPairs | None,
+    folder: Path,
+) -> list[Method]:
+    """The trained flow, after the map that it is compared with.
+
+    Args:
+        options: The options.
+        module: The module after the training.
+        baseline: The map, which the Trainer has fitted.
+        data: The vectors.
+        pairs: Labelled pairs that the baseline learns from.
+        folder: The run folder.
+    """
+    last = folder / "checkpoints" / "last.ckpt"
+    if last.is_file() and not module.fit_parameters:  # forked processes have trained
+        module.fit_parameters = read_checkpoint(last)["fit_parameters"]
+    flow = Method("flow", Flow.from_module(module), data.name, options.seed)
+    if baseline is None:
+        return [flow]
+    if not baseline.is_fitted:  # by forked processes alone
+        baseline.fit(data.rows, pairs=pairs)
+    seed = _seed_of_subset(options)
+    return [Method(baseline.text, baseline, data.name, seed), flow]
+
+
+def save(
+    options: FitOptions, encoder: Any, methods: Sequence[Method], folder: Path
+) -> None:
+    """Save the maps, or the trained encoder, into ``model/``."""
+    tell("saving the model")
+    model = folder / "model"
+    if options.trains_encoder:
+        rmtree(model, ignore_errors=True)  # of a resumed run that was interrupted here
+        trained: Any = methods[0].encoder
+        trained.save(model / "encoder")
+        return
+    with digests_reused():
+        # The trained map, which encode takes, is first.
+        for method in reversed(methods):
+            Model(encoder, method.map).save(model)
+
+
+def measure(
+    options: FitOptions,
+    encoder: Any,
+    methods: Sequence[Method],
+    tasks: Sequence[Task],
+    cache: EmbeddingCache,
+    device: Any,
+) -> Results:
+    """Compare with the raw embeddings; empty without tasks.
+
+    Args:
+        options: The options.
+        encoder: The encoder before the training.
+        methods: What is compared.
+        tasks: What is measured.
+        cache: The embedding cache.
+        device: Device of the encoder.
+    """
+    results = Results([], {})
+    if tasks:
+        tell(f"evaluating on {', '.join(task.name for task in tasks)}")
+        measured = [method for method in methods if method.name != "raw"]
+        compared = [Method("raw", Raw()), *measured]
+        corpora = dict.fromkeys(tasks, ())
+        experiments = plan_experiments([encoder], compared, corpora, {})
+        results = run_experiments(experiments, cache, device=device)
+        results.add_intervals(options.bootstrap, options.bootstrap_seed)
+    elif options.vectors is None:
+        results.about["verdicts"] = [_NOT_MEASURED]
+    return results
+
+
+def log_scores(trainer: Any, results: Results) -> None:
+    """Log the scores to the loggers of the Trainer, but metrics.csv: results.csv has them."""
+    scores = {
+        score_name(
+            row.method, row.task, row.split, row.metric, row.aggregation
+        ): row.value
+        for row in results.frame.itertuples()
+    }
+    for logger in trainer.loggers:
+        if scores and not isinstance(logger, CSVLogger):
+            logger.log_metrics(scores, trainer.global_step)
+            logger.finalize("success")
+
+
+def write_page(folder: Path, analyze: Callable[[], None] | None = None) -> None:
+    """Write the page; what goes wrong is a warning, as the results are on the disk.
+
+    Args:
+        folder: The run folder.
+        analyze: Writes the analysis for the page, if there is one.
+    """
+    if os.environ.get("FLOWBERT_REPORT") == "0":
+        return
+    tell("writing the page")
+    try:
+        if analyze is not None:
+            analyze()
+        import_object("flowbert.extras.report.report")(folder)
+    except Exception as error:
+        message = f"{folder}: the page was not written ({error}); the results are saved"
+        warn(message)
+
+
+def analyze(
+    folder: Path,
+    results: Results,
+    seed: int,
+    encoder: Any,
+    source: Any,
+    module: Any,
+    data: Any,
+) -> None:
+    """Write the analysis of the results, if they have vectors.
+
+    Args:
+        folder: The run folder.
+        results: The results.
+        seed: Seed of its samples.
+        encoder: The encoder before the training; None for vectors.
+        source: Corpus, examples or vectors.
+        module: The module after the training; None for a map.
+        data: The data module.
+    """
+    if not results.vectors:
+        return
+    parts = _densities(module, data, seed)
+    if isinstance(encoder, SentenceEncoder):
+        corpus = source.sentences[:_COUNTED]
+        parts |= {"encoder": encoder, "corpus": corpus, "tokens": 500}
+    analyze_results = import_object("flowbert.extras.analysis.analyze.analyze_results")
+    analyze_results(results, seed=seed, **parts).to_json(folder / "analysis.json")
+
+
+def _densities(module: Any, data: Any, seed: int) -> dict[str, Any]:
+    """The flow, and vectors to measure its density and that of Gaussians on."""
+    if not isinstance(module, FlowModule) or module.invalid_reason is not None:
+        return {}
+    rows, held = data.rows, data.held_out_rows
+    if len(held) < 2 or len(rows) <= rows.shape[1]:
+        return {}
+    # Few rows would fit the Gaussians worse than the flow, which has seen all.
+    fitting = rows.sample(_DENSITY_ROWS, Stream(seed, "density"))
+    return {
+        "flows": {"flow": module.flow},
+        "fitting": torch.from_numpy(rows[fitting]),
+        "held_out": torch.from_numpy(held[:]),
+    }

@@ -1,0 +1,109 @@
+"""The parts of a run that trains an encoder: examples, encoder, module, what is compared."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import Any
+
+import torch
+
+from flowbert.encoders import SentenceEncoder, open_encoder
+from flowbert.encoders.encoder import NOT_LEARNED
+from flowbert.errors import UserError
+from flowbert.experiments.plan import Method
+from flowbert.maps import Raw, make_map
+from flowbert.methods.examples import Examples, make_examples
+from flowbert.methods.heads import HEADS, SAMPLED_ROWS
+from flowbert.methods.text import TextDataModule
+from flowbert.options import TRAINED_METHODS, BatchOptions, FitOptions
+from flowbert.registry import import_object
+from flowbert.tasks import Task
+from flowbert.vectors import EmbeddingCache
+
+
+def measured_name(options: FitOptions) -> str:
+    """Name of the method in logs; an encoder that is trained through a map is used through it."""
+    head = getattr(options.model, "head", "none")
+    return options.method if head in HEADS else f"{options.method}+head"
+
+
+def load_examples(
+    options: FitOptions, tasks: Sequence[Task], load_corpus: Callable[[], Any]
+) -> Examples:
+    """The examples, as the options of the data name them."""
+    data: Any = options.data
+    text = data.examples(options.model)
+    return make_examples(
+        text, load_corpus, nli=options.nli, tasks=tasks, argument="positive"
+    )
+
+
+def open_frozen(
+    options: FitOptions, sentences: Sequence[str], device: Any
+) -> SentenceEncoder:
+    """The encoder before the training.
+
+    Raises:
+        UserError: If it is not a transformer.
+    """
+    with warnings.catch_warnings():
+        if _module_class(options).pools:  # token weights are about to be learned
+            warnings.filterwarnings("ignore", f".*{NOT_LEARNED}")
+        encoder = open_encoder(options.encoder, sentences, device)
+    if not isinstance(encoder, SentenceEncoder):
+        raise UserError(
+            f"received {encoder.path}; expected a transformer to train",
+            argument="encoder",
+        )
+    return encoder
+
+
+def make_module(
+    options: FitOptions, encoder: SentenceEncoder, examples: Examples
+) -> tuple[Any, TextDataModule]:
+    """The module that trains a copy of the encoder, and its batches."""
+    trained = SentenceEncoder(
+        **encoder.describe(), token_weights=encoder.token_weights, frozen=False
+    )
+    names = [field.name for field in fields(BatchOptions)]
+    batches = {name: getattr(options.data, name) for name in names}
+    data = TextDataModule(trained, examples, seed=options.seed, **batches)
+    module = _module_class(options)(trained, seed=options.seed, **vars(options.model))
+    module.check_examples(examples)
+    return module, data
+
+
+def _module_class(options: FitOptions) -> Any:
+    return import_object(TRAINED_METHODS[options.method].module)
+
+
+def list_methods(
+    options: FitOptions,
+    module: Any,
+    encoder: SentenceEncoder,
+    data: TextDataModule,
+    cache: EmbeddingCache,
+) -> list[Method]:
+    """The trained encoder; with a head that is a map, also both encoders through it.
+
+    Args:
+        options: The options.
+        module: The module after the training.
+        encoder: The encoder before it.
+        data: The examples that it was trained on.
+        cache: The embedding cache.
+    """
+    corpus, seed = data.examples.name, options.seed
+    trained = module.trained_encoder().to(encoder.device)
+    raw = Raw().fit(torch.zeros(1, trained.dim))
+    methods = [Method(module.name, raw, corpus, seed, trained)]
+    if (head := module.head_name) in HEADS:
+        return methods
+    sentences = data.sample(SAMPLED_ROWS)
+    before = make_map(head).fit(cache.rows(encoder, sentences))
+    after = make_map(head).fit(cache.rows(trained, sentences))
+    return [
+        *methods,
+        Method(head, before, corpus, seed),
+        Method(f"{module.name}+{head}", after, corpus, seed, trained),
+    ]
