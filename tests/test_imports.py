@@ -12,8 +12,8 @@ ORDER = (
     *("__init__", "errors", "arrays", "numbers", "precision", "progress", "quota"),
     *("seeding", "threads", "io", "options", "registry", "text_tables"),
     *("data", "encoders", "flows", "vectors", "tasks", "metrics"),
-    *("training", "maps", "methods", "model"),
-    *("experiments", "encoding", "fitting", "cli", "__main__"),
+    *("training", "maps", "model", "experiments", "encoding", "fitting"),
+    *("methods", "cli", "__main__"),
 )
 
 NEEDS = {
