@@ -40,6 +40,7 @@ def test_the_command_writes_results_and_page(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.real
+@pytest.mark.slow
 def test_encoding(real):
     from benchmarks.encoding import rows
 

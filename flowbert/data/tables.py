@@ -342,9 +342,7 @@ def _read_parquet(file: BinaryIO) -> pd.DataFrame:
     import pyarrow.parquet as pq
 
     source = pq.ParquetFile(file if file.seekable() else io.BytesIO(file.read()))
-    schema = source.schema_arrow
-    names = dict.fromkeys(schema.names[place] for place in _flat_columns(schema))
-    return from_arrow(source.read(list(names)))
+    return from_arrow(source.read(_flat_columns(source.schema_arrow)))
 
 
 def _read_arrow(file: BinaryIO) -> pd.DataFrame:
@@ -358,12 +356,11 @@ def _read_arrow(file: BinaryIO) -> pd.DataFrame:
     return from_arrow(table.select(_flat_columns(table.schema)))
 
 
-def _flat_columns(schema: Any) -> list[int]:
-    """Positions of the columns that hold no vectors."""
+def _flat_columns(schema: Any) -> list[str]:
+    """Names of the columns that hold no vectors."""
     import pyarrow as pa
 
-    is_nested = pa.types.is_nested
-    return [place for place, kind in enumerate(schema.types) if not is_nested(kind)]
+    return [field.name for field in schema if not pa.types.is_nested(field.type)]
 
 
 def from_arrow(table: Any) -> pd.DataFrame:
@@ -371,16 +368,14 @@ def from_arrow(table: Any) -> pd.DataFrame:
     metadata = table.schema.metadata or {}
     info = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {})
     features = info.get("features", {})
-    columns: dict[int, list[Any]] = {}  # by position: a name may occur twice
+    columns: dict[str, list[Any]] = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         feature = features.get(name, {})
-        values = column.to_pylist()
+        columns[name] = column.to_pylist()
         if feature.get("_type") == "ClassLabel":
             labels = dict(enumerate(feature["names"]))
-            values = [labels.get(value, value) for value in values]
-        columns[len(columns)] = values
-    frame = pd.DataFrame(columns, dtype=object)
-    return frame.set_axis(table.column_names, axis="columns")
+            columns[name] = [labels.get(value, value) for value in columns[name]]
+    return pd.DataFrame(columns, dtype=object)
 
 
 TABLE_FORMATS: dict[str, Callable[[BinaryIO], pd.DataFrame]] = {

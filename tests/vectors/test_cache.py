@@ -170,7 +170,7 @@ def test_no_damage_of_a_file_gives_a_wrong_vector(tmp_path):
     path = filled(folder, 20)
     # The header, the rows, and the index, of which most pages are empty.
     used = [place for place, value in enumerate(good) if value]
-    flips = [*range(0, 100, 5), *used[::97], *range(0, len(good), 4001)]
+    flips = [*range(0, 100, 9), *used[::397], *range(0, len(good), 9001)]
     flips = [place for place in flips if place not in numbers]
     spoiled = [bytearray(good) for _ in flips]
     for changed, place in zip(spoiled, flips, strict=True):
