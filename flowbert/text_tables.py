@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -13,23 +12,6 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from flowbert.progress import console_options
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """A table of texts.
-
-    Attributes:
-        title: Its caption.
-        text: The cells; the second line of a cell is an interval or standard deviation.
-        folded: Whether it is a detail: folded on the page, left out on the terminal.
-        words: Whether the cells are words, not numbers.
-    """
-
-    title: str
-    text: pd.DataFrame
-    folded: bool = False
-    words: bool = False
 
 
 def in_order(values: pd.Series, columns: list[str]) -> pd.DataFrame:

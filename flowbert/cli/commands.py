@@ -26,7 +26,7 @@ from flowbert.cli.parse import (
 from flowbert.data.text_files import as_list, user_path
 from flowbert.errors import UserError, check_choice, warn
 from flowbert.experiments import Results
-from flowbert.experiments.next_commands import next_commands
+from flowbert.experiments.commands import next_commands
 from flowbert.options import TRAINER_DEFAULTS
 from flowbert.progress import share_console, show_progress, tell
 from flowbert.registry import import_custom, import_object

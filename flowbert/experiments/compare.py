@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cache as cached
-from itertools import chain
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,7 @@ from flowbert.experiments.plan import Drawn, parse_methods, plan_experiments
 from flowbert.experiments.results import Results
 from flowbert.experiments.run import run_experiments
 from flowbert.io import as_json
-from flowbert.numbers import (
-    is_count,
-)
+from flowbert.numbers import is_count
 from flowbert.options import CompareOptions, takes
 from flowbert.registry import import_object
 from flowbert.tasks import Task, load_tasks
@@ -60,22 +58,11 @@ def compare(options: CompareOptions) -> Results:
             uniformity_limit=options.uniformity_limit,
         )
         shared = _load_corpora(options.corpus, options.nli, options.column)
-        draw = cached(lambda each: _draw(each, options.max_sentences, seeds))
-        corpora: dict[Task, list[Drawn]] = {
-            task: [
-                drawn
-                for name, each in shared.items()
-                for drawn in draw(
-                    replace(task.corpus(each), name=name)
-                    if isinstance(each, str)
-                    else each
-                )
-            ]
-            for task in measured
+        corpora = _draw_corpora(measured, shared, options.max_sentences, seeds)
+        fitted_on = {
+            each.digest: each for drawn in corpora.values() for each, _ in drawn
         }
-        every = [each for drawn in corpora.values() for each, _ in drawn]
-        distinct = {each.digest: each.sentences for each in every}
-        count_over = list(chain.from_iterable(distinct.values()))
+        count_over = [text for each in fitted_on.values() for text in each.sentences]
         learned = {}
         if any(method.map.supervised and method.needs_fit for method in parsed):
             given = load_labels(
@@ -139,11 +126,26 @@ def _load_corpora(corpus: Any, nli: str, column: str | None) -> dict[str, Corpus
     }
 
 
-def _draw(corpus: Corpus, size: int | None, seeds: Sequence[int]) -> list[Drawn]:
-    """The samples of a corpus that the seeds draw, or the whole corpus where it is not larger."""
-    if size is None or len(corpus) <= size:
-        return [(corpus, None)]
-    return [(corpus.sample(size, seed), seed) for seed in seeds]
+def _draw_corpora(
+    tasks: Sequence[Task],
+    corpora: Mapping[str, Corpus | str],
+    size: int | None,
+    seeds: Sequence[int],
+) -> dict[Task, list[Drawn]]:
+    """The samples of the corpora of each task that the seeds draw, or whole corpora."""
+
+    @cached
+    def draw(corpus: Corpus) -> list[Drawn]:
+        if size is None or len(corpus) <= size:
+            return [(corpus, None)]
+        return [(corpus.sample(size, seed), seed) for seed in seeds]
+
+    drawn: dict[Task, list[Drawn]] = {task: [] for task in tasks}
+    for task, (name, corpus) in product(tasks, corpora.items()):
+        if isinstance(corpus, str):
+            corpus = replace(task.corpus(corpus), name=name)
+        drawn[task] += draw(corpus)
+    return drawn
 
 
 def _describe_argument(value: Any) -> Any:

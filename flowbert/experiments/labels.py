@@ -1,5 +1,6 @@
 """Names of the rows of results: a method, and the settings in which rows differ."""
 
+import numpy as np
 import pandas as pd
 
 from flowbert.experiments.intervals import SETTINGS
@@ -18,12 +19,11 @@ def settings_of(frame: pd.DataFrame) -> pd.DataFrame:
     names = [name for name in ("run", *SETTINGS) if name in frame]
     settings = frame[names].astype(str)
     # Raw is fitted on nothing: that is no other corpus.
-    named = ("encoder", "layers", "pooling", "corpus")
-    unset = {name: ["none", "given"] for name in named}
-    settings = settings.replace(unset, "")
+    named = ["encoder", "layers", "pooling", "corpus"]
+    settings[named] = settings[named].replace(["none", "given"], "")
     settings["template"] = [text and repr(text) for text in settings["template"]]
-    short = short_names(set(settings["encoder"]) - {""})
-    settings["encoder"] = [short.get(path, "") for path in settings["encoder"]]
+    short = short_names(set(settings["encoder"]))
+    settings["encoder"] = settings["encoder"].map(short)
     for name, text in _IF_MISSING.items():
         is_missing = settings[name] == ""
         if not is_missing.all():
@@ -31,59 +31,65 @@ def settings_of(frame: pd.DataFrame) -> pd.DataFrame:
     return settings
 
 
-def label_parts(frame: pd.DataFrame, settings: pd.DataFrame) -> pd.DataFrame:
-    """Parts of the name of each row: a column for each setting that differs, and the method.
+def name_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    """Names of each row, by the settings that differ between rows.
 
     The reference is raw; what is not mapped otherwise is named by its layers and pooling, as far
     as they differ from those. What is advised is named with its own. Supervised methods have a
     ``*``.
 
     Args:
-        frame: Rows of results.
-        settings: Their settings, of ``settings_of``.
+        frame: Rows of results; a column ``run`` is a setting like others.
+
+    Returns:
+        Columns group (run and encoder), method, details (further settings), name (method and
+        details) and label (all of them), such as ``whitening (last, target)``.
     """
-    methods = frame["method"].where(
-        ~frame["supervised"].astype(bool), frame["method"] + "*"
-    )
+    settings = settings_of(frame)
     is_reference = frame["role"] == "reference"
-    is_other = (frame["method"] == "raw") & ~is_reference
-    names = _name_readings(settings, is_other, is_reference)
-    methods = methods.mask(is_other & (names != ""), names)
+    is_reading = (frame["method"] == "raw") & ~is_reference
+    readings = _name_readings(settings, is_reading, is_reference)
+    methods = frame["method"] + np.where(frame["supervised"], "*", "")
+    methods = methods.mask(is_reading & (readings != ""), readings)
     named = settings.copy()
-    named.loc[is_other, READING] = ""
+    named.loc[is_reading, READING] = ""
     references = settings.loc[is_reference, ["encoder", *READING]].drop_duplicates()
     if references["encoder"].is_unique:
         named.loc[is_reference, READING] = ""
     compared = settings if "advised" in set(frame["role"]) else named
     differs = [name for name in named if len(set(compared[name]) - {""}) > 1]
-    return named[differs].assign(method=methods)
+    groups = [name for name in differs if name in ("run", "encoder")]
+    details = _join(named[[name for name in differs if name not in groups]])
+    names = {
+        "group": _join(named[groups]) if groups else settings["encoder"],
+        "method": methods,
+        "details": details,
+        "name": methods + _in_brackets(details),
+        "label": methods + _in_brackets(_join(named[differs])),
+    }
+    return pd.DataFrame(names)
 
 
 def _name_readings(
-    settings: pd.DataFrame, is_other: pd.Series, is_reference: pd.Series
+    settings: pd.DataFrame, is_reading: pd.Series, is_reference: pd.Series
 ) -> pd.Series:
     """Names of readings by what differs from the reference, such as ``layers first_last``."""
-    names = pd.Series("", settings.index)
+    names = settings[READING].copy()
     for name in READING:
         values = settings[name]
-        if set(values[is_other]) != set(values[is_reference]):
+        if set(values[is_reading]) == set(values[is_reference]):
+            names[name] = ""
+        else:
             is_said = values.isin(_IF_MISSING.values())
-            names += ", " + values.where(is_said, f"{name} " + values)
-    return names.str.removeprefix(", ")
+            names[name] = values.where(is_said, f"{name} " + values)
+    return _join(names)
 
 
-def join_parts(parts: pd.DataFrame) -> pd.Series:
+def _join(texts: pd.DataFrame) -> pd.Series:
     """The texts of each row, separated by commas; empty ones are left out."""
-    rows = parts.to_numpy(dtype=object)
-    return pd.Series([", ".join(filter(None, row)) for row in rows], parts.index)
+    joined = [", ".join(filter(None, row)) for row in texts.to_numpy(dtype=object)]
+    return pd.Series(joined, texts.index, dtype=object)
 
 
-def name_rows(parts: pd.DataFrame) -> pd.Series:
-    """Names such as ``whitening (last, target)`` of some of the :func:`label_parts`."""
-    details = join_parts(parts.drop(columns="method"))
-    return parts["method"] + (" (" + details + ")").where(details != "", "")
-
-
-def labels(frame: pd.DataFrame) -> pd.Series:
-    """Name of each row: its method, and the settings that differ between the rows."""
-    return name_rows(label_parts(frame, settings_of(frame)))
+def _in_brackets(texts: pd.Series) -> pd.Series:
+    return (" (" + texts + ")").where(texts != "", "")

@@ -82,11 +82,9 @@ class Method:
         """
         steps = []
         for step in self.map.parts:
-            parameters = {
-                name: value
-                for name, value in step.used_parameters().items()
-                if name not in _SET_BY_FIT
-            }
+            parameters = step.used_parameters()
+            for name in _SET_BY_FIT:
+                parameters.pop(name, None)
             in_one_line = as_json(
                 parameters, lambda value: " ".join(str(value).split())
             )
@@ -194,7 +192,8 @@ class Experiment:
         if self.corpus is not None:
             yield from self.corpus.sentences
         if self.labels is not None:
-            yield from (*self.labels.sentences1, *self.labels.sentences2)
+            yield from self.labels.sentences1
+            yield from self.labels.sentences2
 
     @cached_property
     def columns(self) -> dict[str, Any]:
@@ -208,60 +207,58 @@ class Experiment:
             "role": self.role,
             "corpus": method.corpus if corpus is None else corpus.name,
             "seed": self.seed if method.seed is None else method.seed,
-            "task": self.task.name,
-            "split": self.task.split,
-            "pairs": self.task.count,
             "supervised": method.map.supervised,
+            **self.task.columns,
         }
 
     @cached_property
     def settings(self) -> dict[str, Any]:
         """All settings and versions as JSON values; those of the task come last."""
-        corpus, task = self.corpus, self.task.settings()
+        task = self.task.settings()
+        if is_custom(self.task):
+            task["object"] = secrets.token_hex(16)
         pairs: dict[str, Any] = {"pairs": 0, "digest": None}
         if (labels := self.labels) is not None:
             values = labels.sentences1, labels.sentences2, labels.scores.tolist()
             pairs = {"pairs": len(labels), "digest": digest([values])}
-        if is_custom(self.task):
-            task["object"] = secrets.token_hex(16)
-        encoder = self.encoder.describe() | {"identity": self.encoder.identity}
-        settings: dict[str, Any] = as_json(
-            {
-                "encoder": encoder,
-                "map": self.method.map.text,
-                "method": self.method.steps,
-                "corpus": None if corpus is None else corpus.describe(),
-                "labels": pairs,
-                "seed": self.seed,
-                "versions": VERSIONS,
-                "precision": precision_settings(),
-                "command": self.command(),
-                "task": task,
-            }
-        )
-        return settings
+        settings: dict[str, Any] = {
+            "encoder": self.encoder.describe() | {"identity": self.encoder.identity},
+            "map": self.method.map.text,
+            "method": self.method.steps,
+            "corpus": None if self.corpus is None else self.corpus.describe(),
+            "labels": pairs,
+            "seed": self.seed,
+            "versions": VERSIONS,
+            "precision": precision_settings(),
+            "command": self.command(),
+            "task": task,
+        }
+        plain: dict[str, Any] = as_json(settings)
+        return plain
 
     def command(self) -> list[str]:
         """Words of the command that fits the map, or encodes without one, but for its files.
 
         Empty if a command line cannot name the map or the encoder, or the map learns from labels.
         """
-        method, map, encoder = self.method, self.method.map, self.encoder
-        is_object = method.corpus == "given" or not is_map(map.text)
-        is_object |= method.encoder is not None and not method.advised
-        is_object |= not getattr(encoder, "is_on_disk", True)
-        known = encoder.describe()
-        if is_object or map.supervised or "views" in known:
+        method, map = self.method, self.method.map
+        is_given = method.corpus == "given" or not (
+            method.encoder is None or method.advised
+        )
+        known = self.encoder.describe()
+        in_memory = not getattr(self.encoder, "is_on_disk", True)
+        cannot_be_named = not is_map(map.text) or map.supervised or "views" in known
+        if is_given or in_memory or cannot_be_named:
             return []
         words = ["encode"] if type(map) is Raw else ["fit", "--method", map.text]
-        words += ["--encoder.path", encoder.path]
+        words += ["--encoder.path", self.encoder.path]
         if self.role == "reference":
             return words
         for name in ("layers", "pooling", "template", "sink_token"):
             text = self.columns[name]
             if name in known and text:
-                none = name == "sink_token" and text == "none"
-                words += [f"--encoder.{name}", "" if none else text]
+                no_sink = name == "sink_token" and text == "none"
+                words += [f"--encoder.{name}", "" if no_sink else text]
         return words
 
     @cached_property
@@ -304,13 +301,13 @@ def plan_experiments(
     experiments = []
     saved: dict[Any, Encoder] = {}
     for encoder, task, method in itertools.product(encoders, corpora, methods):
-        used = method.encoder or encoder
         role = "advised" if method.advised else "method"
+        one = Experiment(method.encoder or encoder, method, task, role=role)
         if method.needs_fit:
             pairs = labels[task] if method.map.supervised else None
             random = seeds if method.map.seeded else [None]
             experiments += [
-                Experiment(used, method, task, corpus, seed, pairs, role)
+                replace(one, corpus=corpus, seed=seed, labels=pairs)
                 for corpus, drawn in corpora[task]
                 for seed in (random if drawn is None else [drawn])
             ]
@@ -318,10 +315,10 @@ def plan_experiments(
             network = getattr(encoder, "backbone", encoder)
             if network not in saved:
                 saved[network] = as_saved(encoder)
-            reference = Experiment(saved[network], method, task, role="reference")
+            reference = replace(one, encoder=saved[network], role="reference")
             experiments += [reference, *_other_readings(reference, encoder, methods)]
         else:
-            experiments.append(Experiment(used, method, task, role=role))
+            experiments.append(one)
     return _each_once(experiments)
 
 
@@ -333,11 +330,11 @@ def _other_readings(
     They are what was asked for if there is no other method.
     """
     is_alone = all(method.name == "raw" for method in methods)
+    role = "method" if is_alone else "reading"
     advised = [method.encoder for method in methods if method.advised]
-    for reading in [encoder, *filter(None, advised)]:
-        columns = reference.encoder.columns()
-        if reading.path == encoder.path and reading.columns() != columns:
-            role = "method" if is_alone else "reading"
+    for reading in (encoder, *filter(None, advised)):
+        is_other = reading.columns() != reference.encoder.columns()
+        if is_other and reading.path == encoder.path:
             yield replace(reference, encoder=reading, role=role)
 
 
@@ -347,11 +344,11 @@ def _each_once(experiments: Sequence[Experiment]) -> list[Experiment]:
     Raises:
         UserError: If different ones have the same names.
     """
-    known: dict[str, Experiment] = {}
+    known: dict[Any, Experiment] = {}
     for experiment in experiments:
         # The key is that of now: an encoder may change before it is used.
         columns, task = experiment.columns, experiment.task
-        place = digest(columns, task.kind, task.metrics)
+        place = (*columns.values(), task.kind, task.metrics)
         if known.setdefault(place, experiment).key != experiment.key:
             names = ", ".join(f"{name} {columns[name]}" for name in columns)
             raise UserError(

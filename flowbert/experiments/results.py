@@ -21,7 +21,7 @@ from flowbert.experiments.intervals import (
     main_aggregation,
     with_averages,
 )
-from flowbert.experiments.labels import label_parts, settings_of
+from flowbert.experiments.labels import name_rows
 from flowbert.experiments.summary import Summary
 from flowbert.experiments.verdict import find_verdicts
 from flowbert.io import (
@@ -155,8 +155,8 @@ class Results:
     @property
     def method_names(self) -> dict[str, str]:
         """Names of methods in tables by experiment."""
-        parts = label_parts(self.frame, settings_of(self.frame))
-        return dict(zip(self.frame["experiment"], parts["method"], strict=True))
+        methods = name_rows(self.frame)["method"]
+        return dict(zip(self.frame["experiment"], methods, strict=True))
 
     @property
     def summary(self) -> Summary:
@@ -198,14 +198,13 @@ class Results:
             finite = {key: row for key, row in items.items() if np.isfinite(row).all()}
             if resamples and finite:
                 for metric, scores in task.resample(finite, resamples, seed).items():
-                    for key, row in zip(finite, scores, strict=True):
-                        drawn[key, *metric] = row
-        draws: Floats = np.full((len(self.frame), 1 + max(resamples, 1)), np.nan)
-        draws[:, 0] = self.frame["value"]
-        keys = self.frame[["experiment", "metric", "aggregation"]]
-        for row, key in zip(draws, keys.itertuples(index=False), strict=True):
-            row[1:] = drawn.get(tuple(key), np.nan)
-        return draws
+                    drawn |= {
+                        (key, *metric): x for key, x in zip(finite, scores, strict=True)
+                    }
+        undefined: Floats = np.full(max(resamples, 1), np.nan)
+        keys = self.frame[["experiment", "metric", "aggregation"]].to_numpy()
+        rows = [drawn.get(tuple(key), undefined) for key in keys]
+        return np.column_stack([self.frame["value"], np.reshape(rows, (len(keys), -1))])
 
     def add_intervals(self, resamples: int = 1000, seed: int = 0) -> None:
         """Add intervals, averages over tasks and seeds, differences and verdicts, or replace them.

@@ -200,10 +200,8 @@ def _reference_records(task: Task) -> Iterator[Record]:
             "method": name,
             "role": "method",
             "seed": None,
-            "task": task.name,
-            "split": task.split,
-            "pairs": task.count,
             "supervised": False,
+            **task.columns,
         }
         yield replace(
             task.measured(items, task.score(items)),

@@ -1,7 +1,6 @@
 """Results as people read them: one frame of scores, and tables, notes and the finding of it."""
 
-import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -9,24 +8,18 @@ import numpy as np
 import pandas as pd
 
 from flowbert.data.scored_pairs import SAMPLE_TASK
-from flowbert.experiments.intervals import main_aggregation
-from flowbert.experiments.labels import join_parts, label_parts, name_rows, settings_of
+from flowbert.experiments.intervals import last_rows, main_aggregation
+from flowbert.experiments.labels import name_rows, settings_of
 from flowbert.experiments.verdict import GAIN_KEYS, LISTED
 from flowbert.tasks import AGGREGATIONS, AVERAGE
 from flowbert.tasks.measures import SPACE_METRICS, metric_of
-from flowbert.text_tables import (
-    Table,
-    escape_markdown,
-    in_order,
-    print_lines,
-    print_table,
-)
+from flowbert.text_tables import escape_markdown, in_order, print_lines, print_table
 
 _PLACE = ["split", "task", "metric"]
 _SCORE = ["value", "std", "low", "high"]
 _GAINS = {"gain": "gain", "low": "gain_low", "high": "gain_high", "choice": "choice"}
-_SPACE = "Measures of the vectors"
 _TARGET = "target (the sentences of each task)"
+_GENERATED = f"{SAMPLE_TASK} is generated text: its scores say nothing about real data"
 
 
 class Summary:
@@ -40,47 +33,58 @@ class Summary:
         frame: As the argument.
         about: As the argument.
         verdicts: Those of the metadata.
-        settings: Settings of its rows: short name of the encoder, template, layers and so on.
-        parts: Parts of their names, see ``label_parts``.
+        names: Names of the rows, see :func:`flowbert.experiments.labels.name_rows`.
     """
 
     def __init__(self, frame: pd.DataFrame, about: Mapping[str, Any]) -> None:
         self.frame = frame
         self.about = about
         self.verdicts: list[str] = list(about.get("verdicts", []))
-        self.settings = settings_of(frame)
-        self.parts = label_parts(frame, self.settings)
+        self.names = name_rows(frame)
 
     @cached_property
     def scores(self) -> pd.DataFrame:
-        """A row per label, split, task, metric and aggregation: the mean over the seeds.
+        """A row per label, split, task, metric and aggregation; of several seeds their mean.
 
-        Values have the scale of the metric; measures of the vectors are means over the tasks, too.
-        Columns value; std (of several seeds), low and high (ends of the 95% interval); gain over
-        raw with gain_low and gain_high, and choice (``use``, ``tied`` or empty), where verdicts
-        are of it; column and table (the title), its place among the tables of a page; the texts
-        of interval and deviation, and text, which has both.
+        Values have the scale of the metric. Columns value; std (of several seeds), low and high
+        (ends of the 95% interval); gain over raw with gain_low and gain_high, and choice (``use``,
+        ``tied`` or empty), where verdicts are of it; interval and deviation, as texts; column, its
+        name in tables.
         """
-        rows = self.frame.assign(label=name_rows(self.parts))
+        rows = self.frame.assign(label=self.names["label"])
         gains = pd.DataFrame(self.about.get("gains", []), columns=[*GAIN_KEYS, *_GAINS])
         rows = rows.merge(gains.rename(columns=_GAINS), "left", GAIN_KEYS)
-        scores = _average(rows)
-        is_space = scores["metric"].isin(SPACE_METRICS)
-        space = scores[is_space].assign(task="", std=np.nan, low=np.nan, high=np.nan)
-        scores = pd.concat([scores[~is_space], _average(space)], ignore_index=True)
+        scores = last_rows(rows, ["label", *_PLACE, "aggregation"])
         scales = scores["metric"].map(lambda name: metric_of(name).scale)
         scores[_SCORE] = scores[_SCORE].mul(scales, axis=0)
-        return _with_texts(_with_places(scores))
+        has_deviation = scores["std"].notna()
+        return scores.assign(
+            interval=_intervals(scores["low"], scores["high"]),
+            deviation=scores["std"].map(" ±{:.2f}".format).where(has_deviation, ""),
+            column=scores["task"] + _splits(scores),
+        )
 
     @cached_property
     def cells(self) -> pd.DataFrame:
-        """Scores of the first table: the main aggregation of each metric."""
-        scores = self.scores
+        """Scores of the first table: the main aggregation of each metric, but not of vectors."""
+        scores = self.scores[~self.scores["metric"].isin(SPACE_METRICS)]
         names = scores["metric"].unique()
         main = {name: main_aggregation(scores, name) for name in names}
-        is_main = scores["aggregation"] == scores["metric"].map(main)
-        is_shown = is_main & (scores["table"] != _SPACE)
-        return scores[is_shown].drop_duplicates(["label", "column"])
+        cells = scores[scores["aggregation"] == scores["metric"].map(main)]
+        others = cells["task"] + " " + cells["metric"] + _splits(cells)
+        columns = cells["column"].where(cells["metric"] == "spearman", others)
+        return cells.assign(column=columns).drop_duplicates(["label", "column"])
+
+    @cached_property
+    def space(self) -> pd.DataFrame:
+        """Measures of the vectors, means over the tasks: columns of :attr:`scores`."""
+        keys = ["label", "split", "metric"]
+        scores = self.scores[self.scores["metric"].isin(SPACE_METRICS)]
+        values = scores.groupby(keys)["value"]
+        means = values.transform(lambda values: values.mean(skipna=False))
+        titles = scores["metric"].map(lambda name: metric_of(name).title)
+        space = scores.assign(value=means, column=titles + _splits(scores))
+        return space.drop_duplicates(keys)
 
     @cached_property
     def lead(self) -> str:
@@ -101,30 +105,15 @@ class Summary:
     def rows(self) -> pd.DataFrame:
         """A row per label of the cells, sorted by the lead column within its group.
 
-        Columns group (run and encoder) with its number ``place``, method, details (further
-        settings), name (both), raw (whether it is the encoder as it is); scores and gains of the
-        lead column.
+        Columns of :attr:`names`; raw (whether it is the encoder as it comes); place (number of
+        the group); scores and gains of the lead column.
         """
-        labels = name_rows(self.parts).drop_duplicates()
-        labels = labels[labels.isin(self.cells["label"])]
-        parts = self.parts.loc[labels.index]
-        groups = parts.columns.intersection(["run", "encoder"])
-        group = self.settings.loc[labels.index, "encoder"]
-        if len(groups):
-            group = join_parts(parts[groups])
-        own = parts.drop(columns=groups)
-        names = {
-            "label": labels,
-            "group": group,
-            "place": group.factorize()[0],
-            "method": parts["method"],
-            "details": join_parts(own.drop(columns="method")),
-            "name": name_rows(own),
-            "raw": self.frame.loc[labels.index, "role"] == "reference",
-        }
+        names = self.names.assign(raw=self.frame["role"] == "reference")
+        names = names[names["label"].isin(self.cells["label"])].drop_duplicates("label")
+        names["place"] = names["group"].factorize()[0]
         lead = self.cells[self.cells["column"] == self.lead].set_index("label")
         scores = lead[[*_SCORE, *_GAINS.values()]]
-        rows = pd.DataFrame(names).join(scores, on="label").fillna({"choice": ""})
+        rows = names.join(scores, on="label").fillna({"choice": ""})
         is_rising = metric_of(self.metric).sign == -1
         return rows.sort_values(["place", "value"], ascending=[True, is_rising])
 
@@ -136,12 +125,14 @@ class Summary:
     @property
     def text(self) -> pd.DataFrame:
         """Table of the terminal by label: choice, lead, gain over raw, and further columns."""
-        cells, space = self.cells, self.scores[self.scores["table"] == _SPACE]
+        cells = self.cells
         details = [name for name in SPACE_METRICS if SPACE_METRICS[name].is_detail]
-        space = space[~space["metric"].isin(details)]
-        values = cells["value"].map("{:z.1f}".format) + cells["deviation"]
-        values += cells["interval"].where(cells["column"] == self.lead, "")
-        table = _pivot(pd.concat([cells.assign(text=values), space]))
+        space = self.space[~self.space["metric"].isin(details)]
+        texts = cells["value"].map("{:z.1f}".format) + cells["deviation"]
+        texts += cells["interval"].where(cells["column"] == self.lead, "")
+        cells = cells.assign(text=texts)
+        space = space.assign(text=space["value"].map("{:z.2f}".format))
+        table = _pivot(pd.concat([cells, space]))
         table.insert(0, self.lead, table.pop(self.lead))
         if self.has_gains:
             rows = self.rows
@@ -153,24 +144,20 @@ class Summary:
         return table
 
     @property
-    def tables(self) -> list[Table]:
-        """Folded tables of a page, of what its first table leaves out, but for equal ones.
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """All scores: by title, a table for each metric with its tasks, aggregations and subsets.
 
-        Spearman under other aggregations, other metrics, and measures of the vectors.
+        The second line of a cell is its interval, or its standard deviation.
         """
-        main = _title("spearman", main_aggregation(self.frame))
-        groups = dict(iter(self.scores.groupby("table", sort=False)))
-        tables: list[Table] = []
-        seen: list[pd.DataFrame] = []
-        for title in sorted(groups, key=lambda title: title != main):
-            scores = groups[title]
-            # The interval is the second line of a cell.
-            lines = scores["text"].str.replace(" ", "\n", n=1)
-            text = _pivot(scores.assign(text=lines))
-            values = text.map(lambda cell: cell.partition("\n")[0])
-            if title != main and not any(map(values.equals, seen)):
-                tables.append(Table(title, text, folded=True))
-            seen.append(values)
+        tables = {}
+        for name, scores in self.scores.groupby("metric", sort=False):
+            aggregations = " " + scores["aggregation"]
+            columns = (
+                scores["task"] + aggregations.replace(" all", "") + _splits(scores)
+            )
+            lines = _with_details(scores).str.replace(" ", "\n", n=1)
+            table = _pivot(scores.assign(column=columns, text=lines))
+            tables[_title(str(name))] = table.T.drop_duplicates().T
         return tables
 
     @property
@@ -178,7 +165,7 @@ class Summary:
         """Scores of the lead's metric by label and task, and whether verdicts use them."""
         scores = self.cells[self.cells["metric"] == self.metric]
         choices = _pivot(scores.assign(text=scores["choice"]))
-        return _pivot(scores), choices == "use"
+        return _pivot(scores.assign(text=_with_details(scores))), choices == "use"
 
     def to_markdown(self) -> str:
         """The table of a paper, in bold what the verdicts use."""
@@ -236,42 +223,35 @@ class Summary:
     def notes(self) -> list[str]:
         """Lines on shared settings, symbols of the tables, and missing scores."""
         frame = self.frame
-        main = main_aggregation(frame)
-        is_spearman = frame["metric"] == "spearman"
-        of_subsets = is_spearman & ~frame["aggregation"].isin(AGGREGATIONS)
-        sample = (
-            f"{SAMPLE_TASK} is generated text: its scores say nothing about real data"
-        )
-        shown = {
-            self._shared_settings(): True,
-            f"Spearman: {AGGREGATIONS[main]}": main == "all" or of_subsets.any(),
-            "±: standard deviation over the seeds": frame["std"].notna().any(),
-            **dict.fromkeys(_metric_notes(frame["metric"].unique()), True),
-            "*: learned from labelled pairs": frame["supervised"].any(),
-            sample: SAMPLE_TASK in set(frame["task"]),
-        }
-        lines = [line for line, applies in shown.items() if line and applies]
-        return lines + _missing_scores(frame)
-
-    def _shared_settings(self) -> str:
-        """Settings that all rows have."""
-        settings = self.settings.replace({"corpus": {"target": _TARGET}})
-        values = {name: set(settings[name]) - {""} for name in settings}
-        return ", ".join(
-            f"{name} {min(x)}" for name, x in values.items() if len(x) == 1
-        )
+        main, aggregations = main_aggregation(frame), set(frame["aggregation"])
+        lines = [_shared_settings(frame)]
+        if main == "all" or not aggregations <= set(AGGREGATIONS):
+            lines.append(f"Spearman: {AGGREGATIONS[main]}")
+        if frame["std"].notna().any():
+            lines.append("±: standard deviation over the seeds")
+        lines += _metric_notes(frame)
+        if frame["supervised"].any():
+            lines.append("*: learned from labelled pairs")
+        if SAMPLE_TASK in set(frame["task"]):
+            lines.append(_GENERATED)
+        return [*filter(None, lines), *_missing_scores(frame)]
 
 
-def _metric_notes(names: Collection[str]) -> list[str]:
+def _shared_settings(frame: pd.DataFrame) -> str:
+    """Settings that all rows have."""
+    settings = settings_of(frame).replace({"corpus": {"target": _TARGET}})
+    values = {name: set(settings[name]) - {""} for name in settings}
+    return ", ".join(f"{name} {min(x)}" for name, x in values.items() if len(x) == 1)
+
+
+def _metric_notes(frame: pd.DataFrame) -> list[str]:
     """Notes of metrics; metrics with equal notes share a line."""
     titles: dict[str, list[str]] = {}
-    for name in [*SPACE_METRICS, *names]:
+    for name in dict.fromkeys([*SPACE_METRICS, *frame["metric"]]):
         metric = metric_of(name)
-        if metric.note and name in names:
+        if metric.note and name in set(frame["metric"]):
             titles.setdefault(metric.note, []).append(metric.title)
-    return [
-        f"{', '.join(dict.fromkeys(same))}: {note}" for note, same in titles.items()
-    ]
+    return [f"{', '.join(same)}: {note}" for note, same in titles.items()]
 
 
 def _missing_scores(frame: pd.DataFrame) -> list[str]:
@@ -288,57 +268,32 @@ def _missing_scores(frame: pd.DataFrame) -> list[str]:
     return lines
 
 
-def _average(rows: pd.DataFrame) -> pd.DataFrame:
-    """The mean value of each score; of several seeds, the last row is their mean."""
-    keys = ["label", *_PLACE, "aggregation"]
-    means = rows.groupby(keys, sort=False)["value"].agg(
-        lambda values: values.mean(skipna=False)
-    )
-    last = rows.drop_duplicates(keys, keep="last").set_index(keys)
-    return last.assign(value=means).loc[means.index].reset_index()
-
-
-def _with_places(scores: pd.DataFrame) -> pd.DataFrame:
-    """Scores with the title of their table and their column in it."""
-    places = [_table_and_column(score) for score in scores.itertuples()]
-    columns = pd.DataFrame(places, scores.index, ["table", "column"])
-    if scores["split"].nunique() > 1:
-        columns["column"] += " " + scores["split"]
-    return scores.join(columns)
-
-
-def _table_and_column(score: Any) -> tuple[str, str]:
-    if score.metric in SPACE_METRICS:
-        return _SPACE, metric_of(score.metric).title
-    if score.metric != "spearman":
-        return "Other metrics", f"{score.task} {score.metric}"
-    if score.aggregation in AGGREGATIONS:
-        return _title(score.metric, score.aggregation), score.task
-    return f"{_title(score.metric)} (each subset)", f"{score.task} {score.aggregation}"
-
-
-def _title(name: str, aggregation: str = "") -> str:
+def _title(name: str) -> str:
     """Title of a table, such as ``Spearman x 100``."""
     metric = metric_of(name)
     title = metric.title[:1].upper() + metric.title[1:]
-    if metric.scale != 1:
-        title += f" x {metric.scale:g}"
-    return f"{title} ({AGGREGATIONS[aggregation]})" if aggregation else title
+    return title if metric.scale == 1 else f"{title} x {metric.scale:g}"
 
 
-def _with_texts(scores: pd.DataFrame) -> pd.DataFrame:
-    """Scores with their interval and deviation as texts, and both after the value."""
-    deviation = scores["std"].map(" ±{:.2f}".format).where(scores["std"].notna(), "")
-    interval = _intervals(scores["low"], scores["high"])
-    text = scores["value"].map("{:z.2f}".format) + interval + deviation
-    return scores.assign(interval=interval, deviation=deviation, text=text)
+def _splits(scores: pd.DataFrame) -> pd.Series:
+    """The split of each score after a space; empty if there is only one."""
+    return (
+        " " + scores["split"]
+        if scores["split"].nunique() > 1
+        else pd.Series("", scores.index)
+    )
+
+
+def _with_details(scores: pd.DataFrame) -> pd.Series:
+    """The text of each value, with its interval and deviation."""
+    values = scores["value"].map("{:z.2f}".format)
+    return values + scores["interval"] + scores["deviation"]
 
 
 def _intervals(low: pd.Series, high: pd.Series) -> pd.Series:
     """Each interval after a space; empty where there is none."""
-    ends = zip(low, high, strict=True)
-    texts = [f" [{a:z.1f}, {b:z.1f}]" if math.isfinite(a) else "" for a, b in ends]
-    return pd.Series(texts, low.index, dtype=object)
+    texts = low.map(" [{:z.1f}, ".format) + high.map("{:z.1f}]".format)
+    return texts.where(low.notna(), "")
 
 
 def _pivot(scores: pd.DataFrame) -> pd.DataFrame:

@@ -12,9 +12,10 @@ from flowbert.experiments.intervals import (
     SCORE,
     find_intervals,
     has_interval,
+    last_rows,
     main_aggregation,
 )
-from flowbert.experiments.labels import labels, settings_of
+from flowbert.experiments.labels import name_rows, settings_of
 from flowbert.tasks import AVERAGE, Task
 from flowbert.tasks.measures import METRICS, Metric, metric_of
 
@@ -105,15 +106,15 @@ class Verdict:
         """What to use, its scaled score, its gain, and the rows that tie with it."""
         used, reference = self.used, self.reference
         score = f"{self.names[used]}, {self.metric.scale * self.values[used]:z.1f}"
-        tied = [self.names[row] for row in self.tied]
+        tied = ", ".join(self.names[row] for row in self.tied)
         if used == reference:
-            more = f"; significantly better, without a map: {', '.join(tied)}"
-            return f"keep it as it comes: {score}{more if tied else ''}"
+            more = f"; significantly better, without a map: {tied}" if tied else ""
+            return f"keep it as it comes: {score}{more}"
         gain = self._difference(used, reference)
-        plus = "" if gain.startswith("-") else "+"
-        text = f"use {score}, {plus}{gain} over {self.names[reference]}"
+        sign = "" if gain.startswith("-") else "+"
+        text = f"use {score}, {sign}{gain} over {self.names[reference]}"
         if tied:
-            text += f"; tied: {', '.join(tied)}"
+            text += f"; tied: {tied}"
         without_map = [self.names[row] for row in self.tied if not self.is_asked[row]]
         if without_map:
             text += f"; this adds nothing significant to {', '.join(without_map)}"
@@ -131,10 +132,8 @@ class Verdict:
     def _difference(self, row: int, column: int) -> str:
         """Row minus column with its interval, scaled, without -0.0."""
         difference = self.values[row] - self.values[column]
-        value, low, high = self.metric.scale * np.array(
-            [difference, *self.ends[row, column]]
-        )
-        return f"{value:z.1f} [{low:z.1f}, {high:z.1f}]"
+        low, high = self.metric.scale * self.ends[row, column]
+        return f"{self.metric.scale * difference:z.1f} [{low:z.1f}, {high:z.1f}]"
 
 
 def find_verdicts(
@@ -162,14 +161,13 @@ def find_verdicts(
     gains: list[dict[str, Any]] = []
     differences = {}
     for title, table, note in tables:
+        where = f" on {title}" if len(tables) > 1 else ""
         whole = _verdict(table, draws)
         differences[title] = {"methods": whole.names, "cells": whole.table}
-        where = f" on {title}" if len(tables) > 1 else ""
         encoders = settings_of(table)["encoder"]
         if encoders.nunique() > 1:
             lines.append(f"all encoders{where}: {whole.text}")
-        for name in encoders.unique():
-            rows = table[encoders == name]
+        for name, rows in table.groupby(encoders, sort=False):
             if len(rows) > 1:
                 verdict = _verdict(rows, draws)
                 lines.append(f"{name}{where}: {verdict.text}")
@@ -185,16 +183,15 @@ def _verdict(rows: pd.DataFrame, draws: Floats) -> Verdict:
     reference = int((rows["role"] == "reference").to_numpy().argmax())
     is_asked = (rows["role"] != "reading").to_numpy()
     metric = metric_of(rows["metric"].iloc[0])
-    names = labels(rows).tolist()
+    names = name_rows(rows)["label"].tolist()
     return Verdict(names, draws[rows.index], reference, is_asked, metric)
 
 
 def _ranked_rows(frame: pd.DataFrame, draws: Floats) -> pd.DataFrame:
     """A row for each score of a method with an interval, in order; of several seeds their mean."""
-    is_compared = has_interval(draws) & ~frame.duplicated(SCORE, keep="last")
-    is_compared &= frame["encoder"] != "none"  # such as the gold score
-    order = frame.groupby(SCORE, sort=False).ngroup()
-    return frame.loc[order[is_compared].sort_values(kind="stable").index]
+    rows = last_rows(frame, SCORE)
+    is_reference = rows["encoder"] == "none"  # such as the gold score
+    return rows[has_interval(draws[rows.index]) & ~is_reference]
 
 
 def _compared_tables(
@@ -217,22 +214,24 @@ def _compared_tables(
 
 def _listed_rows(rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, str]]:
     """Split, rows and a note on their selection, of the scores of one task."""
-    splits = list(rows["split"].unique())
-    for split in splits:
-        table = rows[rows["split"] == split]
-        if len(table) <= LISTED:
-            yield split, table, ""
-            continue
-        chooser = "dev" if "dev" in splits else split
-        if split == chooser and len(splits) > 1:
-            continue
-        scores = rows[rows["split"] == chooser].set_index(METHOD)["value"]
-        by_choice = table[METHOD].apply(tuple, axis=1).map(scores.to_dict())
-        best = by_choice.sort_values(ascending=False, kind="stable").index[:LISTED]
-        references = table.index[table["role"] == "reference"].difference(best)
-        note = f"Of {len(table)} rows the best {LISTED} on {chooser} were compared"
-        if chooser == split:
-            note += (
-                "; the one to use was chosen on the same pairs, its score is too high"
-            )
-        yield split, table.loc[[*references, *best]], note
+    by_split = {split: rows[rows["split"] == split] for split in rows["split"].unique()}
+    for split, table in by_split.items():
+        count, note = len(table), ""
+        if count > LISTED:
+            chooser = "dev" if "dev" in by_split else split
+            if split == chooser and len(by_split) > 1:
+                continue
+            scores = by_split[chooser].set_index(METHOD)["value"]
+            table = _best(table, scores)
+            note = f"Of {count} rows the best {LISTED} on {chooser} were compared"
+            if chooser == split:
+                note += "; the one to use was chosen on the same pairs, its score is too high"
+        yield split, table, note
+
+
+def _best(table: pd.DataFrame, scores: pd.Series) -> pd.DataFrame:
+    """The references, and the rows that have the best of other scores."""
+    names = pd.MultiIndex.from_frame(table[METHOD])
+    sign = -1 if metric_of(table["metric"].iloc[0]).sign == -1 else 1
+    ranks = (-sign * scores.reindex(names)).rank(method="first").to_numpy()
+    return table[(ranks <= LISTED) | (table["role"] == "reference")]

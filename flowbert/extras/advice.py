@@ -1,7 +1,6 @@
 """Advice on layers, pooling and map of an encoder: a rule that reads its folder."""
 
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from flowbert.encoders.layers import name_layers, resolve_layers
 from flowbert.encoders.pooling import make_pooling
 from flowbert.encoders.template import TEMPLATES, name_template
 from flowbert.errors import UserError
+from flowbert.experiments.commands import write_options
 from flowbert.experiments.plan import RECIPE_METHOD, Method
 from flowbert.extras.sentence_transformer import SentenceTransformerEncoder
 from flowbert.maps import make_map
@@ -82,17 +82,12 @@ class Advice:
     template: str = ""
     commands: str = ""
 
-    @property
-    def text(self) -> str:
-        """Reason, setting and commands."""
+    def __str__(self) -> str:
         template = f", template {self.template}" if self.template else ""
         return (
             f"{self.reason}\n\nUse {self.method}, layers {self.layers}, pooling {self.pooling}"
             f"{template}.{self.commands}"
         )
-
-    def __str__(self) -> str:
-        return self.text
 
 
 @takes(AdviseOptions)
@@ -118,22 +113,22 @@ def advise(options: AdviseOptions) -> Advice:
     encoder, corpus = EncoderOptions.of(options.encoder), options.corpus
     opened = open_encoder(encoder, device=options.device)
     advice = advise_encoder(opened)
-    chosen = plain = _changed(encoder)
+    chosen = given = _changed(encoder)
     if isinstance(opened, SentenceEncoder):
-        chosen = plain | {"layers": advice.layers, "pooling": advice.pooling}
-    next_commands = _RAW_TEXT if advice.method == "raw" else _MAP_TEXT
+        chosen = given | {"layers": advice.layers, "pooling": advice.pooling}
+    text = _RAW_TEXT if advice.method == "raw" else _MAP_TEXT
     if advice.template:
         chosen |= {"template": advice.template}
-        next_commands = _DECODER_TEXT
+        text = _DECODER_TEXT
     if not isinstance(corpus, str | Path):
         corpus = "SENTENCES.txt"
     pairs = options.nli if corpus == "nli" else None
-    commands = next_commands.format(
+    commands = text.format(
         method=advice.method,
         recipe=RECIPE_METHOD,
-        encoder=_flags(chosen, "encoder."),
-        plain=_flags(plain, "encoder."),
-        corpus=_flags({"corpus": corpus, "nli": pairs, "column": options.column}),
+        encoder=write_options(encoder=chosen),
+        plain=write_options(encoder=given),
+        corpus=write_options(corpus=corpus, nli=pairs, column=options.column),
     )
     return replace(advice, commands=commands)
 
@@ -201,20 +196,12 @@ def follow_advice(
 
 def _changed(encoder: EncoderOptions | SentenceEncoder) -> dict[str, Any]:
     """Options of the encoder that are not what a command takes without them."""
-    plain = vars(EncoderOptions(""))
+    usual = vars(EncoderOptions(""))
     options = (
         encoder.describe() if isinstance(encoder, SentenceEncoder) else vars(encoder)
     )
     return {
         name: value
         for name, value in options.items()
-        if name in plain and name not in ("layers", "pooling") and value != plain[name]
+        if name not in ("layers", "pooling") and value != usual.get(name, value)
     }
-
-
-def _flags(values: Mapping[str, Any], group: str = "") -> str:
-    return shlex.join(
-        f"--{group}{name}={value}"
-        for name, value in values.items()
-        if value is not None
-    )

@@ -122,6 +122,11 @@ class Task(ABC):
         """Prefix of the task on the command line."""
         return TASKS.name_of(type(self))
 
+    @property
+    def columns(self) -> dict[str, Any]:
+        """Columns of results: task, split and pairs."""
+        return {"task": self.name, "split": self.split, "pairs": self.count}
+
     @cached_property
     def digest(self) -> str:
         """Identity: with equal digests and code, equal vectors have equal scores."""

@@ -13,15 +13,7 @@ from flowbert.errors import UserError, check_choice
 from flowbert.options import POSITIVE_ABOVE
 from flowbert.registry import imports_refused, is_import_path
 from flowbert.tasks.base import AVERAGE, TASKS, Task
-from flowbert.tasks.measures import SPACE_METRICS
 from flowbert.tasks.sts import STS, Pairs
-
-RESERVED = (
-    AVERAGE,
-    *SPACE_METRICS,
-    *(name.replace("_", " ") for name in SPACE_METRICS),
-)
-"""Names of other columns of tables, which no task may have."""
 
 
 def load_tasks(
@@ -84,12 +76,9 @@ def load_tasks(
         if keys.count(key) > 1:
             wrong = f"two are called {task.name!r}; expected different file names"
             raise UserError(wrong, argument="tasks")
-        if task.name in RESERVED:
-            raise UserError(
-                f"received one called {task.name!r}; expected another name, as tables have a "
-                "column of this one",
-                argument="tasks",
-            )
+        if task.name == AVERAGE:
+            wrong = f"received one called {AVERAGE!r}, as the mean over tasks is"
+            raise UserError(f"{wrong}; expected another name", argument="tasks")
     return loaded
 
 

@@ -109,8 +109,6 @@ def _sum_of_cubes(counts: Counts) -> Floats:
 
 
 Array = Tensor | NDArray[Any]
-Weights = NDArray[np.integer[Any]] | Floats
-"""How often each unit counts: a resample's multiplicities."""
 
 
 def to_rows(x: Array) -> Tensor:
@@ -143,13 +141,12 @@ def undefined_reason(x: Floats, y: Floats) -> str:
     return ""
 
 
-def spearman(x: Floats, y: Floats, weights: Weights | None = None) -> float:
+def spearman(x: Floats, y: Floats) -> float:
     r"""Spearman's :math:`\rho`: Pearson's correlation of the mid-ranks, in float64.
 
     Args:
         x: First variable, ``(N,)``.
         y: Second variable, ``(N,)``.
-        weights: How often each pair counts, ``(N,)``, whole numbers; None for once each.
 
     Returns:
         The correlation in [-1, 1]; NaN where it is undefined, see :func:`undefined_reason`.
@@ -159,16 +156,10 @@ def spearman(x: Floats, y: Floats, weights: Weights | None = None) -> float:
         >>> round(spearman(x, np.array([1.0, 2.0, 3.0, 4.0])), 4)
         0.9487
     """
-    if len(x) != len(y):
-        raise ValueError(
-            f"spearman: received {len(x)} and {len(y)} values; expected equal numbers"
-        )
-    counts = np.ones(len(x)) if weights is None else weights
-    drawn = counts > 0
-    if undefined_reason(x[drawn], y[drawn]):
+    if undefined_reason(x, y):
         return math.nan
-    resample = counts[None].astype(np.int32)
-    return float(ResampledSpearman([x], y)(resample)[0, 0])
+    once = np.ones((1, len(x)), dtype=np.int32)
+    return float(ResampledSpearman([x], y)(once)[0, 0])
 
 
 AGGREGATIONS = {
@@ -179,9 +170,7 @@ AGGREGATIONS = {
 """Names of the ways in which correlations of a task's subsets become one score."""
 
 
-def sts_spearman(
-    x: Floats, y: Floats, subset_of: Indices, weights: Weights | None = None
-) -> dict[str, float]:
+def sts_spearman(x: Floats, y: Floats, subset_of: Indices) -> dict[str, float]:
     """Spearman's correlation by aggregation over the subsets of a task.
 
     ``all`` is one correlation of all pairs, ``mean`` the plain and ``wmean`` the size-weighted
@@ -191,7 +180,6 @@ def sts_spearman(
         x: Similarities, ``(N,)``.
         y: Gold scores, ``(N,)``.
         subset_of: Index of the subset of each pair, ``(N,)``.
-        weights: How often each pair counts, ``(N,)``, whole numbers; None for once each.
 
     Returns:
         The correlations; NaN where one of those that enter is undefined.
@@ -203,11 +191,8 @@ def sts_spearman(
     """
     subsets, sizes = np.unique(subset_of, return_counts=True)
     parts = [subset_of == subset for subset in subsets]
-    by_subset = [
-        spearman(x[part], y[part], None if weights is None else weights[part])
-        for part in parts
-    ]
-    scores = aggregate(spearman(x, y, weights), by_subset, sizes)
+    by_subset = [spearman(x[part], y[part]) for part in parts]
+    scores = aggregate(spearman(x, y), by_subset, sizes)
     return {name: float(score) for name, score in scores.items()}
 
 

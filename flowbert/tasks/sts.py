@@ -30,7 +30,6 @@ from flowbert.tasks.measures import (
     Counts,
     ResampledSpearman,
     Space,
-    Weights,
     aggregate,
     spearman,
     sts_spearman,
@@ -190,12 +189,10 @@ class SimilarityTask(PairTask):
         """Values and targets of the pairs of each subset."""
         return zip(self._split(values), self._split(self.target), strict=True)
 
-    def score(
-        self, items: Floats, weights: Weights | None = None
-    ) -> dict[ScoreName, float]:
+    def score(self, items: Floats) -> dict[ScoreName, float]:
         """Spearman under each aggregation of :attr:`metrics`."""
         subset_of = np.repeat(np.arange(len(self.strata)), self.strata)
-        scores = sts_spearman(items, self.target, subset_of, weights)
+        scores = sts_spearman(items, self.target, subset_of)
         return {metric: scores[metric[1]] for metric in self.metrics}
 
     def extras(self, vectors: Tensor, items: Floats) -> dict[ScoreName, float]:

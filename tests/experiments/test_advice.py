@@ -1,4 +1,4 @@
-"""Advice: its rule, its commands, and the candidate that follows it."""
+"""Advice: its rule, its commands, the candidate that follows it; commands after a verdict."""
 
 import shlex
 from pathlib import Path
@@ -14,6 +14,7 @@ from flowbert import analyze, compare
 from flowbert.cli import main
 from flowbert.data.sample import sample_corpus
 from flowbert.encoders import EncoderOptions, SentenceEncoder
+from flowbert.experiments.commands import next_commands
 from flowbert.extras.advice import advise
 from helpers import refused, with_slow
 
@@ -32,7 +33,7 @@ def test_a_folder_with_further_modules_is_used_as_it_is(tmp_path):
     folder = add_modules(write_tiny(tmp_path / "st"), ("Pooling", {}), DENSE)
     advice = advise(encoder=str(folder))
     assert advice.method == "raw"
-    assert "--encoder.layers" not in advice.text
+    assert "--encoder.layers" not in str(advice)
 
 
 def test_any_other_encoder_gets_the_recipe(corpus, tmp_path):
@@ -48,7 +49,7 @@ def test_a_decoder_gets_a_template(corpus, tmp_path):
         advice = advise(given, corpus)
         used = (advice.template, advice.layers, advice.pooling, advice.method)
         assert used == ("prompteol", "last", "last_token", "whitening:shrinkage=0.8")
-        assert "--encoder.template=prompteol" in advice.text
+        assert "--encoder.template prompteol" in str(advice)
     own = EncoderOptions(encoder, template="the {} in")
     assert advise(own, corpus).template == "the {} in"
 
@@ -82,7 +83,7 @@ def test_its_commands_run(raw, corpus, tmp_path, monkeypatch):
     path = write_sentence_transformer(tmp_path / "st") if raw else "builtin-sample"
     Path("SENTENCES.txt").write_text(Path(corpus).read_text())
     advice = advise(EncoderOptions(path, **own), corpus)
-    commands = run_commands(advice.text)
+    commands = run_commands(str(advice))
     assert commands == ["encode" if raw else "fit", "compare"]
     if raw:
         encoder = SentenceEncoder(path, layers=advice.layers, **own)
@@ -120,11 +121,47 @@ def test_commands_have_the_options_that_were_given_and_no_others(
 ):
     monkeypatch.chdir(tmp_path)
     Path(name).write_text("\n".join(["text", *(f'"{x}"' for x in SENTENCES)]))
-    lines = advise(**options).text.splitlines()
+    lines = str(advise(**options)).splitlines()
     fit = next(line for line in lines if "flowbert fit" in line)
     given = {"encoder.path": "builtin-sample", "encoder.layers": RECIPE[0]}
     given |= {"encoder.pooling": RECIPE[1], **options}
-    assert shlex.split(fit)[4:] == [f"--{key}={value}" for key, value in given.items()]
+    words = [word for key, value in given.items() for word in (f"--{key}", value)]
+    assert shlex.split(fit)[4:] == words
+
+
+def gain(method, **columns):
+    """A row of ``gains`` that is used."""
+    plain = {"task": "STSB", "choice": "use", "role": "method", "map": method}
+    words = ["fit", "--method", method]
+    if method == "raw":
+        plain["role"], words = "reference", ["encode"]
+    words += ["--encoder.path", "bert"]
+    return plain | {"method": method, "command": words} | columns
+
+
+def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):
+    def commands(*used):
+        return next_commands(tmp_path, {"gains": used})
+
+    files = "--input FILE --output vectors.npy"
+    as_it_comes = [f"encode --encoder.path bert {files}"]
+    fit = "fit --method {} --encoder.path {} --corpus FILE --run_dir my-model"
+    assert commands(gain("raw")) == as_it_comes
+    assert commands(gain("zca")) == [fit.format("zca", "bert")]
+    assert commands() == commands(gain("mine", command=[])) == []
+    # A run has a model, which is a map, or a trained encoder without a map.
+    (tmp_path / "model").mkdir()
+    assert commands(gain("raw")) == as_it_comes
+    assert commands(gain("zca")) == [
+        f"encode --model {tmp_path} --method zca {files}",
+        f"export {tmp_path} --method zca --to FOLDER",
+    ]
+    (tmp_path / "model" / "encoder").mkdir()
+    assert commands(gain("zca")) == [fit.format("zca", "bert")]
+    trained = gain("simcse", map="raw", command=[])
+    assert commands(trained)[0] == f"encode --model {tmp_path} {files}"
+    head = gain("simcse+zca", map="zca", command=[])
+    assert commands(head) == [fit.format("zca", tmp_path)]
 
 
 @pytest.mark.parametrize(

@@ -66,11 +66,10 @@ def test_each_seed_draws_its_own_sample(pairs, tmp_path):
     assert both.score("whitening", "one") == pytest.approx(np.mean(scores))
 
 
-@pytest.mark.parametrize("name", ["average", "alignment", "uniformity"])
-def test_no_task_has_the_name_of_another_column(name, tmp_path):
-    file = write_pairs(tmp_path / f"{name}.csv")
+def test_no_task_has_the_name_of_the_average(tmp_path):
+    file = write_pairs(tmp_path / "average.csv")
     Path(file).write_text("sentence1,sentence2,score\na,b,1\nc,d,2\n")
-    refused(f"tasks: received one called '{name}'", load_tasks, [file])
+    refused("tasks: received one called 'average'", load_tasks, [file])
 
 
 def test_two_encoders_of_one_name_are_refused():

@@ -9,45 +9,56 @@ import pandas as pd
 import pytest
 
 from extras.report.rows import results, row, sts_rows
-from flowbert.experiments.labels import labels
+from flowbert.experiments.labels import name_rows
 from flowbert.experiments.results import Results
 from flowbert.experiments.summary import Summary
 from flowbert.experiments.verdict import Verdict
 from flowbert.tasks.measures import METRICS, Metric
 from flowbert.text_tables import print_lines, print_table
 
-
-def test_labels_name_the_settings_that_differ():
-    frame = results(
-        sts_rows("raw", "STSB"),
-        sts_rows("whitening", "STSB", layers="0"),
-        sts_rows("learned-removal", "STSB", supervised=True),
-    )
-    expected = ["raw", "whitening (0)", "learned-removal* (-1)"]
-    assert list(labels(frame).unique()) == expected
+TEMPLATE = {"template": "it says {}"}
+NONE = dict.fromkeys(("encoder", "layers", "pooling"), "none")
 
 
-def test_readings_with_and_without_a_template_are_different_rows():
-    template = {"template": "it says {}"}
-    frame = results(
-        sts_rows("raw", "STSB"),
-        sts_rows("raw", "STSB", role="reading", **template),
-        sts_rows("whitening", "STSB", 0.4),
-        sts_rows("whitening", "STSB", 0.6, **template),
-    )
-    expected = ["raw", "template 'it says {}'"]
-    expected += ["whitening (no template)", "whitening ('it says {}')"]
-    assert list(labels(frame).unique()) == expected
-
-
-def test_what_a_method_lacks_is_no_difference():
-    frame = results(
-        sts_rows("raw", "STSB"),
-        sts_rows("whitening", "STSB"),
-        sts_rows("flow", "STSB", corpus="given"),
-        sts_rows("gold", "STSB", encoder="none", layers="none", pooling="none"),
-    )
-    assert set(labels(frame)) == {"raw", "whitening", "flow", "gold"}
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (
+            [
+                sts_rows("raw", "STSB"),
+                sts_rows("whitening", "STSB", layers="0"),
+                sts_rows("learned-removal", "STSB", supervised=True),
+            ],
+            ["raw", "whitening (0)", "learned-removal* (-1)"],
+        ),
+        (
+            [
+                sts_rows("raw", "STSB"),
+                sts_rows("raw", "STSB", role="reading", **TEMPLATE),
+                sts_rows("whitening", "STSB"),
+                sts_rows("whitening", "STSB", **TEMPLATE),
+            ],
+            [
+                "raw",
+                "template 'it says {}'",
+                "whitening (no template)",
+                "whitening ('it says {}')",
+            ],
+        ),
+        # What a row lacks is no difference.
+        (
+            [
+                sts_rows("raw", "STSB"),
+                sts_rows("whitening", "STSB"),
+                sts_rows("flow", "STSB", corpus="given"),
+                sts_rows("gold", "STSB", **NONE),
+            ],
+            ["raw", "whitening", "flow", "gold"],
+        ),
+    ],
+)
+def test_labels_name_the_settings_that_differ(rows, expected):
+    assert list(name_rows(results(*rows))["label"].unique()) == expected
 
 
 def test_seeds_have_an_interval_and_a_deviation(capsys):
@@ -60,40 +71,30 @@ def test_seeds_have_an_interval_and_a_deviation(capsys):
     assert figure["value"] == pytest.approx(50)
     assert figure["std"] == pytest.approx(10)
     assert (figure["low"], figure["high"]) == pytest.approx((45, 55))
-    assert figures.loc[("alignment", "all"), "value"] == pytest.approx(0.5)
     Summary(frame, {}).print()
     assert "50.0 ±10.00 [45.0, 55.0]" in capsys.readouterr().out
 
 
-def test_a_seed_without_figure_leaves_no_mean():
-    frame = results(
-        sts_rows("flow", "STSB", seed=0), sts_rows("flow", "STSB", math.nan, seed=1)
-    )
-    assert Summary(frame, {}).scores["value"].isna().all()
-
-
-def test_the_page_has_tables_of_what_its_first_table_lacks():
+def test_the_page_has_a_table_of_each_metric():
     frame = results(
         sts_rows("raw", "STSB", 0.4),
         [row("raw", "average", "spearman", "wmean", 0.5)],
-        [*sts_rows("raw", "STS12"), row("raw", "STS12", "spearman", "MSRpar", 0.5)],
-        [row("raw", "QNLI", "auc", "all", 0.7), row("flow", "QNLI", "auc", "all", 0.8)],
-        [row("raw", "STSB", "isoscore", "all", 0.2)],
+        [row("raw", "STS12", "spearman", "MSRpar", 0.6)],
+        [row(name, "quiz", "top_rank", "all", 0.8) for name in ("raw", "zca")],
     )
-    tables = {table.title: table.text for table in Summary(frame, {}).tables}
-    # Those of "all" and "mean" are equal.
-    assert list(tables) == [
-        "Spearman x 100 (all pairs of a task together)",
-        "Spearman x 100 (each subset)",
-        "Other metrics",
-        "Measures of the vectors",
+    tables = Summary(frame, {}).tables
+    names = [
+        "Spearman x 100",
+        "Alignment",
+        "Uniformity",
+        "Mean cosine",
+        "Top rank x 100",
     ]
-    assert list(tables["Spearman x 100 (each subset)"]) == ["STS12 MSRpar"]
-    assert tables["Other metrics"]["QNLI auc"]["flow"] == "80.00\n[75.0, 85.0]"
-    assert "isoscore" in tables["Measures of the vectors"]
-    # All aggregations of a single task without subsets are equal.
-    (table,) = Summary(results(sts_rows("raw", "STSB")), {}).tables
-    assert table.title == "Measures of the vectors"
+    assert list(tables) == names
+    # Equal columns are one, as the aggregations of a task without subsets are.
+    columns = ["STSB", "average wmean", "STS12 MSRpar"]
+    assert list(tables["Spearman x 100"]) == columns
+    assert tables["Top rank x 100"]["quiz"]["zca"] == "80.00\n[75.0, 85.0]"
 
 
 def test_notes_say_what_is_shared_and_what_failed():

@@ -57,7 +57,7 @@ class OfGold(PairTask):
         super().__init__(other.name, *other.pairs())
         self.gold = other.gold
 
-    def score(self, items, weights=None):
+    def score(self, items):
         return {("agreement", "all"): spearman(items, self.gold)}
 
 

@@ -17,6 +17,7 @@ from flowbert.seeding import Stream
 from flowbert.tasks import (
     STS,
     Pairs,
+    Task,
     load_scoring,
     load_task,
     load_tasks,
@@ -107,20 +108,21 @@ def test_digests_tell_tasks_apart(answers):
     assert load_task("SAMPLE").digest in [task.digest for task in tasks]
 
 
-def test_resamples_are_scores_with_weights(task, items):
-    weights = draw_counts(task.strata, 5, Stream(0, "test"))
-    weights[0] = 1
+def test_resamples_are_scores_of_what_was_drawn(task, items):
+    """Those of all units, and those of whole questions or premises."""
+    counts = draw_counts(task.strata, 5, Stream(0, "test"))
+    counts[0] = 1
     rounded = np.round(items, 1)  # many equal ones
-    found = task.scorer([items, rounded])(weights)
+    found = task.scorer([items, rounded])(counts)
     assert found.shape == (len(task.metrics), 2, 5)
-    for method, row in enumerate((items, rounded)):
-        for resample, drawn in enumerate(weights):
-            expected = list(task.score(row, drawn).values())
-            # Both round at most ten times.
-            assert found[:, method, resample] == pytest.approx(expected, rel=2e-15)
-        once, plain = task.score(row, weights[0]), task.score(row)
-        assert once == plain
-        assert list(plain) == list(task.metrics)
+    scores = [task.score(row) for row in (items, rounded)]
+    assert [list(each) for each in scores] == 2 * [list(task.metrics)]
+    # Both round at most ten times.
+    values = np.array([list(each.values()) for each in scores])
+    np.testing.assert_allclose(found[..., 0].T, values, rtol=2e-15)
+    if task.strata == (task.count,):  # units are items
+        drawn = Task.scorer(task, [items, rounded])(counts)
+        np.testing.assert_allclose(found, drawn, rtol=2e-15)
 
 
 def test_a_task_scores_again_from_what_results_keep(task, items):
@@ -201,7 +203,7 @@ def test_answers_equal_sklearn_and_formulas_question_by_question(seed):
     task = AnswerRanking(AnswerData("drawn", questions, texts, question_of, is_answer))
     # Few values, so that right and wrong answers have the same one.
     items = rng.integers(-3, 3, 80) / 2
-    weights = rng.integers(0, 3, 12)
+    weights = rng.integers(0, 3, 12, dtype=np.int32)
     precision, reciprocal, kept = [], [], []
     for question in np.unique(question_of[is_answer]):
         rows = question_of == question
@@ -213,12 +215,11 @@ def test_answers_equal_sklearn_and_formulas_question_by_question(seed):
         kept.append(weights[question])
     pairs = weights[question_of]
     area = sklearn.metrics.roc_auc_score(is_answer, items, sample_weight=pairs)
-    scores = task.score(items, weights)
-    assert scores["auc", "all"] == pytest.approx(area, abs=1e-14)
-    for name, values in (("map", precision), ("mrr", reciprocal)):
-        expected = np.average(values, weights=kept)
-        assert scores[name, "all"] == pytest.approx(expected, abs=1e-14)
-    assert task.score(items + 10, weights) == scores
+    (scores,) = task.scorer([items])(weights[None])[:, 0].T
+    assert scores[0] == pytest.approx(area, abs=1e-14)
+    expected = [np.average(values, weights=kept) for values in (precision, reciprocal)]
+    np.testing.assert_allclose(scores[1:], expected, atol=1e-14)
+    assert task.score(items + 10) == task.score(items)
 
 
 def test_the_probe_reads_labels_that_are_in_the_vectors():

@@ -16,7 +16,7 @@ from flowbert import __version__
 from flowbert.data.scored_pairs import SAMPLE_TASK
 from flowbert.data.text_files import user_path
 from flowbert.errors import UserError
-from flowbert.experiments.next_commands import next_commands
+from flowbert.experiments.commands import next_commands
 from flowbert.experiments.summary import Summary
 from flowbert.extras.analysis import VIEWS, View
 from flowbert.extras.analysis.drawing import (

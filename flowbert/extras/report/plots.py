@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from flowbert.experiments.intervals import main_aggregation
-from flowbert.experiments.labels import labels
+from flowbert.experiments.labels import name_rows
 from flowbert.experiments.summary import Summary
 from flowbert.extras.analysis.drawing import (
     ORDINAL,
@@ -81,8 +81,8 @@ def plane(summary: Summary) -> pd.DataFrame:
 
     Columns group (run and encoder), label, alignment and uniformity.
     """
-    scores = summary.scores
-    means = scores[scores["metric"].isin(PLANE)].set_index(["label", "split", "metric"])
+    space = summary.space
+    means = space[space["metric"].isin(PLANE)].set_index(["label", "split", "metric"])
     points = in_order(means["value"], ["metric"]).reset_index()
     rows = summary.rows.set_index("label")[["group", "name"]]
     points = points.join(rows, on="label").dropna(subset="name")
@@ -130,7 +130,7 @@ def layer_scores(frame: pd.DataFrame) -> pd.DataFrame:
     layers = sorted(rows["layers"].unique(), key=lambda name: (len(name), name))
     if len(layers) < FEWEST_LAYERS:
         return pd.DataFrame()
-    lines = labels(rows.assign(layers="")) + ", " + rows["split"]
+    lines = name_rows(rows.assign(layers=""))["label"] + ", " + rows["split"]
     rows = rows.assign(line=lines, layer=rows["layers"], value=100 * rows["value"])
     keys = ["task", "line", "layer"]
     means = rows.groupby(keys, sort=False)["value"].mean().reset_index()

@@ -15,7 +15,7 @@ from flowbert.data.tables import as_label, as_sentence, read_columns, read_frame
 from flowbert.data.text_files import user_path
 from flowbert.errors import UserError, warn
 from flowbert.tasks.base import TASKS, PairTask, ScoreName, Scorer
-from flowbert.tasks.measures import METRICS, Metric, Weights
+from flowbert.tasks.measures import METRICS, Counts, Metric
 
 _QNLI = ("question", "label", "sentence")
 _ANSWER_LAYOUTS = (("question", "label", "answer"), ("qtext", "label", "atext"), _QNLI)
@@ -136,13 +136,9 @@ class AnswerRanking(PairTask):
         _, answers = self.pairs()
         return {self.split: [*self._questions, *answers]}
 
-    def score(
-        self, items: Floats, weights: Weights | None = None
-    ) -> dict[ScoreName, float]:
+    def score(self, items: Floats) -> dict[ScoreName, float]:
         """AUC over the pairs, MAP and MRR over the questions that have an answer."""
-        if weights is None:
-            weights = np.ones(self.strata)
-        values = self._scorer(items)(weights)
+        values = self._scorer(items)(np.ones(self.strata, np.int32))
         return dict(zip(self.metrics, map(float, values), strict=True))
 
     def scorer(self, items: Sequence[Floats]) -> Scorer:
@@ -150,7 +146,7 @@ class AnswerRanking(PairTask):
         scorers = [self._scorer(row) for row in items]
         return lambda weights: np.stack([scores(weights) for scores in scorers], axis=1)
 
-    def _scorer(self, items: Floats) -> Callable[[Weights], Floats]:
+    def _scorer(self, items: Floats) -> Callable[[Counts], Floats]:
         """From weights of the questions ``(..., Q)`` to scores ``(3, ...)``."""
         by_question = self._by_question(items)
         answered, values = by_question.index, by_question.to_numpy().T
@@ -158,7 +154,7 @@ class AnswerRanking(PairTask):
         is_answer, question_of = self.is_answer[order], self.question_of[order]
         starts = np.flatnonzero(np.diff(items[order], prepend=-np.inf))
 
-        def scores(weights: Weights) -> Floats:
+        def scores(weights: Counts) -> Floats:
             drawn = weights[..., question_of].astype(np.float64)
             right, wrong = (
                 np.add.reduceat(drawn * counts, starts, axis=-1)

@@ -23,7 +23,7 @@ from flowbert.errors import UserError, choices
 from flowbert.io import digest, sentences_digest
 from flowbert.seeding import Stream
 from flowbert.tasks.base import TASKS, ScoreName, Scorer, Task
-from flowbert.tasks.measures import Counts, Weights
+from flowbert.tasks.measures import Counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,15 +206,12 @@ class Probe(Task):
         labels: NDArray[np.int64] = self._classes.get_indexer(names)
         return labels
 
-    def score(
-        self, items: Floats, weights: Weights | None = None
-    ) -> dict[ScoreName, float]:
+    def score(self, items: Floats) -> dict[ScoreName, float]:
         """Share of the test pairs that get their label."""
-        pairs = None if weights is None else weights[self.unit_of]
-        return {self.metrics[0]: float(np.average(items, weights=pairs))}
+        return {self.metrics[0]: float(items.mean())}
 
     def scorer(self, items: Sequence[Floats]) -> Scorer:
-        """The same for many weights."""
+        """The same on resamples of the first sentences."""
 
         def scores(weights: Counts) -> Floats:
             pairs = weights[:, self.unit_of].astype(np.float64)

@@ -3,12 +3,10 @@
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from extras.report.rows import results, row, sts_rows
-from flowbert.experiments.next_commands import next_commands
 from flowbert.experiments.summary import Summary
 from flowbert.extras.report.content import (
     RunFiles,
@@ -43,50 +41,6 @@ def test_a_run_is_read(run, folder):
     assert run.command.startswith("flowbert fit --config ")
     assert "spectra" in run.analysis.frames
     assert not read_run_files(folder, analyzed=False).analysis.frames
-
-
-def gain(method, **columns):
-    """A row of ``gains`` that is used."""
-    plain = {"task": "STSB", "choice": "use", "role": "method", "map": method}
-    words = ["fit", "--method", method]
-    if method == "raw":
-        plain["role"], words = "reference", ["encode"]
-    words += ["--encoder.path", "bert"]
-    return plain | {"method": method, "command": words} | columns
-
-
-def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):
-    def use(used, *others):
-        return {"gains": [used, *(row | {"choice": ""} for row in others)]}
-
-    reading = gain("raw", role="reading")
-    record = use(gain("raw"))
-    as_it_comes = next_commands(tmp_path, record)
-    assert as_it_comes == [
-        "encode --encoder.path bert --input FILE --output vectors.npy"
-    ]
-    (tmp_path / "model").mkdir()
-    assert next_commands(tmp_path, {}) == next_commands(tmp_path, {"gains": []}) == []
-    assert next_commands(tmp_path, record) == [
-        f"encode --model {tmp_path} --method raw --input FILE --output vectors.npy",
-        f"export {tmp_path} --method raw --to FOLDER",
-    ]
-    # The model reads the network otherwise.
-    assert next_commands(tmp_path, use(gain("raw"), reading)) == as_it_comes
-    # The run's model is the trained encoder, without a map.
-    (tmp_path / "model" / "encoder").mkdir()
-    assert next_commands(tmp_path, record) == as_it_comes
-    for other in ("whitening", "nulling-2+whitening"):
-        (fit,) = next_commands(tmp_path, use(gain(other)))
-        assert fit.startswith(f"fit --method {other} --encoder.path bert ")
-    trained: dict[str, Any] = {"map": "raw", "command": []}
-    first = next_commands(tmp_path, use(gain("simcse", **trained)))[0]
-    assert "--method" not in first
-    trained["map"] = "zca"
-    assert next_commands(tmp_path, use(gain("simcse+zca", **trained))) == [
-        f"fit --method zca --encoder.path {tmp_path} --corpus FILE"
-    ]
-    assert next_commands(Path("results.json"), use(gain("mine", command=[]))) == []
 
 
 def test_joined_runs_show_the_settings_that_differ(run):
