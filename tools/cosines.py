@@ -15,8 +15,8 @@ import pandas as pd
 
 from flowbert.extras.analysis import Analysis
 from flowbert.extras.analysis.bands import prepare_cosines
-from flowbert.extras.analysis.drawing import DARK, method_colours
-from tools.pictures import INK, save_pictures
+from flowbert.extras.analysis.drawing import method_colour
+from tools.pictures import DARK, INK, save_pictures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +41,7 @@ def draw(
 
     cosines = cosines[cosines["method"].isin(list(titles))]
     rcParams["font.size"] = 13  # in the context of the theme
-    colours = method_colours(titles)
+    colours = {x: method_colour(x) for x in titles}
     if rcParams["text.color"] == INK["dark"]:
         colours = {method: DARK[colour] for method, colour in colours.items()}
     figure, panels = _make_panels(len(titles), phone)

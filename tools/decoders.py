@@ -16,7 +16,7 @@ import pandas as pd
 from flowbert import compare
 from flowbert.data.text_files import as_list
 from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoder
-from flowbert.extras.analysis.drawing import method_colours
+from flowbert.extras.analysis.drawing import method_colour
 from flowbert.tasks import Task, load_tasks
 from flowbert.vectors import EmbeddingCache
 from tools.pictures import save_pictures
@@ -101,7 +101,7 @@ def draw(frame: pd.DataFrame) -> "Figure":
 
     means = frame.groupby(["template", "pooling", "method", "layer"])["value"].mean()
     panels = [panel for panel in PANELS if panel in means.index.droplevel([2, 3])]
-    colours = method_colours(frame["method"].unique())
+    colours = {x: method_colour(x) for x in frame["method"].unique()}
     figure = Figure((8, 3.6), layout="constrained")
     (axes,) = figure.subplots(1, len(panels), squeeze=False, sharex=True, sharey=True)
     for ax, panel in zip(axes, panels, strict=True):

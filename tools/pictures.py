@@ -7,12 +7,26 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flowbert.extras.analysis.drawing import DARK
-
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK = {"light": "#1f2328", "dark": "#e6edf3"}
+DARK = {
+    "#1a1a1a": "#e6edf3",
+    "#d8dee4": "#3c424b",
+    "#6b6b6b": "#8b9098",
+    "#0072b2": "#2f8fe0",
+    "#2b97ec": "#a9d2ff",
+    "#e8500a": "#ff7c00",
+    "#00945a": "#10d0a0",
+    "#7d4600": "#ffe94d",
+    "#d559b4": "#f58fd6",
+    "#3f3a00": "#7d8f3a",
+    "#4b06a0": "#8f45e0",
+    "#1c0008": "#ffc795",
+}
+"""Colours of methods on dark ground, in place of those on white."""
+
 _MUTED = {"light": "#59636e", "dark": "#9198a1"}
 _GRID = {"light": "#d1d9e0", "dark": "#3d444d"}
 _FONTS = "system-ui, 'Segoe UI', Helvetica, Arial, sans-serif"

@@ -1,7 +1,8 @@
 """Measures of word and sentence spaces: frequency, isotropy, neighbours, density."""
 
 from flowbert.extras.analysis.drawing import draw_facets, new_axes
-from flowbert.extras.analysis.measures import (
+from flowbert.extras.analysis.sample import Sample
+from flowbert.extras.analysis.views import (
     MEASURES,
     VIEWS,
     Analysis,
@@ -9,7 +10,6 @@ from flowbert.extras.analysis.measures import (
     analyze_sample,
     print_analysis,
 )
-from flowbert.extras.analysis.sample import Sample
 
 __all__ = [
     "MEASURES",

@@ -20,7 +20,7 @@ from flowbert.experiments.plan import Method, parse_methods
 from flowbert.experiments.results import Results
 from flowbert.experiments.run import fit_map
 from flowbert.extras.analysis import Analysis, Sample, analyze_sample
-from flowbert.extras.analysis.measures import parse_measures
+from flowbert.extras.analysis.views import parse_measures
 from flowbert.maps import Flow, Map
 from flowbert.options import AnalyzeOptions, takes
 from flowbert.seeding import Stream
@@ -90,8 +90,8 @@ def analyze(options: AnalyzeOptions) -> Analysis:
     texts = [task.sentences for task in scored]
     cache.fill([opened], list(itertools.chain(sentences, *texts)))
     rows = cache.rows(opened, fitting)
-    y = torch.from_numpy(cache.rows(opened, measured)[:])
     maps, failures = _fit_maps(parsed, rows, options.seed, device)
+    y = torch.from_numpy(cache.rows(opened, measured)[:])
     pairs = {}
     for task in scored:
         if isinstance(task, STS):
@@ -109,11 +109,10 @@ def analyze(options: AnalyzeOptions) -> Analysis:
         held_out=y,
         seed=options.seed,
     )
-    setting: dict[str, Any] = {x: y for x, y in opened.columns().items() if y}
-    setting |= {"corpus": loaded.name, "fitted": len(fitting)}
-    if failures:
-        setting["failures"] = failures
-    analysis = analyze_sample(sample, setting, options.measures)
+    setting = opened.columns() | {"corpus": loaded.name, "fitted": len(fitting)}
+    analysis = analyze_sample(
+        sample, setting | {"failures": failures}, options.measures
+    )
     if options.output is not None:
         analysis.to_json(options.output)
     return analysis
@@ -127,8 +126,7 @@ def _fit_maps(
     Raises:
         UserError: If none of them can be fitted.
     """
-    maps: dict[str, Map] = {}
-    failures = []
+    maps, failures = {}, []
     for method in methods:
         fitted, reason = fit_map(method.map, rows, seed=seed, device=device)
         if reason is None:
@@ -154,10 +152,6 @@ def analyze_results(results: Results, **parts: Any) -> Analysis:
     frame = results.frame
     rows = frame.assign(name=frame["experiment"].map(results.method_names))
     rows = rows.drop_duplicates(["task", "split", "name"])
-    setting = {}
-    for column in ("encoder", "layers", "pooling", "corpus"):
-        values = [value for value in rows[column].unique() if value != "none"]
-        setting[column] = ", ".join(values) or "none"
     names = rows.set_index("experiment")["name"].to_dict()
     pairs = {}
     for task, items in results.items.items():
@@ -168,7 +162,8 @@ def analyze_results(results: Results, **parts: Any) -> Analysis:
     if len(results.sentences) >= _FEWEST_WITH_NEIGHBOURS:
         vectors = _measurable(results.vectors)
         sample = replace(sample, sentences=results.sentences, vectors=vectors)
-    return analyze_sample(sample, setting)
+    encoders = ", ".join(rows["encoder"].unique())
+    return analyze_sample(sample, {"encoder": encoders})
 
 
 def _measurable(vectors: Mapping[str, Tensor]) -> dict[str, Tensor]:

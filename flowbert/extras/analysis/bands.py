@@ -1,6 +1,5 @@
 """Cosines of sentence pairs by bands of their gold score, with histograms."""
 
-import math
 from itertools import pairwise
 from typing import Any
 
@@ -8,45 +7,23 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from flowbert.arrays import Floats
-from flowbert.extras.analysis.drawing import INK, TITLE, WIDTH, method_colours, short
+from flowbert.extras.analysis.drawing import INK, WIDTH, method_colour, short
 from flowbert.extras.analysis.sample import Sample, stack
 
-BANDS = 5
+_ROUND = MaxNLocator(5, steps=[1, 2, 5, 10])  # at most five bands
 COSINE_BINS = 50
 _TASKS = 4  # that are drawn
 _HEIGHT = 0.85  # of a histogram, as a share of its band
 
 
-def gold_bounds(gold: Floats) -> Floats:
-    """Bounds of bands of equal width that hold all gold scores: ``(BANDS + 1,)``.
-
-    The range is that of the scores, extended to multiples of the largest power of ten within it.
-    Equal scores form one band.
-
-    Args:
-        gold: Gold scores, ``(P,)``.
-
-    Example:
-        >>> gold_bounds(np.array([0.2, 2.5, 4.8]))
-        array([0., 1., 2., 3., 4., 5.])
-    """
-    low, high = float(np.min(gold)), float(np.max(gold))
-    if low == high:
-        return np.array([low, high])
-    step = 10.0 ** math.floor(math.log10(high - low))
-    # Rounding must not leave a score outside.
-    first = min(low, math.floor(low / step) * step)
-    last = max(high, math.ceil(high / step) * step)
-    return np.linspace(first, last, BANDS + 1)
-
-
 def gold_bands(gold: Floats, cosines: Floats) -> pd.DataFrame:
-    """Histograms of cosines by band of the gold score.
+    """Histograms of cosines by band of the gold score; bands have round bounds and equal widths.
 
-    A score on a bound belongs to the band above, the highest one to the last band. Pairs without
-    a cosine (NaN) are left out.
+    A score on a bound belongs to the band above, the highest one to the last band. Bands without
+    pairs are left out.
 
     Args:
         gold: Gold scores, ``(P,)``.
@@ -57,18 +34,20 @@ def gold_bands(gold: Floats, cosines: Floats) -> pd.DataFrame:
 
     Example:
         >>> gold, cosines = np.array([0.0, 2.0, 5.0]), np.array([-0.5, 0.5, 0.7])
-        >>> gold_bands(gold, cosines).groupby("gold_from")["median"].first().tolist()
-        [-0.5, nan, 0.5, nan, 0.7]
+        >>> frame = gold_bands(gold, cosines).drop_duplicates("gold_from")
+        >>> frame[["gold_from", "gold_to", "median"]].values.tolist()
+        [[0.0, 1.0, -0.5], [2.0, 3.0, 0.5], [4.0, 5.0, 0.7]]
     """
-    bounds = gold_bounds(gold)
+    bounds = _ROUND.tick_values(gold.min(), gold.max())
     band_of_pair = np.digitize(gold, bounds[1:-1])
     histograms = []
     for band, (low, high) in enumerate(pairwise(bounds)):
-        chosen = cosines[(band_of_pair == band) & ~np.isnan(cosines)]
-        ends = {"gold_from": low, "gold_to": high, "median": pd.Series(chosen).median()}
-        counts, edges = np.histogram(chosen, COSINE_BINS, (-1, 1))
-        bins = {"cosine_from": edges[:-1], "cosine_to": edges[1:], "pairs": counts}
-        histograms.append(pd.DataFrame(ends | bins))
+        chosen = cosines[band_of_pair == band]
+        if len(chosen):
+            counts, edges = np.histogram(chosen, COSINE_BINS, (-1, 1))
+            bins = {"cosine_from": edges[:-1], "cosine_to": edges[1:], "pairs": counts}
+            ends = {"gold_from": low, "gold_to": high, "median": np.median(chosen)}
+            histograms.append(pd.DataFrame(ends | bins))
     return pd.concat(histograms)
 
 
@@ -90,7 +69,7 @@ def band_cosines(sample: Sample) -> pd.DataFrame:
 def prepare_cosines(frame: pd.DataFrame) -> pd.DataFrame:
     """Add the share of a bin in its band's pairs; cut ends that are empty everywhere."""
     of_band = frame.groupby(["task", "method", "gold_from"])["pairs"].transform("sum")
-    frame = frame.assign(share=(frame["pairs"] / of_band).fillna(0))
+    frame = frame.assign(share=frame["pairs"] / of_band)
     used = frame[frame["pairs"] > 0]
     first, last = used["cosine_from"].min(), used["cosine_to"].max()
     return frame[frame["cosine_from"].ge(first) & frame["cosine_to"].le(last)]
@@ -109,7 +88,7 @@ def draw_bands(frame: pd.DataFrame) -> Figure:
     for row, method in zip(grid, methods, strict=True):
         for ax, task in zip(row, tasks, strict=True):
             of_both = frame["task"].eq(task) & frame["method"].eq(method)
-            _draw_histograms(ax, frame[of_both], method_colours([method])[method])
+            _draw_histograms(ax, frame[of_both], method_colour(method))
             ax.set_title(short(f"{method}, {task}", 48))
     for ax in grid[-1]:
         ax.set_xlabel("cosine")
@@ -119,26 +98,25 @@ def draw_bands(frame: pd.DataFrame) -> Figure:
 
 
 def _draw_histograms(ax: Axes, frame: pd.DataFrame, colour: str) -> None:
-    """A histogram per band of the gold score, with its median.
+    """A histogram per band of the gold score, with its median at the right.
 
     Args:
         ax: Axes.
         frame: The bins of one task and method, see :func:`prepare_cosines`.
         colour: Colour of the method.
     """
+    right: Any = {"transform": ax.get_yaxis_transform()}
     names = []
-    bands = frame.groupby(["gold_from", "gold_to"], sort=True)
-    for place, ((low, high), band) in enumerate(bands):
+    for place, ((low, high), band) in enumerate(
+        frame.groupby(["gold_from", "gold_to"])
+    ):
         names.append(f"{low:.3g} to {high:.3g}")
         heights = place + _HEIGHT * band["share"] / frame["share"].max()
         edges = [*band["cosine_from"], band["cosine_to"].iloc[-1]]
+        ax.stairs(heights, edges, baseline=place, fill=True, color=colour)
         median = band["median"].iloc[0]
-        gid = f"{TITLE}{names[-1]}: median {median:z.2f}"
-        ax.stairs(heights, edges, baseline=place, fill=True, color=colour, gid=gid)
-        if math.isfinite(median):
-            ax.plot([median, median], [place, place + _HEIGHT], color=INK)
-            beside: Any = {"transform": ax.get_yaxis_transform()}
-            ax.text(1.01, place + 0.2, f"{median:z.2f}", **beside)
+        ax.vlines(median, place, place + _HEIGHT, INK)
+        ax.text(1.01, place + 0.2, f"{median:z.2f}", **right)
     ax.set_yticks([place + 0.3 for place in range(len(names))], names)
     ax.tick_params(axis="y", length=0)
     ax.grid(visible=False, axis="y")

@@ -6,16 +6,13 @@ import math
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
-from scipy import stats
+from scipy.stats import multivariate_normal
 from torch import Tensor
 
+from flowbert.arrays import Floats
 from flowbert.extras.analysis.sample import Sample
 from flowbert.flows import Glow, bits_per_dim
-from flowbert.tasks.measures import Array, to_rows
-
-SMALLEST_EIGENVALUE = 1e-10
-"""Smallest eigenvalue relative to the largest with which a Gaussian has a density."""
+from flowbert.tasks.measures import to_rows
 
 GAUSSIANS = {
     "Gaussian": 0.0,
@@ -24,56 +21,39 @@ GAUSSIANS = {
 """Gaussians to compare a flow with, and their shrinkage."""
 
 
-def density_bits(
-    flow: Glow, fitting: Array, held_out: Array, name: str = "flow"
-) -> dict[str, float]:
-    """Bits per dimension of held-out embeddings under a flow and under Gaussians.
+def bits(sample: Sample) -> pd.DataFrame:
+    """A row per density: bits per dimension of held-out vectors, lower is better.
 
-    Lower is better. The difference between the flow and the best Gaussian is what whitening
-    cannot describe.
-
-    Args:
-        flow: The fitted flow.
-        fitting: Embeddings that it was fitted on, ``(N, D)``.
-        held_out: Other embeddings, ``(M, D)``.
-        name: Name of the flow.
-
-    Returns:
-        ``flow``, or ``name``; ``flow, couplings off``: its networks' outputs set to 0;
-        ``diagonal Gaussian``; and :data:`GAUSSIANS` with the covariance (1 - s) C + s m I for their
-        shrinkage s, m being the mean eigenvalue of C. Those that have no density are left out.
-
-    Example:
-        >>> x = torch.randn(500, 4, generator=torch.Generator().manual_seed(0)) * 3
-        >>> flow = Glow(4, levels=1)
-        >>> flow.initialize(x[:250])
-        >>> bits = density_bits(flow, x[:250], x[250:])
-        >>> bits["flow"] == bits["flow, couplings off"], abs(bits["flow"] - bits["Gaussian"]) < 0.1
-        (True, True)
+    Each flow; ``flow, couplings off``, its networks' outputs set to 0; ``diagonal Gaussian``; and
+    :data:`GAUSSIANS` with the covariance (1 - s) C + s m I for their shrinkage s, m being the mean
+    eigenvalue of C. Those without a density are left out. The difference between a flow and the
+    best Gaussian is what whitening cannot describe.
     """
-    rows, others = to_rows(fitting), to_rows(held_out)
-    exact = copy.deepcopy(flow).to(rows.device, torch.float64).eval()
-    bits = {name: _flow_bits(exact, others)}
-    for tensor, parameter in exact.named_parameters():
-        if tensor.endswith(("weight_out", "bias_out")):
-            parameter.data.zero_()
-    bits[f"{name}, couplings off"] = _flow_bits(exact, others)
-    x, y = rows.cpu().numpy(), others.cpu().numpy()
-    variances = x.var(axis=0)
-    if variances.min() > SMALLEST_EIGENVALUE * variances.max():
-        normal = stats.norm(x.mean(axis=0), np.sqrt(variances))
-        bits["diagonal Gaussian"] = -float(normal.logpdf(y).mean()) / math.log(2)
-    for gaussian_name, shrinkage in GAUSSIANS.items():
-        value = gaussian_bits(x, y, shrinkage)
-        if value is not None:
-            bits[gaussian_name] = value
-    return bits
+    if sample.fitting is None or sample.held_out is None:
+        return pd.DataFrame()
+    rows, found = to_rows(sample.held_out), {}
+    for name, flow in sample.flows.items():
+        exact = copy.deepcopy(flow).to(rows.device, torch.float64).eval()
+        found[name] = _flow_bits(exact, rows)
+        for tensor, parameter in exact.named_parameters():
+            if tensor.endswith(("weight_out", "bias_out")):
+                parameter.data.zero_()
+        found[f"{name}, couplings off"] = _flow_bits(exact, rows)
+    if found:
+        x, y = to_rows(sample.fitting).cpu().numpy(), rows.cpu().numpy()
+        found["diagonal Gaussian"] = _bits_under(np.diag(x.var(axis=0)), x, y)
+        for name, shrinkage in GAUSSIANS.items():
+            found[name] = gaussian_bits(x, y, shrinkage)
+    return pd.DataFrame(found.items(), columns=["density", "bits"]).dropna()
 
 
-def gaussian_bits(
-    fitting: NDArray[np.float64], held_out: NDArray[np.float64], shrinkage: float
-) -> float | None:
-    """Bits per dimension of held-out rows under a shrunk Gaussian; None if it has no density.
+@torch.no_grad()
+def _flow_bits(flow: Glow, rows: Tensor) -> float:
+    return bits_per_dim(float(-flow.log_prob(rows).mean()), flow.dim)
+
+
+def gaussian_bits(fitting: Floats, held_out: Floats, shrinkage: float) -> float:
+    """Bits per dimension of held-out rows under a shrunk Gaussian; NaN if it has no density.
 
     Args:
         fitting: Rows that it is fitted on, ``(N, D)``.
@@ -82,25 +62,17 @@ def gaussian_bits(
     """
     from sklearn.covariance import ShrunkCovariance  # not before something is measured
 
-    gaussian = ShrunkCovariance(shrinkage=shrinkage).fit(fitting)
-    eigenvalues = np.linalg.eigvalsh(gaussian.covariance_)
-    if not eigenvalues[0] > SMALLEST_EIGENVALUE * eigenvalues[-1]:
-        return None
-    return bits_per_dim(-float(gaussian.score(held_out)), fitting.shape[1])
+    fitted = ShrunkCovariance(shrinkage=shrinkage).fit(fitting)
+    return _bits_under(fitted.covariance_, fitting, held_out)
 
 
-@torch.no_grad()
-def _flow_bits(flow: Glow, rows: Tensor) -> float:
-    return bits_per_dim(float(-flow.log_prob(rows).mean()), flow.dim)
-
-
-def bits(sample: Sample) -> pd.DataFrame:
-    """A row per density: bits per dimension of held-out vectors, see :func:`density_bits`."""
-    found: dict[str, float] = {}
-    if sample.fitting is not None and sample.held_out is not None:
-        for name, flow in sample.flows.items():
-            found |= density_bits(flow, sample.fitting, sample.held_out, name)
-    return pd.DataFrame(found.items(), columns=["density", "bits"])
+def _bits_under(covariance: Floats, fitting: Floats, held_out: Floats) -> float:
+    mean = fitting.mean(axis=0)
+    try:
+        density = multivariate_normal(mean, covariance)
+    except np.linalg.LinAlgError:  # singular
+        return math.nan
+    return bits_per_dim(-float(density.logpdf(held_out).mean()), len(mean))
 
 
 def tabulate_bits(frame: pd.DataFrame) -> pd.DataFrame:

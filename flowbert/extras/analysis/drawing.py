@@ -1,10 +1,9 @@
 """Style, colours and files of plots."""
 
-import itertools
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -37,54 +36,22 @@ _FAMILIES = {
 }
 """Colours of the methods in all plots; at least 3:1 on white, and apart under deuteranopia."""
 
-_OTHER = "1c0008"
-DARK = {
-    INK: "#e6edf3",
-    "#d8dee4": "#3c424b",
-    "#6b6b6b": "#8b9098",
-    "#0072b2": "#2f8fe0",
-    "#2b97ec": "#a9d2ff",
-    "#e8500a": "#ff7c00",
-    "#00945a": "#10d0a0",
-    "#7d4600": "#ffe94d",
-    "#d559b4": "#f58fd6",
-    "#3f3a00": "#7d8f3a",
-    "#4b06a0": "#8f45e0",
-    "#1c0008": "#ffc795",
-}
-"""Colours on dark ground, in place of those on white."""
-
-_DASHES: list[Any] = ["-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2))]
 WIDTH = 5.2
 """Inches of half a page."""
 _DPI = 150
 _STYLE = Path(__file__).with_name("page.mplstyle")
 
 
-def method_colours(methods: Iterable[str]) -> dict[str, str]:
-    """Colour of each method by its family.
-
-    Args:
-        methods: Methods, or their labels in tables.
+def method_colour(method: str) -> str:
+    """Colour of a method, or of its label in tables, by its family.
 
     Example:
-        >>> method_colours(["whitening", "whitening-128 (0, mean)"])
-        {'whitening': '#0072b2', 'whitening-128 (0, mean)': '#0072b2'}
+        >>> method_colour("whitening") == method_colour("whitening-128 (0, mean)")
+        True
     """
-    colours = {}
-    for method in dict.fromkeys(methods):
-        map = method.removeprefix("advised: ")
-        last = re.split(r"[ ,*]", map)[0].split("+")[-1]
-        family = re.sub(r"(-\d+)?(:.*)?$", "", last)
-        colours[method] = f"#{_FAMILIES.get(family, _OTHER)}"
-    return colours
-
-
-def line_looks(methods: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Colour and dashes of the line of each method; lines that coincide show both."""
-    colours = method_colours(methods)
-    dashes = itertools.cycle(_DASHES)
-    return {x: {"color": colours[x], "linestyle": next(dashes)} for x in colours}
+    last = re.split(r"[ ,*]", method.removeprefix("advised: "))[0].split("+")[-1]
+    family = re.sub(r"(-\d+)?(:.*)?$", "", last)
+    return f"#{_FAMILIES.get(family, '1c0008')}"
 
 
 def short(text: str, longest: int = 64) -> str:
@@ -149,10 +116,10 @@ def draw_facets(
 
 def _add_legend(figure: Figure) -> None:
     """One legend of all axes below them, in as many columns as there is space for."""
-    handles: dict[str, Any] = {}
-    for ax in figure.axes:
-        own, names = ax.get_legend_handles_labels()
-        handles |= dict(zip(names, own, strict=True))
+    entries = [ax.get_legend_handles_labels() for ax in figure.axes]
+    handles = {
+        name: line for lines in entries for line, name in zip(*lines, strict=True)
+    }
     if len(handles) < 2:
         return
     width, height = figure.get_size_inches()
@@ -163,12 +130,8 @@ def _add_legend(figure: Figure) -> None:
     figure.legend(list(handles.values()), handles, **place)
 
 
-TITLE = "title: "
-"""Prefix of a matplotlib ``gid`` that becomes the ``<title>`` of its elements in a page."""
-
-
 def inline(svg: bytes, name: str) -> str:
-    """An SVG for a page that may be light or dark: colours are CSS variables, values titles.
+    """An SVG for a page, in the fonts of the page.
 
     Args:
         svg: The picture as matplotlib writes it.
@@ -178,11 +141,7 @@ def inline(svg: bytes, name: str) -> str:
     text = text[text.find("<svg") :]
     dropped = r"<(metadata|style).*?</\1>\s*|font-family: [^;\"]*;? ?"
     text = re.sub(dropped, "", text, flags=re.DOTALL)
-    text = re.sub(f'<g id="{TITLE}([^"]*)">', r"<g><title>\1</title>", text)
-    text = re.sub(r'\bid="|(?<=url\(#)|(?<=href="#)', rf"\g<0>{name}-", text)
-    for colour in DARK:
-        text = text.replace(colour, f"var(--c{colour[1:]})")
-    return text
+    return re.sub(r'\bid="|(?<=url\(#)|(?<=href="#)', rf"\g<0>{name}-", text)
 
 
 @contextmanager

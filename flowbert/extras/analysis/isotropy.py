@@ -1,28 +1,26 @@
-"""Isotropy of vectors: spectrum, measures of it, cosines of random pairs, principal components."""
+"""Isotropy of vectors: spectrum, measures of it, cosines of pairs, principal components."""
 
-import math
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
-from scipy import stats
+from torch import Tensor
 
 from flowbert.arrays import Floats
 from flowbert.data.text_files import split_words
 from flowbert.extras.analysis.drawing import (
     ORDINAL,
-    TITLE,
     draw_facets,
-    line_looks,
+    method_colour,
     new_axes,
     scatter,
     short,
 )
-from flowbert.extras.analysis.sample import Sample, tokens_of
-from flowbert.seeding import Stream
+from flowbert.extras.analysis.neighbours import hubness
+from flowbert.extras.analysis.sample import Sample
 from flowbert.tasks.measures import (
     Array,
     effective_rank,
@@ -36,67 +34,9 @@ from flowbert.tasks.measures import (
     unit_rows,
 )
 
-
-def nearest_neighbours(
-    x: Array, k: int, metric: str = "cosine"
-) -> tuple[Floats, NDArray[np.int64]]:
-    """Distances to the k nearest other vectors and their rows, nearest first: both ``(N, k)``.
-
-    Computed block by block in O(N^2 D) time.
-
-    Args:
-        x: Vectors, ``(N, D)``.
-        k: Number of neighbours, below N.
-        metric: ``cosine`` (the distance is one less the cosine) or ``euclidean``.
-
-    Example:
-        >>> x = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 1.0]])
-        >>> nearest_neighbours(x, 1)[1].ravel()
-        array([1, 0, 3, 2])
-    """
-    from sklearn.neighbors import NearestNeighbors  # not before something is measured
-
-    rows = to_rows(x)
-    if metric == "euclidean":
-        rows = rows - rows.mean(
-            dim=0
-        )  # distances come from products: large means cost digits
-    index = NearestNeighbors(n_neighbors=k, algorithm="brute", metric=metric)
-    distances, neighbours = index.fit(rows.cpu().numpy()).kneighbors()
-    return distances, neighbours
-
-
-def hubness(x: Array, k: int = 10) -> float:
-    r"""Hubness: skewness :math:`\operatorname{mean}_i (N_i - k)^3 / \sigma^3` of the k-occurrences.
-
-    :math:`N_i` counts the other vectors that have vector i among their k nearest by cosine; its
-    mean is k. High: a few vectors are neighbours of very many. Exact, in O(N^2 D) time; only
-    values of equal N can be compared.
-
-    References:
-        Hubs in Space: Popular Nearest Neighbors in High-Dimensional Data (Radovanovic et al.,
-        2010). https://www.jmlr.org/papers/v11/radovanovic10a.html
-
-    Args:
-        x: Vectors, ``(N, D)``; need not be normalized.
-        k: Number of neighbours.
-
-    Returns:
-        The skewness; 0 where all vectors occur equally often; NaN for fewer than k + 1 vectors or
-        one without direction.
-
-    Example:
-        >>> import torch
-        >>> ring = torch.eye(5) + 0.5 * torch.roll(torch.eye(5), 1, 0)
-        >>> hubness(ring, k=2)
-        0.0
-    """
-    if len(x) <= k or not bool(unit_rows(x).isfinite().all()):
-        return math.nan
-    occurrences = np.bincount(nearest_neighbours(x, k)[1].ravel(), minlength=len(x))
-    if bool((occurrences == k).all()):
-        return 0.0
-    return float(stats.skew(occurrences))
+DRAWN_SENTENCES = 400
+PAIRED_SENTENCES = 3000
+PERCENTILES = (50.0, 95.0, 99.0, 99.9)
 
 
 def spectra(sample: Sample) -> pd.DataFrame:
@@ -104,27 +44,23 @@ def spectra(sample: Sample) -> pd.DataFrame:
 
     eigenvalue is that of the covariance, share its share of their sum.
     """
-    return sample.by_method(_directions)
 
+    def measure(x: Array) -> dict[str, Any]:
+        values = spectrum(x).cpu().numpy()
+        directions = range(1, len(values) + 1)
+        shares = values / values.sum()
+        return {"direction": directions, "eigenvalue": values, "share": shares}
 
-def _directions(x: Array) -> dict[str, Any]:
-    values = spectrum(x).cpu().numpy()
-    return {
-        "direction": range(1, len(values) + 1),
-        "eigenvalue": values,
-        "share": values / values.sum(),
-    }
+    return sample.by_method(measure)
 
 
 def draw_spectra(frame: pd.DataFrame) -> Figure:
     """Share of the variance by direction on a logarithmic axis, a line per method."""
     figure, ax = new_axes()
     frame = frame[frame["share"] > 1e-12]  # less is rounding
-    looks = line_looks(frame["method"])
     for method, rows in frame.groupby("method", sort=False):
-        first, last = rows["share"].iloc[[0, -1]]
-        look = looks[method] | {"gid": f"{TITLE}{method}: {first:.1%} to {last:.1g}"}
-        ax.plot(rows["direction"], rows["share"], label=short(method), **look)
+        look: Any = {"label": short(method), "color": method_colour(method)}
+        ax.plot(rows["direction"], rows["share"], **look)
     ax.set(xlabel="direction", ylabel="share of the variance", yscale="log")
     ax.yaxis.set_major_formatter("{x:g}")  # the default writes formulas
     ax.minorticks_off()
@@ -132,7 +68,10 @@ def draw_spectra(frame: pd.DataFrame) -> Figure:
 
 
 def space_measures(x: Array) -> dict[str, float]:
-    """All measures of vectors ``(N, D)`` of distinct sentences, by name; D at least 2.
+    """All measures of vectors ``(N, D)`` of distinct sentences, by name; N above 10, D at least 2.
+
+    effective_rank and participation_ratio are from 1 to D, isoscore and partition_isotropy from 0
+    to 1, mean_cosine from -1 to 1; a lower uniformity is more uniform; hubness is 0 without hubs.
 
     Example:
         >>> import torch
@@ -154,58 +93,25 @@ def space_measures(x: Array) -> dict[str, float]:
 
 
 def isotropy(sample: Sample) -> pd.DataFrame:
-    """A row per method, see :func:`space_measures`.
-
-    effective_rank and participation_ratio are from 1 to D, isoscore and partition_isotropy from 0
-    to 1, mean_cosine from -1 to 1; a lower uniformity is more uniform; hubness is 0 without hubs.
-    """
+    """A row per method, see :func:`space_measures`."""
     return sample.by_method(lambda x: [space_measures(x)])
 
 
-PERCENTILES = (50.0, 95.0, 99.0, 99.9)
-RANDOM_PAIRS = 100_000  # 100 of them beyond the 99.9th percentile
-
-
-def random_pair_cosines(x: Array, seed: int = 0) -> dict[str, float]:
-    r"""Percentiles of the cosines of random pairs of vectors ``(N, D)``, N at least 2.
-
-    Args:
-        x: Vectors of different sentences.
-        seed: Seed of the 100,000 pairs.
-
-    Returns:
-        ``p50``, ``p95``, ``p99`` and ``p99.9``, the cosines at these percentiles; ``error``, the
-        standard error of the last, as of independent pairs; ``effective_dim``,
-        :math:`D_{\mathrm{eff}} = 1 / \overline{c^2}`, D for uniform directions, 1 for equal ones.
-
-    References:
-        Confidence Intervals for Medians and Other Position Measures (Woodruff, 1952).
-        https://doi.org/10.1080/01621459.1952.10483443
-
-    Example:
-        >>> found = random_pair_cosines(np.random.default_rng(0).normal(size=(400, 64)))
-        >>> round(found["effective_dim"]), round(found["p99"], 1)
-        (64, 0.3)
-    """
-    unit, rng = unit_rows(x).cpu().numpy(), Stream(seed, "pairs").rng()
-    first = rng.integers(len(unit), size=RANDOM_PAIRS)
-    second = (first + rng.integers(1, len(unit), size=RANDOM_PAIRS)) % len(unit)
-    blocks = zip(np.array_split(first, 20), np.array_split(second, 20), strict=True)
-    cosines = np.concatenate([np.vecdot(unit[i], unit[j]) for i, j in blocks])
-    found = {f"p{p:g}": float(np.percentile(cosines, p)) for p in PERCENTILES}
-    last = PERCENTILES[-1]
-    rank_error = np.sqrt(last * (100 - last) / RANDOM_PAIRS)
-    low, high = np.percentile(cosines, [last - rank_error, last + rank_error])
-    effective_dim = 1 / float(np.mean(cosines**2))
-    return found | {"error": float(high - low) / 2, "effective_dim": effective_dim}
-
-
 def random_pairs(sample: Sample) -> pd.DataFrame:
-    """A row per method, see :func:`random_pair_cosines`."""
-    return sample.by_method(lambda x: [random_pair_cosines(x, sample.seed)])
+    """A row per method: percentiles of the cosines of all pairs of at most 3,000 vectors.
 
+    ``p50``, ``p95``, ``p99`` and ``p99.9`` are the cosines at these percentiles; ``effective_dim``
+    is one over the mean square of the cosines: D for uniform directions, 1 for equal ones.
+    """
 
-DRAWN_SENTENCES = 400
+    def measure(x: Tensor) -> dict[str, Any]:
+        unit = unit_rows(x[:PAIRED_SENTENCES])
+        first, second = torch.triu_indices(len(unit), len(unit), offset=1)
+        cosines = (unit @ unit.T)[first, second].cpu().numpy()
+        found = {f"p{p:g}": [np.percentile(cosines, p)] for p in PERCENTILES}
+        return found | {"effective_dim": [1 / np.mean(cosines**2)]}
+
+    return sample.by_method(measure)
 
 
 def project(x: Array) -> Floats:
@@ -220,17 +126,14 @@ def project(x: Array) -> Floats:
 def sentences(sample: Sample) -> pd.DataFrame:
     """A row per method and sentence, at most 400 of them.
 
-    length is in the unit (``words`` or ``tokens``), x and y the place on the first two principal
-    components of all sentences.
+    length is in the unit (``words``, or ``tokens`` with special ones), x and y the place on the
+    first two principal components of all sentences.
     """
-    texts, encoder = sample.sentences[:DRAWN_SENTENCES], sample.encoder
-    drawn = pd.DataFrame({"sentence": texts})
-    if encoder is None:
-        words = [split_words(text.lower()) for text in texts]
-        drawn = drawn.assign(length=list(map(len, words)), unit="words")
-    else:
-        tokens = tokens_of(encoder, texts)
-        drawn = drawn.assign(length=list(map(len, tokens)), unit="tokens")
+    texts, unit = sample.sentences[:DRAWN_SENTENCES], "words"
+    lengths = [len(split_words(text.lower())) for text in texts]
+    if sample.encoder is not None:
+        lengths, unit = sample.encoder.lengths(texts), "tokens"
+    drawn = pd.DataFrame({"sentence": texts, "length": lengths, "unit": unit})
     return sample.by_method(
         lambda x: drawn.join(pd.DataFrame(project(x), columns=[*"xy"]))
     )
@@ -242,12 +145,9 @@ def draw_sentences(frame: pd.DataFrame) -> Figure:
 
 
 def _draw_map(ax: Axes, frame: pd.DataFrame) -> None:
-    groups = [frame]  # lengths that are all equal have no quantiles
-    if frame["length"].nunique() > 1:
-        quarters = pd.qcut(frame["length"], 4, duplicates="drop")
-        groups = [rows for _, rows in frame.groupby(quarters, observed=True)]
-    for colour, rows in zip(ORDINAL, groups, strict=False):
-        ends = sorted({rows["length"].min(), rows["length"].max()})
-        label = f"{' to '.join(map(str, ends))} {rows['unit'].iloc[0]}"
+    quarters = frame.groupby(pd.qcut(frame["length"].rank(method="first"), 4))
+    for colour, (_, rows) in zip(ORDINAL, quarters, strict=False):
+        lengths, unit = rows["length"], rows["unit"].iloc[0]
+        label = f"{lengths.min()} to {lengths.max()} {unit}"
         scatter(ax, rows, color=colour, label=label)
     ax.set(xticks=[], yticks=[], xlabel="component 1", ylabel="component 2")

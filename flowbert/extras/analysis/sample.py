@@ -1,16 +1,16 @@
-"""The sample that measures measure: sentences with their vectors under every method."""
+"""The input of measures: sentences with their vectors under every method."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from torch import Tensor
 
 from flowbert.arrays import Floats
+from flowbert.encoders.pooling import special_tokens
 
 if TYPE_CHECKING:  # imported when it is used
     from flowbert.encoders import SentenceEncoder
@@ -18,20 +18,6 @@ if TYPE_CHECKING:  # imported when it is used
 
 RAW = "raw"
 """Method of the embeddings as they are."""
-
-_TOKENIZED = 10_000  # sentences tokenized at once
-
-
-def tokens_of(
-    encoder: "SentenceEncoder", sentences: Sequence[str]
-) -> Iterator[list[int]]:
-    """Token ids of sentences, truncated for the encoder; special tokens are left out."""
-    tokenizer = encoder.backbone.tokenizer
-    length = encoder.max_length - tokenizer.num_special_tokens_to_add()
-    for start in range(0, len(sentences), _TOKENIZED):
-        block = list(sentences[start : start + _TOKENIZED])
-        rows = tokenizer(block, add_special_tokens=False, verbose=False)["input_ids"]
-        yield from (row[:length] for row in rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,14 +54,18 @@ class Sample:
     def input_embeddings(self) -> Tensor | None:
         """Input embeddings of the corpus's tokens, the most frequent first, ``(W, D)``.
 
-        Equally frequent ones are in the order of their ids; None without a transformer.
+        Equally frequent ones are in the order of their ids, special tokens are left out; None
+        without a transformer.
         """
         if self.encoder is None:
             return None
-        tokens = tokens_of(self.encoder, self.corpus or self.sentences)
-        counts = Counter(chain.from_iterable(tokens))
-        ranked = sorted(counts, key=lambda token: (-counts[token], token))
-        network: Any = self.encoder.backbone.network
+        encoder = self.encoder.read(template="", sink_token="")
+        counts: Counter[int] = Counter()
+        for row in encoder.tokenization.rows(self.corpus or self.sentences):
+            counts.update(row["input_ids"])
+        tokens = counts.keys() - special_tokens(encoder.backbone.tokenizer)
+        ranked = sorted(tokens, key=lambda token: (-counts[token], token))
+        network: Any = encoder.backbone.network
         embeddings: Tensor = network.get_input_embeddings().weight.detach()
         return embeddings[ranked]
 

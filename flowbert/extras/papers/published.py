@@ -2,8 +2,10 @@
 
 import fnmatch
 import json
+import math
 from collections.abc import Sequence
 from importlib.resources import files
+from textwrap import wrap
 from typing import Any
 
 import pandas as pd
@@ -43,9 +45,9 @@ def published(name: str = "sts") -> pd.DataFrame:
 
 
 def explain(rows: str | Sequence[str]) -> str:
-    """Published rows as YAML: source, setting, scores, and the reading of each open point.
+    """A published row as a configuration of ``compare``, or the ids of several rows by paper.
 
-    Of several rows the papers and the ids.
+    Comments name the source, the published scores, and the reading of each open point.
 
     Args:
         rows: As in :func:`flowbert.reproduce`.
@@ -55,17 +57,38 @@ def explain(rows: str | Sequence[str]) -> str:
     """
     known = notes()
     chosen = select_rows(rows, "explain")
-    explained: dict[str, Any] = {}
-    for row in chosen.to_dict("records"):
-        source = known["sources"][row["source"]]
-        if len(chosen) > 1:
-            title = f"{source['title']}, {source['year']}"
-            explained.setdefault(title, []).append(row["id"])
-        else:
-            names = row["ambiguities"].split()
-            points = {name: known["ambiguities"][name] for name in names}
-            explained[row["id"]] = source | row | {"ambiguities": points}
-    return yaml.safe_dump(explained, sort_keys=False, allow_unicode=True)
+    if len(chosen) > 1:
+        titles = {x: f"{y['title']}, {y['year']}" for x, y in known["sources"].items()}
+        papers = chosen["source"].map(titles)
+        ids = chosen.groupby(papers, sort=False)["id"].agg(list).to_dict()
+        return yaml.safe_dump(ids, sort_keys=False, allow_unicode=True)
+    (row,) = chosen.to_dict("records")
+    source = known["sources"][row["source"]]
+    scores = {x: row[x] for x in PUBLISHED_TASKS if math.isfinite(row[x])}
+    published_scores = ", ".join(f"{name} {score}" for name, score in scores.items())
+    comments = [
+        f"{row['id']}: {source['title']} ({source['authors']}, {source['year']}), "
+        f"table {row['table']}. {source['url']}",
+        f"Spearman x 100 there ({row['aggregation']}): {published_scores}",
+        "flowbert compare --config FILE --senteval DIR measures this setting",
+    ]
+    if row["trained"]:
+        run = "the path is to be the run folder of this training"
+        comments.append(f"{row['training']}: {run}")
+    for name in row["ambiguities"].split():
+        point = known["ambiguities"][name]
+        readings = "; ".join(point["readings"])
+        taken = f"Readings: {readings}. Taken: {point['taken']}. {point['why']}"
+        comments.append(f"{point['question']} {taken}")
+    keys = ("path", "layers", "pooling", "template", "max_length")
+    config = {
+        "encoder": {key: row[key] for key in keys if row[key] != ""},
+        "methods": row["map"],
+        "corpus": "target" if row["map"] == "raw" else row["corpus"],
+        "tasks": [f"{row['task']}:{name}" for name in scores],
+    }
+    lines = [f"# {line}\n" for comment in comments for line in wrap(comment, 98)]
+    return "".join(lines) + yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
 
 
 def notes() -> dict[str, Any]:

@@ -82,41 +82,38 @@ def reproduce(options: ReproduceOptions) -> pd.DataFrame:
     finished = Results([], {})
     for group in _by_source(chosen):
         plans: dict[str, list[Experiment]] = {}
+        failures: dict[str, str] = {}
         for row in group:
             try:
                 opened = _open_encoder(row, load_network)
                 corpus = load_nli() if row.fits_nli else None
                 plans[row.id] = _plan(row, tasks_of[row.id], opened, corpus, seeds)
             except UserError as error:
-                reason = f"{_FAILED}{error}"
-                lines[row.id] = _merge(row, tasks_of[row.id], Results([], {}), reason)
-                tell(f"{row.id} {reason}")
-        distinct = {each.key: each for plan in plans.values() for each in plan}
-        if not distinct:
-            continue
+                failures[row.id] = f"{_FAILED}{error}"
+                tell(f"{row.id} {failures[row.id]}")
+        experiments = {each.key: each for plan in plans.values() for each in plan}
         # No vectors are kept: a sample would be of one encoder among many.
-        experiments = list(distinct.values())
         results = run_experiments(
-            experiments, cache, options.output, device, sample=False
+            list(experiments.values()), cache, options.output, device, sample=False
         )
         for row in group:
+            keys = {experiment.key for experiment in plans.get(row.id, ())}
+            ours = Results.of([x for x in results.records if x.key in keys], {})
+            ours.add_intervals(options.bootstrap, options.bootstrap_seed)
+            note = failures.get(row.id, row.note)
+            lines[row.id] = _merge(row, tasks_of[row.id], ours.frame, note)
             if row.id in plans:
-                keys = [experiment.key for experiment in plans[row.id]]
-                ours = Results.of([x for x in results.records if x.key in keys], {})
-                ours.add_intervals(options.bootstrap, options.bootstrap_seed)
-                lines[row.id] = _merge(row, tasks_of[row.id], ours)
                 last = lines[row.id].iloc[-1]
                 tell(f"{row.id}: {last.ours:z.1f}, published {last.published:z.1f}")
         finished = Results.of([*finished.records, *results.records], results.about)
-        if options.output is not None:
-            _save(finished, _in_order(lines, chosen), options.output)
-    comparison = _in_order(lines, chosen)
+        # In the order of the published rows.
+        comparison = pd.concat([lines[x] for x in chosen["id"] if x in lines])
+        if options.output is not None and finished.records:
+            _save(finished, comparison, options.output)
     if not finished.records:
         reasons = comparison["note"].str.removeprefix(_FAILED)
         raise UserError("; ".join(reasons.unique()))
-    if options.output is not None:
-        _save(finished, comparison, options.output)
-    return comparison
+    return comparison.reset_index(drop=True)
 
 
 def _place_encoder(
@@ -137,23 +134,27 @@ def _place_encoder(
     if encoder is None:
         return chosen
     known = published()
-    if encoder in {*known["encoder"], *known["path"]} and not Path(encoder).exists():
+    is_published = known["encoder"].eq(encoder) | known["path"].eq(encoder)
+    if is_published.any() and not Path(encoder).exists():
         # A name of the papers, or of the hub: either selects the same rows.
-        paths = {*known["path"][known["encoder"].eq(encoder)], encoder} - {""}
+        paths = {*known.loc[is_published, "path"]} - {""}
         same = chosen["path"].isin(paths) | chosen["encoder"].eq(encoder)
         if not same.any():
             check_choice("encoder", encoder, list(chosen["encoder"].unique()))
         return chosen[same]
-    paths = chosen["path"].unique()
-    named = [path for path in paths if has_name_of(encoder, path)]
-    sizes = {path: other_sizes(encoder, path) for path in named}
-    is_copy = chosen["path"].map(sizes).eq("") & ~chosen["trained"]
-    name = Path(encoder).name
-    notes = dict.fromkeys(paths, f"{name} {OTHER_NAME}")
-    notes |= {x: f"{notes[x]} ({text})" for x, text in sizes.items() if text}
-    note = chosen["path"].map(notes).where(~is_copy, f"{name} {IS_COPY}")
-    placed = chosen.assign(opened=encoder, context=~is_copy, note=note)
+    notes = [_compare_names(encoder, row) for row in chosen.itertuples()]
+    is_copy = pd.Series(notes, chosen.index).str.endswith(IS_COPY)
+    placed = chosen.assign(opened=encoder, context=~is_copy, note=notes)
     return placed[is_copy | placed["by_id"]] if is_copy.any() else placed
+
+
+def _compare_names(encoder: str, row: Any) -> str:
+    """Whether an encoder is the published one of a row, by its name and its sizes."""
+    name = Path(encoder).name
+    if row.trained or not has_name_of(encoder, row.path):
+        return f"{name} {OTHER_NAME}"
+    sizes = other_sizes(encoder, row.path)
+    return f"{name} {OTHER_NAME} ({sizes})" if sizes else f"{name} {IS_COPY}"
 
 
 def _load_tasks(
@@ -174,12 +175,8 @@ def _load_tasks(
     loaded = load_tasks(texts, senteval, uniformity_limit=_UNIFORMITY_LIMIT)
     by_kind = dict(zip(kinds, loaded, strict=True))
     return {
-        row.id: {
-            name: by_kind[row.task, name]
-            for name in names
-            if np.isfinite(getattr(row, name))
-        }
-        for row in rows.itertuples()
+        row["id"]: {x: by_kind[row["task"], x] for x in names if np.isfinite(row[x])}
+        for row in rows.to_dict("records")
     }
 
 
@@ -237,11 +234,6 @@ def _plan(
     return plan_experiments([encoder], methods, corpora, {}, seeds)
 
 
-def _in_order(lines: Mapping[str, pd.DataFrame], rows: pd.DataFrame) -> pd.DataFrame:
-    """The lines of the rows that were tried, in the order of the published rows."""
-    return pd.concat([lines[x] for x in rows["id"] if x in lines], ignore_index=True)
-
-
 def _save(results: Results, comparison: pd.DataFrame, output: str | Path) -> None:
     """Write the results, and the comparison as .csv."""
     results.about["published"] = comparison.to_dict("records")
@@ -251,31 +243,25 @@ def _save(results: Results, comparison: pd.DataFrame, output: str | Path) -> Non
 
 
 def _merge(
-    row: Any, tasks: Mapping[str, Task], results: Results, failure: str = ""
+    row: Any, tasks: Mapping[str, Task], ours: pd.DataFrame, note: str
 ) -> pd.DataFrame:
     """A line for each task of a published row, and for their average: its scores and ours.
 
     Args:
         row: The published row.
         tasks: Its tasks by their name in the papers.
-        results: Results of its setting, with averages and means over seeds.
-        failure: Why there are no results, if there are none.
+        ours: Results of its setting, with averages and means over seeds; empty if it failed.
+        note: On the encoder, or why there are no results.
     """
     published = pd.Series({name: getattr(row, name) for name in tasks}, dtype=float)
-    others = pd.Series(
-        {
-            name: _other_pairs(name, task, row.aggregation)
-            for name, task in tasks.items()
-        }
-    )
-    differences = [
-        f"{', '.join(same.index)}: {text}"
-        for text, same in others.groupby(others, sort=False)
-        if text
+    aggregation = row.aggregation
+    others = pd.Series({x: _other_pairs(x, tasks[x], aggregation) for x in tasks})
+    different = others[others != ""]
+    notes = [
+        f"{', '.join(same)}: {text}"
+        for text, same in different.groupby(different, sort=False).groups.items()
     ]
-    note = "; ".join(filter(None, [failure or row.note, *differences]))
-    ours = results.frame
-    of_row = ours["metric"].eq("spearman") & ours["aggregation"].eq(row.aggregation)
+    of_row = ours["metric"].eq("spearman") & ours["aggregation"].eq(aggregation)
     # Of several seeds the last row is their mean.
     ours = ours[of_row].drop_duplicates("task", keep="last").set_index("task")
     ours = ours.rename(index={task.name: name for name, task in tasks.items()})
@@ -291,14 +277,14 @@ def _merge(
         {
             "row": row.id,
             "task": published.index,
-            "aggregation": row.aggregation,
+            "aggregation": aggregation,
             "published": published,
             "ours": scores["value"],
             "low": scores["low"],
             "high": scores["high"],
             "std": scores["std"],
             "difference": (scores["value"] - published).where(is_target),
-            "note": [f"{note}; {x}".strip("; ") for x in reasons],
+            "note": ["; ".join(filter(None, [note, *notes, x])) for x in reasons],
         }
     )
 

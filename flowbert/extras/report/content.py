@@ -115,13 +115,10 @@ def join_runs(runs: Mapping[str, RunFiles]) -> RunFiles:
     if len(tasks) > 1:
         frame = frame[~is_average & ~frame["metric"].isin(SPACE_METRICS)]
         lines.append(_OTHER_TASKS)
-    unfinished = [name for name, run in runs.items() if run.results.empty]
-    if unfinished:
-        lines.append(f"Without results: {', '.join(unfinished)}")
     warned = [
-        f"{name}: {each}"
+        f"{name}: {warning}"
         for name, run in runs.items()
-        for each in run.about.get("warnings", [])
+        for warning in run.about.get("warnings", [])
     ]
     options = {x: pd.json_normalize(run.options).iloc[0] for x, run in runs.items()}
     settings = pd.DataFrame(options, dtype=object).fillna("").astype(str)

@@ -20,13 +20,13 @@ from flowbert.experiments.commands import next_commands
 from flowbert.experiments.summary import Summary
 from flowbert.extras.analysis import VIEWS, View
 from flowbert.extras.analysis.drawing import (
-    DARK,
     house_style,
-    method_colours,
+    method_colour,
     save_picture,
 )
-from flowbert.extras.analysis.measures import format_numbers
 from flowbert.extras.analysis.sample import RAW
+from flowbert.extras.analysis.views import format_table
+from flowbert.extras.report import reproduction
 from flowbert.extras.report.content import RunFiles, join_runs, read_run_files
 from flowbert.extras.report.plots import (
     draw_layer_scores,
@@ -36,24 +36,34 @@ from flowbert.extras.report.plots import (
     plane,
     training,
 )
-from flowbert.extras.report.reproduction import (
-    coverage,
-    draw_published,
-    notes_on,
-    tabulate_averages,
-    tabulate_tasks,
-)
 from flowbert.io import as_json, write_atomically
 from flowbert.options import ReportOptions, takes
 from flowbert.tasks.measures import SPACE_METRICS
 from flowbert.text_tables import short_names
 
+_PUBLISHED = "Published scores"
 VIEWS |= {
+    "averages": View(
+        _PUBLISHED,
+        "Our score of each setting, above the published ones",
+        "The average, or the only task.",
+        reproduction.tabulate_averages,
+    ),
     "published": View(
-        "Published scores",
+        _PUBLISHED,
         "Published scores and ours",
         "Hollow: published; filled: ours, with the 95% interval.",
-        draw_published,
+        reproduction.draw_averages,
+    ),
+    "published_tasks": View(
+        _PUBLISHED,
+        "By task: ours / published",
+        "",
+        reproduction.tabulate_tasks,
+        folded=True,
+    ),
+    "left_out": View(
+        _PUBLISHED, "Rows that cannot be run", "", pd.DataFrame, folded=True
     ),
     "layer_scores": View(
         "Results",
@@ -76,7 +86,7 @@ VIEWS |= {
     ),
 }
 
-_GENERATOR = b'<meta name="generator" content="flowbert '
+_GENERATED = "its scores say nothing about real data."
 _DETAIL = re.compile(r"\[[^]]*\d\]|±\S+")  # intervals and standard deviations
 _MINUS = re.compile(r"(?<![\w.)])-(?=\d)")
 
@@ -95,7 +105,7 @@ def report(options: ReportOptions) -> Path:
 
     Raises:
         UserError: If a path is not a run, its files are damaged, or ``output`` is not an .html
-            file, or one that is not a page of flowbert.
+            file.
 
     Example:
         >>> import tempfile
@@ -132,7 +142,7 @@ def report(options: ReportOptions) -> Path:
 
 
 def _page_file(paths: Sequence[Path], output: str | Path | None) -> Path:
-    """The file of the page; what is there must be a page."""
+    """The file of the page."""
     page = Path("comparison.html")
     if len(paths) == 1:
         (path,) = paths
@@ -142,36 +152,46 @@ def _page_file(paths: Sequence[Path], output: str | Path | None) -> Path:
         raise UserError(
             argument="output", received=page, expected="a file ending in .html"
         )
-    if page.is_file() and _GENERATOR not in page.read_bytes()[:1000]:
-        raise UserError(
-            f"received {page}, which is not a page of flowbert; expected another file",
-            argument="output",
-        )
     return page
 
 
 def _render(run: RunFiles, next_lines: Sequence[str], folder: Path) -> str:
     """The page, whose pictures are written into the folder."""
-    published = pd.DataFrame(run.about.get("published", []))
+    published = pd.DataFrame(run.about.get("published", [])).fillna(math.nan)
     results = run.results if published.empty else run.results[:0]
     summary = Summary(results, run.about)
+    analyzed = run.analysis.setting
+    cautions = [*run.about.get("warnings", []), *analyzed.get("failures", [])]
+    heading = run.name
+    if len(published):
+        heading = reproduction.finding(published)
+        cautions += reproduction.notes_on(reproduction.measured(published))
+    elif len(results):
+        heading = summary.finding or heading
+    elif "encoder" in analyzed:
+        heading = f"Analysis of {analyzed['encoder'].rpartition('/')[2]}"
+    if SAMPLE_TASK in set(results["task"]):
+        cautions.insert(0, f"{SAMPLE_TASK} is generated text: {_GENERATED}")
     environment = Environment(
         loader=PackageLoader("flowbert.extras.report", ""),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"cell": _mark_up, "typeset": _typeset, "colour": _colour}
+    environment.filters |= {
+        "cell": _mark_up,
+        "typeset": _typeset,
+        "colour": method_colour,
+    }
     return environment.get_template("page.html.jinja").render(
         run=run,
         summary=summary,
+        heading=heading,
+        cautions=list(dict.fromkeys(cautions)),
         scores=_scores(summary),
-        published=_tabulate_published(published) if len(published) else None,
         differences=_differences(run),
         views=_show(frames_of(run, summary, published), folder),
         next_lines=next_lines,
-        sample=SAMPLE_TASK,
-        dark=DARK,
         yaml=yaml.safe_dump(as_json(run.options), sort_keys=False, allow_unicode=True),
         folder=folder.name,
         version=__version__,
@@ -182,10 +202,15 @@ def frames_of(
     run: RunFiles, summary: Summary, published: pd.DataFrame
 ) -> dict[str, pd.DataFrame]:
     """Frames of the page by the names of their views."""
-    frames = run.analysis.frames | {
-        "published": published.fillna(math.nan),
-        "training": training(run.metrics),
-    }
+    frames = run.analysis.frames | {"training": training(run.metrics)}
+    if len(published):
+        frames |= {
+            "averages": published,
+            "published": published,
+            "left_out": reproduction.left_out(published),
+        }
+        if published["task"].nunique() > 1:
+            frames["published_tasks"] = published
     if summary.frame.empty:
         return frames
     frames |= {"plane": plane(summary), "layer_scores": layer_scores(summary.frame)}
@@ -218,7 +243,7 @@ def _show(
             if isinstance(content, Figure):
                 content = Markup(save_picture(content, folder / name))
             else:
-                content = format_numbers(content)
+                content = format_table(content)
         shown.setdefault(view.section, []).append((name, view, content))
     return shown
 
@@ -231,19 +256,6 @@ def _scores(summary: Summary) -> pd.DataFrame:
     groups = rows["group"] if rows["group"].nunique() > 1 else [""] * len(rows)
     names = pd.MultiIndex.from_arrays([groups, rows["name"]], names=["", "method"])
     return summary.text.loc[rows["label"]].set_axis(names)
-
-
-def _tabulate_published(published: pd.DataFrame) -> dict[str, Any]:
-    """What the page says of published scores: lines, the averages and all tasks."""
-    published = published.fillna(math.nan)
-    measured, _, left_out = coverage(published).partition("; ")
-    return {
-        "measured": measured,
-        "left_out": left_out,
-        "notes": notes_on(published),
-        "averages": tabulate_averages(published).set_index("row"),
-        "tasks": tabulate_tasks(published),
-    }
 
 
 def _differences(run: RunFiles) -> dict[str, pd.DataFrame]:
@@ -265,7 +277,3 @@ def _typeset(text: Any) -> str:
     """A text with signs of mathematics in place of those of the keyboard."""
     text = str(text).replace(" x 100", " \N{MULTIPLICATION SIGN} 100")
     return _MINUS.sub("\N{MINUS SIGN}", text)
-
-
-def _colour(method: str) -> str:
-    return f"var(--c{method_colours([method])[method][1:]})"

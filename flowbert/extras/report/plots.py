@@ -1,6 +1,6 @@
 """Frames and pictures of results and of what was logged: layers, the plane, trainings."""
 
-import math
+from itertools import cycle
 from typing import Any
 
 import pandas as pd
@@ -12,9 +12,8 @@ from flowbert.experiments.labels import name_rows
 from flowbert.experiments.summary import Summary
 from flowbert.extras.analysis.drawing import (
     ORDINAL,
-    TITLE,
     draw_facets,
-    method_colours,
+    method_colour,
     short,
 )
 from flowbert.text_tables import in_order
@@ -23,7 +22,7 @@ FEWEST_LAYERS = 3
 """Smallest number of single layers whose scores are drawn."""
 
 PLANE = ["alignment", "uniformity"]
-_NAME_LENGTH = 48  # characters beside a point
+_MARKERS = "osD^vPX<>*"
 
 _LOG_SOURCES = {
     "step": ("batches", ORDINAL[0]),
@@ -39,22 +38,20 @@ def training(metrics: pd.DataFrame) -> pd.DataFrame:
     Columns measure (``bits_per_dim``, or ``STSB dev, Spearman x 100``), source (``step``,
     ``train``, ``held_out``, ``val``, or a method), step and value.
     """
-    lines = [pd.DataFrame(columns=["measure", "source", "step", "value"])]
+    lines = []
     for name in metrics:
-        *place, measure = str(name).split("/")
-        source, values = place[0] if place else "", metrics[name].dropna()
+        *task, measure = str(name).split("/")
+        source = task.pop(0) if task else ""
+        values = metrics[name].dropna().rename("value")
         if measure == "spearman_wmean":
-            measure = f"{'/'.join(place[1:-1])} {place[-1]}, Spearman x 100"
-            values = 100 * values
-        elif len(place) > 1 or source not in _LOG_SOURCES:
-            continue
+            measure = f"{'/'.join(task[:-1])} {task[-1]}, Spearman x 100"
+            values *= 100
+        elif task or source not in _LOG_SOURCES or measure == "nll":
+            continue  # nll is that of bits_per_dim in another unit
         if len(values) > 1:
-            line = values.rename("value").reset_index()
-            lines.append(line.assign(measure=measure, source=source))
-    rows = pd.concat(lines[1:] or lines, ignore_index=True)
-    if (rows["measure"] == "bits_per_dim").any():  # nll in other units
-        rows = rows[rows["measure"] != "nll"]
-    return rows
+            named = values.reset_index().assign(measure=measure, source=source)
+            lines.append(named)
+    return pd.concat(lines, ignore_index=True) if lines else pd.DataFrame()
 
 
 def draw_training(frame: pd.DataFrame) -> Figure:
@@ -63,14 +60,10 @@ def draw_training(frame: pd.DataFrame) -> Figure:
 
 
 def _draw_logged(ax: Axes, frame: pd.DataFrame) -> None:
-    colours = method_colours(frame["source"])
     for source, rows in frame.groupby("source", sort=False):
-        name, colour = _LOG_SOURCES.get(source, (source, colours[source]))
-        values = rows["value"]
-        told = f"{TITLE}{name}: {values.iloc[0]:.4g} to {values.iloc[-1]:.4g}"
+        name, colour = _LOG_SOURCES.get(source, (source, method_colour(source)))
         style = "-" if len(rows) > 30 else ".-"
-        look: Any = {"color": colour, "label": short(name), "gid": told}
-        ax.plot(rows["step"], values, style, **look)
+        ax.plot(rows["step"], rows["value"], style, color=colour, label=short(name))
     ax.locator_params(axis="x", nbins=4, integer=True)  # a step is a whole number
     ax.locator_params(axis="y", nbins=5)
     ax.set(xlabel="step")
@@ -93,32 +86,16 @@ def plane(summary: Summary) -> pd.DataFrame:
 
 
 def draw_plane(frame: pd.DataFrame) -> Figure:
-    """Alignment against uniformity for each encoder."""
+    """Alignment against uniformity for each encoder; a method has a colour and a marker."""
     return draw_facets(frame, "group", _draw_plane, height=3.0, across=2, share=True)
 
 
 def _draw_plane(ax: Axes, frame: pd.DataFrame) -> None:
-    # Points that cannot be told apart are one, with all names.
-    points = frame.round(2).groupby(PLANE[::-1], sort=False)["label"]
-    names = []
-    for (x, y), there in points:
-        colour = method_colours(there)[there.iloc[0]]
-        name = ", ".join(there)
-        told = f"{TITLE}{name}: alignment {y:z.2f}, uniformity {x:z.2f}"
-        ax.plot(x, y, "o", color=colour, markersize=6, gid=told)
-        names.append((x, y, name, colour))
+    for point, marker in zip(frame.itertuples(), cycle(_MARKERS), strict=False):
+        look: Any = {"color": method_colour(point.label), "label": short(point.label)}
+        ax.plot(point.uniformity, point.alignment, marker, markersize=6, **look)
     ax.margins(0.12)
     ax.set(xlabel="uniformity (lower is better)", ylabel="alignment (lower is better)")
-    # Each name is above those of lower points.
-    middle, line, level = sum(ax.get_xlim()) / 2, 0.16 * ax.figure.dpi, -math.inf
-    for x, y, name, colour in sorted(names, key=lambda point: point[1]):
-        height = ax.transData.transform((x, y))[1]
-        level = max(height, level + line)
-        side = -1 if x > middle else 1
-        look: Any = {"ha": "right" if x > middle else "left", "va": "center"}
-        look |= {"xytext": (8 * side, (level - height) * 72 / ax.figure.dpi)}
-        look |= {"textcoords": "offset points", "color": colour}
-        ax.annotate(short(name, _NAME_LENGTH), (x, y), **look)
 
 
 def layer_scores(frame: pd.DataFrame) -> pd.DataFrame:
@@ -143,12 +120,10 @@ def draw_layer_scores(frame: pd.DataFrame) -> Figure:
 
 
 def _draw_layers(ax: Axes, frame: pd.DataFrame) -> None:
-    colours = method_colours(frame["line"])
     for line, rows in frame.sort_values("position").groupby("line", sort=False):
         style = "o--" if str(line).endswith(", dev") else "o-"
-        x, y = rows["position"], rows["value"]
-        told = f"{TITLE}{line}: {y.min():z.1f} to {y.max():z.1f}"
-        ax.plot(x, y, style, color=colours[line], label=short(line), gid=told)
+        look: Any = {"color": method_colour(line), "label": short(line)}
+        ax.plot(rows["position"], rows["value"], style, **look)
     ticks = frame.drop_duplicates("position")
     ax.set_xticks(ticks["position"], ticks["layer"])
     ax.set(xlabel="layer", ylabel="Spearman \N{MULTIPLICATION SIGN} 100")

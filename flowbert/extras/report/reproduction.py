@@ -3,8 +3,10 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
-from flowbert.extras.analysis.drawing import INK, ORDINAL, TITLE, WIDTH, short
+from flowbert.extras.analysis.drawing import INK, ORDINAL, WIDTH, short
 from flowbert.text_tables import in_order, print_lines, print_table
+
+_LISTED = 3  # rows that a note names
 
 
 def print_reproduction(comparison: pd.DataFrame) -> None:
@@ -13,93 +15,98 @@ def print_reproduction(comparison: pd.DataFrame) -> None:
     Args:
         comparison: What :func:`flowbert.reproduce` returned.
     """
-    print_lines([coverage(comparison), ""])
-    print_table(tabulate_averages(comparison).set_index("row"), "Spearman x 100")
-    tasks = tabulate_tasks(comparison)
-    if len(tasks.columns) > 1:
+    print_lines([finding(comparison), ""])
+    averages = tabulate_averages(comparison)
+    ours, rows = (list(averages.index.get_level_values(level)) for level in (0, 1))
+    print_table(averages.set_axis(rows), "Spearman x 100", ours)
+    if comparison["task"].nunique() > 1:
+        tasks = tabulate_tasks(comparison)
         print_table(tasks, "Spearman x 100 by task: ours / published")
     print_lines(notes_on(comparison))
 
 
-def coverage(comparison: pd.DataFrame) -> str:
-    """How many rows were measured, such as ``"12 of 20 rows of su2021 measured; 8 cannot ..."``."""
-    total = comparison["row"].nunique()
-    left_out = comparison[~comparison["row"].isin(_measured(comparison)["row"])]
-    rows = left_out.drop_duplicates("row")["note"].value_counts(sort=False)
-    papers = " and ".join(comparison["row"].str.partition("-")[0].unique())
-    text = f"{total - int(rows.sum())} of {total} rows of {papers} measured"
-    return "; ".join([text, *(f"{count} {note}" for note, count in rows.items())])
+def finding(comparison: pd.DataFrame) -> str:
+    """How many rows were measured, and what is true of all of them.
+
+    Such as ``10 of 20 rows of su2021 measured, with my-bert in place of the published encoder``.
+    """
+    rows, run = comparison["row"].drop_duplicates(), measured(comparison)
+    papers = " and ".join(rows.str.partition("-")[0].unique())
+    text = f"{run['row'].nunique()} of {len(rows)} rows of {papers} measured"
+    notes = run["note"].unique()
+    return f"{text}, with {notes[0]}" if len(notes) == 1 and notes[0] else text
+
+
+def measured(comparison: pd.DataFrame) -> pd.DataFrame:
+    """The rows that have a score of ours."""
+    return comparison[comparison.groupby("row")["ours"].transform("count") > 0]
+
+
+def left_out(comparison: pd.DataFrame) -> pd.DataFrame:
+    """The rows without a score of ours, and why."""
+    rows = comparison.drop(measured(comparison).index)
+    return rows[["row", "note"]].drop_duplicates()
 
 
 def averages(comparison: pd.DataFrame) -> pd.DataFrame:
     """The average of each row that was measured, or its only task; equal scores follow each other.
 
-    The column ``repeated`` tells that the score of ours is that of the row before.
+    They are those of one setting that several papers, or tables of a paper, have published.
     """
-    last = _measured(comparison).drop_duplicates("row", keep="last")
+    last = measured(comparison).drop_duplicates("row", keep="last")
     place = last.groupby("ours", sort=False, dropna=False).ngroup()
-    last = last.loc[place.sort_values(kind="stable").index]
-    return last.assign(repeated=last["ours"].duplicated())
+    return last.loc[place.sort_values(kind="stable").index]
 
 
 def tabulate_averages(comparison: pd.DataFrame) -> pd.DataFrame:
-    """A table of the averages: columns row, task, published, ours with its interval, difference."""
+    """A table of the averages: published score and difference, by our score and row."""
     rows = averages(comparison)
     text = rows[["ours", "low", "high", "published"]].map("{:z.1f}".format)
     interval = " [" + text["low"] + ", " + text["high"] + "]"
-    ours = text["ours"] + interval.where(rows["low"].notna(), "")
+    ours = "ours " + text["ours"] + interval.where(rows["low"].notna(), "")
+    ours += rows["std"].map(" ±{:.2f}".format).where(rows["std"].notna(), "")
     difference = rows["difference"].map("{:+.1f}".format)
     return pd.DataFrame(
         {
-            "row": rows["row"],
             "task": rows["task"],
             "published": text["published"],
-            "ours": ours.where(~rows["repeated"], "same"),
             "ours - published": difference.replace("+nan", "context"),
         }
-    )
+    ).set_index([ours.rename("ours"), rows["row"]])
 
 
 def tabulate_tasks(comparison: pd.DataFrame) -> pd.DataFrame:
     """Ours, then the published score, by row and task."""
-    run = _measured(comparison)
-    scores = run.set_index(["row", "task"])[["ours", "published"]].map("{:z.1f}".format)
-    text = in_order(scores["ours"] + " / " + scores["published"], ["task"]).fillna("")
-    return text.rename_axis(columns=None)
+    rows = measured(comparison).set_index(["row", "task"])
+    text = rows[["ours", "published"]].map("{:z.1f}".format)
+    table = in_order(text["ours"] + " / " + text["published"], ["task"]).fillna("")
+    return table.rename_axis(columns=None)
 
 
 def notes_on(comparison: pd.DataFrame) -> list[str]:
-    """Each note on rows that were measured, after their names where it is not of all.
-
-    Args:
-        comparison: What :func:`flowbert.reproduce` returned.
-    """
-    notes = _measured(comparison)[["row", "note"]].drop_duplicates()
-    every = list(notes["row"].unique())
+    """Each note after the rows that it is on, unless the finding has it."""
+    notes = comparison[["row", "note"]].drop_duplicates()
     lines = []
     for note, rows in notes[notes["note"] != ""].groupby("note", sort=False)["row"]:
-        lines.append(note if list(rows) == every else f"{', '.join(rows)}: {note}")
-    return lines
+        names = ", ".join(rows) if len(rows) <= _LISTED else f"{len(rows)} rows"
+        lines.append(f"{names}: {note}")
+    return [
+        line for line in lines if line.partition(": ")[2] not in finding(comparison)
+    ]
 
 
-def draw_published(comparison: pd.DataFrame) -> Figure:
+def draw_averages(comparison: pd.DataFrame) -> Figure:
     """The average of each row: published hollow, ours filled, with the 95% interval."""
     rows = averages(comparison)
     figure = Figure((2 * WIDTH, 0.8 + 0.22 * len(rows)), layout="constrained")
     ax = figure.subplots()
-    for place, row in enumerate(rows.itertuples()):
-        told = f"{TITLE}{row.row}: published {row.published:z.1f}, ours {row.ours:z.1f}"
-        ax.plot([row.published, row.ours], [place, place], color=INK, linewidth=0.7)
-        ax.plot([row.low, row.high], [place, place], color=ORDINAL[0], linewidth=2.5)
-        ax.plot(row.ours, place, "o", color=ORDINAL[0], markersize=6, gid=told)
-        ax.plot(row.published, place, "o", color=INK, fillstyle="none", markersize=6)
-    ax.set_yticks(range(len(rows)), [short(name) for name in rows["row"]])
+    places, colour = range(len(rows)), ORDINAL[0]
+    ax.hlines(places, rows["ours"], rows["published"], INK, linewidth=0.7)
+    ax.hlines(places, rows["low"], rows["high"], colour, linewidth=2.5)
+    ax.plot(rows["ours"], places, "o", color=colour, markersize=6)
+    ax.plot(rows["published"], places, "o", color=INK, fillstyle="none", markersize=6)
+    ax.set_yticks(places, [short(name) for name in rows["row"]])
     ax.margins(y=0.3 / len(rows))
     ax.invert_yaxis()
     ax.set_xlabel("Spearman \N{MULTIPLICATION SIGN} 100")
     return figure
-
-
-def _measured(comparison: pd.DataFrame) -> pd.DataFrame:
-    """The rows that have a score of ours."""
-    return comparison[comparison.groupby("row")["ours"].transform("count") > 0]

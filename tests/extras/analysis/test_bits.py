@@ -5,10 +5,15 @@ import math
 import pytest
 import torch
 
+from flowbert.extras.analysis import Sample
 from flowbert.extras.analysis import bits as bits_module
-from flowbert.extras.analysis.bits import density_bits
 from flowbert.flows import Glow
 from helpers import normal
+
+
+def bits_of(flow, fitting, held_out):
+    sample = Sample(flows={"flow": flow}, fitting=fitting, held_out=held_out)
+    return bits_module.bits(sample).set_index("density")["bits"]
 
 
 def test_bits_of_gaussians_are_their_entropies(monkeypatch):
@@ -17,7 +22,7 @@ def test_bits_of_gaussians_are_their_entropies(monkeypatch):
     x = normal(40_000, 4) * torch.tensor([1.0, 2.0, 4.0, 8.0], dtype=torch.float64)
     flow = Glow(4, levels=1, depth=1, width=4)
     flow.initialize(x[:20_000].float())
-    bits = density_bits(flow, x[:20_000], x[20_000:])
+    bits = bits_of(flow, x[:20_000], x[20_000:])
     entropy = math.log2(math.sqrt(2 * math.pi * math.e)) + (0 + 1 + 2 + 3) / 4
     for name in ("flow", "flow, couplings off", "diagonal Gaussian", "none"):
         assert bits[name] == pytest.approx(entropy, abs=0.02), name
@@ -29,13 +34,13 @@ def test_couplings_off_leaves_the_flow_as_it_was():
     x = normal(2_000, 4)
     flow = Glow(4, levels=1, depth=2, width=8)
     flow.initialize(x.float())
-    plain = density_bits(flow, x, x)
+    plain = bits_of(flow, x, x)
     with torch.no_grad():
         for name, parameter in flow.named_parameters():
             if name.endswith("bias_out"):
                 parameter.add_(3.0)
     before = {name: value.clone() for name, value in flow.state_dict().items()}
-    bits = density_bits(flow, x, x)
+    bits = bits_of(flow, x, x)
     assert bits["flow"] > bits["flow, couplings off"] + 1
     assert bits["flow, couplings off"] == pytest.approx(plain["flow"])
     torch.testing.assert_close(dict(flow.state_dict()), before, rtol=0, atol=0)
@@ -49,8 +54,8 @@ def test_a_singular_gaussian_has_no_density(rows, dead):
     fitting = normal(rows, 4, seed=1)
     if dead:
         fitting[:, 2] = 7.0
-    bits = density_bits(flow, fitting, normal(50, 4))
+    bits = bits_of(flow, fitting, normal(50, 4))
     assert ("Gaussian" in bits) == (rows > 4 and not dead)
     assert ("diagonal Gaussian" in bits) == (not dead)
     assert "Gaussian, shrinkage 0.1" in bits
-    assert all(map(math.isfinite, bits.values()))
+    assert bits.map(math.isfinite).all()

@@ -5,13 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from scipy.stats import skew, t
+from scipy.stats import skew
 
-from flowbert.extras.analysis.isotropy import (
-    hubness,
-    random_pair_cosines,
-    space_measures,
-)
+from flowbert.extras.analysis import Sample
+from flowbert.extras.analysis.isotropy import random_pairs, space_measures
+from flowbert.extras.analysis.neighbours import hubness
 from flowbert.tasks.measures import (
     effective_rank,
     isoscore,
@@ -63,37 +61,15 @@ def test_partition_function():
     assert partition_isotropy(normal(400, 6) + 1000) == 0.0  # no overflow
 
 
-def test_hubness_by_a_slow_count():
+def test_cosines_of_all_pairs():
     x = normal(500, 6).numpy() + 0.3
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
     cosines = unit @ unit.T
+    (found,) = random_pairs(Sample(vectors={"raw": torch.tensor(x)})).to_dict("records")
+    pairs = cosines[np.triu_indices(500, 1)]
+    assert found["p99.9"] == pytest.approx(np.percentile(pairs, 99.9))
+    assert found["effective_dim"] == pytest.approx(1 / np.mean(pairs**2))
     np.fill_diagonal(cosines, -2)
-    nearest = np.argsort(-cosines, axis=1)[:, :10]
-    assert hubness(x) == pytest.approx(
-        skew(np.bincount(nearest.ravel(), minlength=500))
-    )
-
-
-def test_no_hubness():
-    assert math.isnan(hubness(torch.eye(10)))
+    occurrences = np.bincount(np.argsort(-cosines)[:, :10].ravel(), minlength=500)
+    assert hubness(x) == pytest.approx(skew(occurrences))
     assert math.isnan(hubness(torch.cat([torch.eye(11), torch.zeros(1, 11)])))
-
-
-@pytest.mark.parametrize("dim", [3, 64])
-def test_cosines_of_random_pairs_of_a_gaussian(dim):
-    found = random_pair_cosines(normal(4000, dim))
-    # The cosine of two directions is Student's t with D - 1 degrees of freedom, on the sphere.
-    quantile = t(dim - 1).ppf(0.999)
-    expected = quantile / np.sqrt(quantile**2 + dim - 1)
-    assert abs(found["p99.9"] - expected) < 5 * found["error"]
-    # The standard error of the mean square of 100,000 cosines is below 1%.
-    assert found["effective_dim"] == pytest.approx(dim, rel=0.05)
-
-
-def test_the_standard_error_is_the_spread_over_seeds():
-    x = normal(600, 8)
-    drawn = [random_pair_cosines(x, seed) for seed in range(40)]
-    spread = np.std([each["p99.9"] for each in drawn], ddof=1)
-    mean = np.mean([each["error"] for each in drawn])
-    # A standard deviation of 40 values is within 45% in 999 of 1000 cases.
-    assert spread == pytest.approx(mean, rel=0.45)

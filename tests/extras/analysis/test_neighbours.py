@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from flowbert.extras.analysis import Sample, neighbours
-from flowbert.extras.analysis.isotropy import nearest_neighbours
+from flowbert.extras.analysis.neighbours import nearest_neighbours
 
 
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
@@ -28,10 +28,10 @@ def test_neighbours_that_moved(monkeypatch):
     monkeypatch.setattr(neighbours, "MEASURED", 1)
     angles = torch.deg2rad(torch.tensor([0.0, 10.0, 30.0, 60.0, 100.0]))
     raw = torch.stack([angles.cos(), angles.sin()], dim=1)
-    reordered = raw[[0, 3, 1, 2, 4]]
-    vectors = {"raw": raw, "flow": reordered}
+    vectors = {"raw": raw, "flow": raw[[0, 3, 1, 2, 4]]}
     frame = neighbours.neighbours(Sample([*"abcde"], vectors))
-    assert frame.values.tolist() == [
+    columns = ["sentence", "method", "rank", "neighbour", "cosine", "moved"]
+    assert frame[columns].values.tolist() == [
         ["a", "raw", 1, "b", 0.9848, False],
         ["a", "raw", 2, "c", 0.866, False],
         ["a", "flow", 1, "c", 0.9848, False],

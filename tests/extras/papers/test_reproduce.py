@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from transformers import AutoTokenizer
 
 from encoders.tiny import tiny_network
-from experiments.small import WordSums, write_nli
+from experiments.small import write_nli
 from flowbert.data.sample import sample_encoder_path, sample_pairs
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import UserError
@@ -23,9 +24,7 @@ from flowbert.extras.papers.published import (
     other_sizes,
     published,
 )
-from flowbert.extras.papers.reproduce import (
-    reproduce,
-)
+from flowbert.extras.papers.reproduce import _place_encoder, reproduce
 from flowbert.extras.report import print_reproduction, report
 from flowbert.extras.report.reproduction import averages
 from flowbert.io import write_json
@@ -56,10 +55,12 @@ SUBSETS = {
 COUNT = 45  # with more sentences than the largest whitening has directions
 
 
-@pytest.fixture(autouse=True)
-def _small_years(monkeypatch):
-    for task, names in SUBSETS.items():
-        monkeypatch.setitem(PUBLISHED_TASKS, task, COUNT * len(names))
+@pytest.fixture(autouse=True, scope="module")
+def _small_years():
+    with pytest.MonkeyPatch.context() as patch:
+        for task, names in SUBSETS.items():
+            patch.setitem(PUBLISHED_TASKS, task, COUNT * len(names))
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -132,12 +133,19 @@ def test_published_scores_are_complete():
     assert len(published("other")) == 58
 
 
-def test_every_row_is_explained():
+def test_every_row_is_explained_as_a_configuration():
     for row in IDS:
         text = explain(row)
-        assert text.startswith(f"{row}:\n")
-        assert "https://" in text
-        assert text.count("taken: ") == len(ROWS.loc[row, "ambiguities"].split())
+        assert text.startswith(f"# {row}:")
+        assert text.count("Taken:") == len(ROWS.loc[row, "ambiguities"].split())
+        config = yaml.safe_load(text)
+        assert config["methods"] == ROWS.loc[row, "map"]
+        assert len(config["tasks"]) == ROWS.loc[row, list(PUBLISHED_TASKS)].count()
+    titles = yaml.safe_load(explain("li2020,su2021"))
+    assert (
+        sum(map(len, titles.values()))
+        == ROWS["source"].isin(["li2020", "su2021"]).sum()
+    )
 
 
 # One row of each way: the same map of other numbers, encoders and layers takes the same.
@@ -162,33 +170,42 @@ def test_every_row_can_be_computed(rows, run):
 
 
 def test_a_row_is_a_comparison_with_its_setting(run, encoder, senteval):
-    setting = ROWS.loc[WHITENING]
-    options = EncoderOptions(
-        encoder,
-        layers=setting["layers"],
-        pooling=setting["pooling"],
-        max_length=int(setting["max_length"]),
-    )
-    results = compare(options, setting["map"], tasks="STS16", senteval=senteval)
+    config = yaml.safe_load(explain(WHITENING)) | {"tasks": "STS16"}
+    config["encoder"] = EncoderOptions(**config["encoder"] | {"path": encoder})
+    results = compare(**config, senteval=senteval)
     (line,) = run(WHITENING, bootstrap=1000).to_dict("records")
     (own,) = results.frame.query("aggregation == 'wmean'").to_dict("records")
     ours = [line["ours"], line["low"], line["high"]]
     assert ours == pytest.approx([100 * own[name] for name in ("value", "low", "high")])
 
 
-def test_another_encoder_makes_scores_context(run, minilm, capsys):
-    lines = run([RAW, MTEB], tasks="STS13,STS16", encoder=minilm)
-    other, own = (rows for _, rows in lines.groupby("row", sort=False))
+@pytest.fixture(scope="module")
+def of_minilm(run, minilm):
+    """Rows of another encoder, and of the one that it has the name and the sizes of."""
+    return run([RAW, MTEB], tasks="STS13,STS16", encoder=minilm)
+
+
+def test_another_encoder_makes_scores_context(of_minilm, capsys):
+    other, own = (rows for _, rows in of_minilm.groupby("row", sort=False))
     assert other["note"].str.contains("in place of the published encoder").all()
     assert other["difference"].isna().all()
     assert own["note"].str.contains("by its name and its size").all()
     assert own["task"].tolist() == ["STS13", "STS16", "average"]
     difference = own["ours"] - own["published"]
     assert own["difference"].to_list() == pytest.approx(difference.to_list())
-    print_reproduction(lines)
+    print_reproduction(of_minilm)
     printed = capsys.readouterr().out
     assert printed.startswith("2 of 2 rows of li2020 and mteb measured\n")
     assert printed.count("context") == 1
+
+
+def test_other_pairs_are_no_target(of_minilm, run, minilm, monkeypatch):
+    monkeypatch.setitem(PUBLISHED_TASKS, "STS16", 1186)
+    other = run(MTEB, encoder=minilm).iloc[0]
+    same = of_minilm.query("row == @MTEB and task == 'STS16'")
+    assert same["ours"].item() == other["ours"]
+    assert np.isnan(other["difference"])
+    assert "STS16: 225 pairs here, 1186 in SentEval" in other["note"]
 
 
 def test_an_encoder_is_known_by_its_name(tmp_path):
@@ -212,16 +229,9 @@ def test_an_encoder_of_another_size_is_another(tmp_path):
                 write_json(config, sizes | {name: 4})
                 expected = f"{name} 4, published {size}"
                 assert other_sizes(str(config.parent), path) == expected
-
-
-def test_scores_of_an_encoder_of_another_size_are_context(run, tmp_path):
-    folder = write_bert(tmp_path / "bert-base-uncased", num_hidden_layers=4)
-    (line,) = run(RAW, encoder=folder).to_dict("records")
-    assert np.isnan(line["difference"])
-    assert (
-        "in place of the published encoder (num_hidden_layers 4, published 12"
-        in line["note"]
-    )
+    (row,) = _place_encoder(RAW, str(tmp_path / BERT)).itertuples()
+    assert row.context
+    assert "in place of the published encoder (vocab_size 4, published" in row.note
 
 
 @pytest.fixture
@@ -250,29 +260,6 @@ def test_merged_subsets_have_no_other_aggregation(run, hub):
     pd.testing.assert_series_equal(
         merged.loc[rows[1], "ours"], known.loc[rows[1], "ours"]
     )
-
-
-def test_tables_are_of_the_aggregation_that_all_tasks_have(hub, senteval, capsys):
-    options: dict[str, Any] = {"methods": ["raw", "standardization"], "bootstrap": 20}
-    results = compare(WordSums(), tasks="SAMPLE,STS13", senteval=hub, **options)
-    results.summary.print()
-    assert "Spearman: all pairs of a task together" in capsys.readouterr().out
-    assert results.verdicts
-    frame = results.frame
-    assert set(frame[frame["task"] == "STS13"]["aggregation"]) == {"all"}
-    assert frame[frame["metric"] == "spearman"]["value"].notna().all()
-    results = compare(WordSums(), tasks="SAMPLE,STS13", senteval=senteval, **options)
-    results.summary.print()
-    assert "Spearman: mean over subsets, weighted" in capsys.readouterr().out
-
-
-def test_other_pairs_are_no_target(run, minilm, monkeypatch):
-    same = run(MTEB, encoder=minilm).iloc[0]
-    monkeypatch.setitem(PUBLISHED_TASKS, "STS16", 1186)
-    other = run(MTEB, encoder=minilm).iloc[0]
-    assert same["ours"] == other["ours"]
-    assert np.isnan(other["difference"])
-    assert "STS16: 225 pairs here, 1186 in SentEval" in other["note"]
 
 
 def test_files_hold_what_is_returned(run, output):
@@ -327,11 +314,10 @@ def test_nli_pairs_are_tried_once_after_all_other_rows(
     print_reproduction(lines.reset_index())
     text = capsys.readouterr().out
     (line,) = [line for line in text.splitlines() if "no hub" in line]
-    assert line == "1 of 3 rows of li2020 and su2021 measured; 2 cannot be run: no hub"
+    assert line == f"{', '.join(names)}: cannot be run: no hub"
+    assert text.startswith("1 of 3 rows of li2020 and su2021 measured, with wide in ")
 
 
-def test_a_score_of_ours_is_shown_once():
+def test_rows_of_one_setting_follow_each_other():
     comparison = pd.DataFrame({"row": [*"abc"], "ours": [50.0, 60.0, 50.0]})
-    rows = averages(comparison)
-    assert rows["row"].tolist() == [*"acb"]
-    assert rows["repeated"].tolist() == [False, True, False]
+    assert averages(comparison)["row"].tolist() == [*"acb"]

@@ -13,10 +13,9 @@ PICTURES = [
     "spectra",
     "sentences",
     "words",
-    "buckets",
     "layers",
 ]
-TABLES = ["neighbours", "isotropy", "bits", "random_pairs"]
+TABLES = ["neighbours", "isotropy", "bits", "random_pairs", "buckets"]
 
 
 def row(method, task, metric, aggregation, value, **columns):

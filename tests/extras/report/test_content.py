@@ -51,7 +51,6 @@ def test_joined_runs_show_the_settings_that_differ(run):
     assert differing.values.tolist() == [["", "300", ""], ["0.05", "1", "0.05"]]
     assert len(joined.settings) == 2
     assert list(joined.results["run"].unique()) == ["a", "b"]
-    assert joined.about["verdicts"][-1].endswith(": c")
     assert {"raw (a)", "raw (b)"} < set(Summary(joined.results, {}).rows["label"])
 
 

@@ -88,21 +88,6 @@ def save(folder, rows, name="results.json", **record):
     return folder / name
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_files_of_the_user_stay(tmp_path):
-    path = save(tmp_path, sts_rows("raw", "STSB"))
-    page = tmp_path / "paper" / "report.html"
-    own = page.with_name("figures") / "own.svg"
-    own.parent.mkdir(parents=True)
-    own.write_text("mine")
-    for _ in range(2):
-        report(path, page)
-    assert own.read_text() == "mine"
-    page.write_text("<html>my own page")
-    refused(r"output: .*report\.html, which is not a page", report, path, page)
-    assert page.read_text() == "<html>my own page"
-
-
 @pytest.mark.parametrize("rows", [[], sts_rows("raw", "STSB", math.nan, reason="none")])
 def test_pages_of_nothing(tmp_path, rows):
     page = Page(report(save(tmp_path, rows)))

@@ -3,7 +3,6 @@
 from typing import Any
 from xml.etree import ElementTree
 
-import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.patches import StepPatch
@@ -11,7 +10,7 @@ from matplotlib.patches import StepPatch
 from extras.report.rows import PICTURES
 from flowbert.experiments.summary import Summary
 from flowbert.extras.analysis import VIEWS
-from flowbert.extras.analysis.drawing import TITLE, house_style, save_picture
+from flowbert.extras.analysis.drawing import house_style, save_picture
 from flowbert.extras.report.page import frames_of
 
 NASTY = [
@@ -55,13 +54,12 @@ def test_histograms_are_as_high_in_each_method(frames):
         assert max(map(max, places)) == pytest.approx(0.85)
 
 
-def test_plane(frames):
+def test_each_method_has_a_marker_on_the_plane(frames):
     (ax,) = VIEWS["plane"].show(frames["plane"]).axes
-    lines = {str(line.get_gid()): line for line in ax.lines}
-    # Coincident points are one, with all names.
-    point = lines[f"{TITLE}raw, whitening, flow: alignment 0.50, uniformity -0.50"]
-    assert np.array_equal(point.get_xydata(), [[-0.5, 0.5]])
-    assert [note.get_text() for note in ax.texts] == ["raw, whitening, flow"]
+    points = {str(line.get_label()): line for line in ax.lines}
+    assert list(points) == ["raw", "whitening", "flow"]
+    assert len({line.get_marker() for line in ax.lines}) == 3
+    assert [*points["flow"].get_xydata()[0]] == [-0.5, 0.5]
 
 
 def test_constant_sentences_are_drawn(frames):

@@ -21,9 +21,6 @@ from flowbert.io import as_json, read_json, write_json
 from flowbert.registry import Registry
 from flowbert.text_tables import print_table
 
-ALL = "all"
-"""Stands for every measure that is registered."""
-
 MEASURES: Registry[Callable[..., pd.DataFrame]] = Registry("measure", given=("sample",))
 """Functions from a :class:`Sample` to a frame in long form, by the name of the frame.
 
@@ -108,8 +105,8 @@ VIEWS: dict[str, View] = {
     ),
     "random_pairs": View(
         _SPACE,
-        "Cosines of random pairs, by percentile",
-        "One of a hundred random pairs has a cosine above p99.",
+        "Cosines of pairs of sentences, by percentile",
+        "One of a hundred pairs has a cosine above p99.",
         pd.DataFrame,
         folded=True,
     ),
@@ -122,9 +119,10 @@ VIEWS: dict[str, View] = {
     "buckets": View(
         _WORDS,
         "Norm and sparsity of input embeddings",
-        "Li et al. (2020) report that rare words of BERT are farther from the origin and from each "
-        "other.",
-        word_space.draw_buckets,
+        "Means of the norm, and of distance to and product with the nearest words: table 1 of Li "
+        "et al. (2020).",
+        pd.DataFrame,
+        folded=True,
     ),
     "layers": View(
         _WORDS,
@@ -180,17 +178,12 @@ class Analysis:
         """
         content = read_json(path, {"setting": dict})
         setting = content.pop("setting")
-        schema = dict.fromkeys(content, dict)
-        frames = {
-            name: pd.DataFrame(columns).fillna(math.nan)
-            for name, columns in read_json(path, schema).items()
-            if name in schema
-        }
-        return cls(setting, frames)
+        frames = {name: pd.DataFrame(columns) for name, columns in content.items()}
+        return cls(setting, {x: y.fillna(math.nan) for x, y in frames.items()})
 
 
 def parse_measures(
-    texts: str | Sequence[str] = ALL,
+    texts: str | Sequence[str] = "all",
 ) -> dict[str, tuple[Callable[..., pd.DataFrame], dict[str, Any]]]:
     """Measures and their options, by the names of their frames.
 
@@ -207,7 +200,7 @@ def parse_measures(
     """
     measures = {}
     for text in as_list(texts, "measures"):
-        for name in MEASURES if text == ALL else [text]:
+        for name in MEASURES if text == "all" else [text]:
             measure, options = MEASURES.parse(name, "measures")
             measures[MEASURES.name_of(measure)] = measure, options
     return measures
@@ -216,7 +209,7 @@ def parse_measures(
 def analyze_sample(
     sample: Sample,
     setting: Mapping[str, Any],
-    measures: str | Sequence[str] = ALL,
+    measures: str | Sequence[str] = "all",
 ) -> Analysis:
     """Measure a sample: nothing is fitted, and no sentence is embedded.
 
@@ -236,23 +229,24 @@ def analyze_sample(
         >>> len(analysis.frames["spectra"]), len(analysis.frames["neighbours"])
         (4, 150)
     """
-    setting = {**setting, "sentences": len(sample.sentences)}
-    if measures != ALL:
-        setting["measures"] = as_list(measures, "measures")
     frames = {
         name: measure(sample, **options)
         for name, (measure, options) in parse_measures(measures).items()
     }
-    return Analysis(setting, frames)
+    measured = {"sentences": len(sample.sentences), "measures": measures}
+    return Analysis({**setting, **measured}, frames)
 
 
-def format_numbers(frame: pd.DataFrame) -> pd.DataFrame:
+def format_table(frame: pd.DataFrame) -> pd.DataFrame:
     """A frame as texts: three decimals, or one where a column reaches 10.
 
+    The first column names the rows, unless the index does.
+
     Example:
-        >>> frame = pd.DataFrame({"method": ["raw"], "mean_cosine": [-0.5]})
-        >>> format_numbers(frame).values.tolist()
-        [['raw', '-0.500']]
+        >>> format_table(pd.DataFrame({"method": ["raw"], "mean_cosine": [-0.5]}))
+               mean cosine
+        method
+        raw         -0.500
     """
     text = frame.rename(columns=lambda name: str(name).replace("_", " ")).astype(object)
     for place, name in enumerate(frame):
@@ -260,15 +254,14 @@ def format_numbers(frame: pd.DataFrame) -> pd.DataFrame:
         if pd.api.types.is_float_dtype(values):
             decimals = 1 if values.abs().max() >= 10 else 3
             text.isetitem(place, values.map(f"{{:z.{decimals}f}}".format))
-    return text
+    return text if frame.index.names != [None] else text.set_index(text.columns[0])
 
 
 def print_analysis(analysis: Analysis) -> None:
     """Print the tables of numbers of an analysis."""
-    for name, frame in analysis.frames.items():
-        view = VIEWS.get(name)
-        if view is not None and name != "neighbours":
+    for name, view in VIEWS.items():
+        frame = analysis.frames.get(name)
+        if frame is not None and name != "neighbours":
             shown = view.show(frame)
             if isinstance(shown, pd.DataFrame):
-                text = format_numbers(shown)
-                print_table(text.set_index(text.columns[0]), view.title)
+                print_table(format_table(shown), view.title)
