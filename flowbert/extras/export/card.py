@@ -1,7 +1,6 @@
 """README.md of an exported model: metadata for the hub, settings, scores, limits."""
 
 from importlib.resources import files
-from operator import attrgetter
 from typing import Any
 
 import pandas as pd
@@ -9,11 +8,9 @@ import pandas as pd
 from flowbert import __version__
 from flowbert.data.text_files import user_path
 from flowbert.encoders import Encoder
-from flowbert.errors import UserError
 from flowbert.experiments.results import Results
-from flowbert.maps import Raw, is_map, make_map
+from flowbert.maps import Raw
 from flowbert.model import Model
-from flowbert.options import TRAINED_METHODS
 
 TEMPLATE = "card.md.jinja"
 TEXTS = 256
@@ -47,7 +44,7 @@ def model_card(
 
     scores = [] if results is None else _scores(results, model.encoder, method)
     base = base_name(model.encoder)
-    kind = make_map(method).name if is_map(method) else method
+    kind = method if model.map is None else model.map_name
     data = ModelCardData(
         library_name=library,
         pipeline_tag="sentence-similarity",
@@ -84,47 +81,15 @@ def base_name(encoder: Encoder) -> str:
     return path.name if path.exists() else encoder.path.partition("@")[0]
 
 
-def check_results(results: Results, encoder: Encoder) -> None:
-    """Check that results of another run are of this encoder.
-
-    Raises:
-        UserError: If they are of another encoder.
-    """
-    known = [each.settings.get("encoder", {}) for each in results.records]
-    if encoder.identity not in [each.get("identity") for each in known]:
-        raise UserError(
-            f"received scores of other encoders; expected those of {encoder.path}, with "
-            "the settings of the model",
-            argument="results",
-        )
-
-
-def name_in(results: Results, model: Model, own: bool, trained: bool) -> str:
-    """Name of a model among the methods of results.
-
-    Args:
-        results: The results.
-        model: The model.
-        own: Whether the results are of the run of the model. In other results the name must have
-            all options of the map.
-        trained: Whether the run has trained the encoder.
-
-    Raises:
-        UserError: If not exactly one method can be the model.
-    """
-    names: list[str] = list(results.frame["method"].unique())
-    known, part = model.map or Raw(), attrgetter("name" if own else "text")
-    if trained:
-        found = [name for name in names if name in TRAINED_METHODS]
-    else:
-        maps = filter(is_map, names)
-        found = [name for name in maps if part(make_map(name)) == part(known)]
-    if len(found) != 1:
-        raise UserError(
-            f"received {', '.join(names)}; expected one of them to be the model's",
-            argument="results",
-        )
-    return found[0]
+def find_method(results: Results, model: Model) -> str:
+    """Name of a model's method in results of its encoder and map; empty if they have none."""
+    text = (model.map or Raw()).text
+    for record in results.records:
+        encoder = record.settings.get("encoder", {})
+        is_same = encoder.get("identity") == model.encoder.identity
+        if is_same and record.settings["map"] == text:
+            return str(record.columns["method"])
+    return ""
 
 
 def _scores(results: Results, encoder: Encoder, method: str) -> list[dict[str, Any]]:

@@ -16,10 +16,9 @@ from sklearn.metrics.pairwise import cosine_similarity
 from flowbert import __version__
 from flowbert.data.sample import sample_corpus
 from flowbert.data.text_files import user_path
-from flowbert.encoders.folders import TRAINED_ENCODER
 from flowbert.errors import FlowbertWarning, UserError, first_line
 from flowbert.experiments.results import Results
-from flowbert.extras.export.card import TEXTS, check_results, model_card, name_in
+from flowbert.extras.export.card import TEXTS, find_method, model_card
 from flowbert.io import write_new_folder
 from flowbert.model import Model
 from flowbert.options import ExportOptions, takes
@@ -122,23 +121,22 @@ def export(options: ExportOptions) -> Path:
             argument="format",
         )
     to, results = user_path(options.to), options.results
-    own = trained = False
     if isinstance(options.model, Model):
         opened = options.model
     else:
         opened = Model.load(options.model, options.method, encoder=options.encoder)
-        run = user_path(options.model)
-        trained = (run / TRAINED_ENCODER).is_dir()
-        if results is None and (run / "results.json").is_file():
-            results, own = run / "results.json", True
-    measured = None if results is None else Results.load(results)
+        of_run = user_path(options.model) / "results.json"
+        results = of_run if results is None and of_run.is_file() else results
     if opened.encoder is None:
         raise UserError("received none; expected a model with one", argument="encoder")
-    name = opened.map_name
-    if measured is not None and len(measured.frame) > 0:
-        if not own:
-            check_results(measured, opened.encoder)
-        name = name_in(measured, opened, own, trained)
+    measured = None if results is None else Results.load(results)
+    name = "" if measured is None else find_method(measured, opened)
+    if options.results is not None and not name:
+        raise UserError(
+            f"received no scores of {opened.map_name} on {opened.encoder.path} with the settings "
+            "of the model",
+            argument="results",
+        )
     if options.push_to is not None:
         check_access(options.push_to)
     with write_new_folder(to) as folder:
@@ -156,9 +154,9 @@ def export(options: ExportOptions) -> Path:
             name=options.push_to or to.name,
             library=chosen.library,
             usage=chosen.usage(options.push_to or to.name, opened),
-            method=name,
+            method=name or opened.map_name,
             difference=difference,
-            results=measured,
+            results=measured if name else None,
             license=options.license,
         )
         (folder / "README.md").write_text(card, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Encoders that other programs can compute: the tokenizer adds the template, unread blocks go."""
+"""Encoders that other programs can compute: the tokenizer adds the template."""
 
 from copy import deepcopy
 from typing import Any
@@ -38,34 +38,6 @@ def with_template_in_tokenizer(encoder: SentenceEncoder) -> SentenceEncoder:
     return encoder.read(
         backbone=backbone, template="", sink_token="", max_length=length
     )
-
-
-def without_upper_blocks(encoder: SentenceEncoder) -> SentenceEncoder:
-    """The same vectors from a network without the blocks that they do not read.
-
-    One more than the highest layer stays: the last hidden state of many networks has passed a norm.
-    """
-    backbone, count = encoder.backbone, max(encoder.layers) + 1
-    if count >= backbone.num_layers:
-        return encoder
-    base = backbone.network.base_model
-    lower = backbone.like(type(base)(_with_blocks(base.config, count)))
-    lower.remove_pooler()
-    try:
-        missing, _ = lower.network.load_state_dict(base.state_dict(), strict=False)
-    except RuntimeError:  # the size of a weight depends on the number of blocks
-        return encoder
-    return encoder if missing else encoder.read(backbone=lower)
-
-
-def _with_blocks(config: Any, count: int) -> Any:
-    """A configuration of the first blocks, and the entries for each of them."""
-    changed, total = deepcopy(config), config.num_hidden_layers
-    changed.num_hidden_layers = count
-    for name, value in vars(config).items():
-        if isinstance(value, list) and len(value) == total:
-            setattr(changed, name, value[:count])
-    return changed
 
 
 def outside(template: Template, attention_mask: Tensor) -> Tensor:

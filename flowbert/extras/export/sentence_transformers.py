@@ -18,10 +18,7 @@ from flowbert.encoders.pooling import POOLING_NAMES, vocabulary_size
 from flowbert.errors import UserError
 from flowbert.extras.export.card import base_name
 from flowbert.extras.export.formats import EXPORT_FORMATS, Format
-from flowbert.extras.export.plain_encoder import (
-    with_template_in_tokenizer,
-    without_upper_blocks,
-)
+from flowbert.extras.export.plain_encoder import with_template_in_tokenizer
 from flowbert.extras.sentence_transformer import SentenceTransformerEncoder
 from flowbert.io import read_json, write_json
 from flowbert.maps import Map, load_map, save_map
@@ -189,7 +186,7 @@ class SentenceTransformers(Format):
                     f"the pooling {encoder.pooling}, which leaves out the template",
                     "pooling last_token or cls, or onnx",
                 )
-            encoder = without_upper_blocks(with_template_in_tokenizer(encoder))
+            encoder = with_template_in_tokenizer(encoder)
             _write_modules(folder, [encoder, *stock_modules(encoder, model.map)])
             write_json(folder / TRANSFORMER_SETTINGS, _settings(encoder))
             prompt = encoder.tokenization.prompt

@@ -13,9 +13,10 @@ from flowbert.experiments import compare
 from flowbert.experiments.intervals import RESULT_COLUMNS
 from flowbert.experiments.results import Results
 from flowbert.extras.export import export
-from flowbert.extras.export.card import check_results, model_card, name_in
+from flowbert.extras.export.card import find_method, model_card
 from flowbert.extras.export.sentence_transformers import SentenceTransformers
 from flowbert.extras.views import ViewsEncoder
+from flowbert.maps import Raw
 from flowbert.model import Model
 from flowbert.tasks import AVERAGE, Pairs
 from helpers import refused
@@ -100,37 +101,14 @@ def test_modules_that_servers_skip_are_named(encoder, reading, skipped):
     assert f"skip its {skipped}" in usage or not skipped
 
 
-def named(results, **names):
-    results.frame["method"] = results.frame["method"].replace(names)
-    return results
-
-
-def test_the_method_of_a_map(model, encoder):
-    """Another number or another option is another map; of the same run, the kind is enough."""
-    others = results_of(encoder).frame.to_dict("records")
-    for name in ("learned-removal-2", "learned-removal-3:center=false"):
-        others += [others[0] | {"method": name}]
-    assert name_in(Results(others, {}), model, own=False, trained=False) == MAP
-    lacking = named(results_of(encoder), **{MAP: "learned-removal-2"})
-    refused(
-        r"^results: received raw, learned-removal-2,",
-        name_in,
-        lacking,
-        model,
-        own=False,
-        trained=False,
-    )
-    assert name_in(lacking, model, own=True, trained=False) == "learned-removal-2"
-
-
 def test_views():
     views = [{"layers": layer, "template": "the {} in"} for layer in (0, "last")]
     encoder = ViewsEncoder(views=views)
     name = "views:maps=[nulling-1+centering|raw]"
-    model = model_of(encoder, name)
-    results = named(results_of(encoder), **{MAP: name})
-    assert name_in(results, model, own=True, trained=False) == name
-    text = model_card(model, **SETTINGS | {"method": name}, results=results)
+    results = results_of(encoder)
+    results.frame["method"] = results.frame["method"].replace({MAP: name})
+    card = SETTINGS | {"method": name, "results": results}
+    text = model_card(model_of(encoder, name), **card)
     cell = name.replace("|", r"\|")
     for row in (
         r"| layers | 0 \| last |",
@@ -141,18 +119,24 @@ def test_views():
         assert row in text
 
 
-def test_results_of_another_run_are_of_the_same_encoder(encoder):
-    results = compare(encoder, ["raw"], tasks=[PAIRS], bootstrap=0)
-    check_results(results, encoder)
-    other = encoder.read(layers="last", max_length=64)
-    refused("results: received scores of other encoders", check_results, results, other)
+def test_scores_of_results_are_of_the_same_encoder_and_map(encoder, model, tmp_path):
+    """Another number or another option is another map, another reading another encoder."""
+    methods = ["raw", "nulling-2", model.map]
+    results = compare(encoder, methods, tasks=[PAIRS], bootstrap=0)
+    assert find_method(results, model) == MAP
+    assert find_method(results, Model(encoder)) == "raw"
+    results.save(tmp_path / "r.json")
+    other = Model(encoder.read(layers="last"), model.map)
+    to = {"to": tmp_path / "to", "results": tmp_path / "r.json"}
+    refused("results: received no scores of learned-removal", export, other, **to)
+    page = (export(model, **to) / "README.md").read_text()
+    assert f"| {PAIRS.name} | test | {MAP} |" in page
 
 
 def test_scores_of_a_run_with_a_trained_encoder(encoder, tmp_path):
     encoder.save(tmp_path / "run" / "model" / "encoder")
-    results = named(results_of(encoder), zca="simcse")
-    results.frame = results.frame[results.frame["layers"] == "first_last"]
+    trained = SentenceEncoder(tmp_path / "run")
+    results = compare(trained, {"simcse": Raw()}, tasks=[PAIRS], bootstrap=0)
     results.save(tmp_path / "run" / "results.json")
     text = (export(tmp_path / "run", tmp_path / "to") / "README.md").read_text()
-    assert "| STSB | test | simcse | target | 75.00 [62.5, 87.5] |" in text
-    assert "learned-removal" not in text
+    assert "test | simcse |" in text

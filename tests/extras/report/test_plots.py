@@ -56,10 +56,10 @@ def test_histograms_are_as_high_in_each_method(frames):
 
 def test_each_method_has_a_marker_on_the_plane(frames):
     (ax,) = VIEWS["plane"].show(frames["plane"]).axes
-    points = {str(line.get_label()): line for line in ax.lines}
+    points: dict[str, Any] = {str(line.get_label()): line for line in ax.lines}
     assert list(points) == ["raw", "whitening", "flow"]
     assert len({line.get_marker() for line in ax.lines}) == 3
-    assert [*points["flow"].get_xydata()[0]] == [-0.5, 0.5]
+    assert points["flow"].get_xydata().tolist() == [[-0.5, 0.5]]
 
 
 def test_constant_sentences_are_drawn(frames):
