@@ -24,7 +24,7 @@ from flowbert.encoders.folders import (
     map_files,
     save_token_weights,
 )
-from flowbert.errors import UserError, choices
+from flowbert.errors import UserError, check_choice
 from flowbert.io import digest, folders_with, read_json, write_json
 from flowbert.maps import Map, as_map, load_map, save_map
 from flowbert.maps.state import digest_state
@@ -303,19 +303,18 @@ def load_fitted(path: str | Path, method: str | None = None) -> Map | None:
             f"received {path}; expected the folder of a finished fit", argument="model"
         )
     saved = [file.stem for file in map_files(folder)]
-    if method is None and "flow" not in saved and len(saved) > 1:
+    name = method
+    if name is None and "flow" not in saved and len(saved) > 1:
         raise UserError(
             f"received none; expected one of {', '.join(saved)}", argument="method"
         )
-    name = method or ("flow" if "flow" in saved else (saved or ["raw"])[0])
-    if name not in ("raw", *saved):
+    if name is None:
+        name = "flow" if "flow" in saved else (saved or ["raw"])[0]
+    elif name not in ("raw", *saved):
         # Tables name a map with its parameters.
         named = {load_map(folder / f"{stem}.safetensors").text: stem for stem in saved}
         name = named.get(name, name)
-    if name not in ("raw", *saved):
-        raise UserError(
-            argument="method", received=name, expected=choices(["raw", *saved], name)
-        )
+    check_choice("method", name, ["raw", *saved])
     if name == "raw":
         return None
     identity = digest(_read_encoder(folder)["identity"])

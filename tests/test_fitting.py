@@ -271,7 +271,6 @@ MISTAKES = [
     ({"vectors": "none.npy", "max_sentences": None}, "none.npy: no such file"),
     ({"model": {"learning_rate": -1.0}}, "learning_rate: received -1.0"),
     ({"trainer": {"precision": 17}}, "^trainer: Precision 17 .*bf16-mixed"),
-    ({"trainer": {"gradient_clip_val": -1}}, "^trainer.gradient_clip_val: received -1"),
     ({"trainer": {"max_steps": -5}}, "^trainer: .max_steps. must be .*-5"),
     ({"trainer": {"val_check_interval": 999}}, "^trainer: .val_check_interval. .999"),
     ({"trainer": {"default_root_dir": "x"}}, "^trainer.default_root_dir: received 'x'"),

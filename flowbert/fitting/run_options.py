@@ -38,15 +38,14 @@ def complete(options: FitOptions) -> FitOptions:
     log_to = as_list(options.log_to or None, "log_to")
     for name in log_to:
         check_choice("log_to", name, _LOG_TO)
-    groups: dict[str, Any] = {}
+    groups: dict[str, Any] = dict.fromkeys(_GROUPS)  # a map has none
     if trained := TRAINED_METHODS.get(options.method):
-        groups = {"model": trained.model, "data": trained.data}
-        groups["checkpoint"] = CheckpointOptions
-    for name, kind in groups.items():
-        try:
-            groups[name] = kind(**getattr(options, name) or {})
-        except TypeError as error:
-            raise UserError(first_line(error), argument=name) from error
+        kinds = (trained.model, trained.data, CheckpointOptions)
+        for name, kind in zip(_GROUPS, kinds, strict=True):
+            try:
+                groups[name] = kind(**getattr(options, name) or {})
+            except TypeError as error:
+                raise UserError(first_line(error), argument=name) from error
     encoder = EncoderOptions.of(options.encoder)
     return replace(options, **groups, encoder=encoder, log_to=log_to)
 

@@ -33,22 +33,14 @@ def save_map(fitted: Any, path: str | Path, encoder: str | None = None) -> None:
         name: x for name, x in state.items() if isinstance(x, Tensor)
     }
     metadata: dict[str, Any] = {
-        "parts": [_describe(part) for part in parts],
+        "parts": [
+            {"name": part.name, "parameters": part.used_parameters()} for part in parts
+        ],
         "values": {name: x for name, x in state.items() if name not in tensors},
         "encoder": encoder,
         "flowbert": __version__,
     }
     save_tensors(path, _KIND, tensors, **metadata)
-
-
-def _describe(part: Map) -> dict[str, Any]:
-    """Name and parameters from which a map is loaded again."""
-    name, parameters = MAPS.name_of(type(part)), part.used_parameters()
-    if MAPS.find(name) is not type(part):
-        raise UserError(
-            f"{name}: cannot be saved, as another class has this name now; expected one fitted anew"
-        )
-    return {"name": name, "parameters": parameters}
 
 
 def load_map(path: str | Path, encoder: str | None = None) -> Map:

@@ -1,5 +1,6 @@
 """Base class of the methods that train an encoder."""
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -48,7 +49,7 @@ class EncoderModule(MethodModule):
         starts_at_random: Whether its prediction layers are new.
 
     Raises:
-        UserError: If an argument is outside of its limits, or the weights are in half precision.
+        UserError: If an argument is outside of its limits.
         ValueError: If the encoder is frozen.
     """
 
@@ -71,12 +72,6 @@ class EncoderModule(MethodModule):
         super().__init__(chosen, seed)
         if encoder.frozen:
             raise ValueError("encoder: received a frozen one; expected frozen=False")
-        if encoder.backbone.dtype != torch.float32:
-            raise UserError(
-                f"received {encoder.backbone.dtype}; expected float32, with precision "
-                "bf16-mixed or 16-mixed for speed",
-                argument="dtype",
-            )
         if chosen.dropout is not None:
             set_dropout(encoder, chosen.dropout)
         if chosen.frozen_layers:
@@ -117,23 +112,17 @@ class EncoderModule(MethodModule):
             UserError: If the examples do not fit, or the Trainer converts the weights.
         """
         self.check_examples(self.text_data().examples)
-        if self.encoder.backbone.dtype != torch.float32:
+        dtype = self.encoder.backbone.dtype
+        if dtype != torch.float32:
             raise UserError(
-                f"received {self.trainer.precision}; expected 32-true, bf16-mixed or "
-                "16-mixed where an encoder is trained",
+                f"received {self.trainer.precision} and weights in {dtype}; expected weights in "
+                "float32, with 32-true, bf16-mixed or 16-mixed",
                 argument="precision",
             )
 
     def text_data(self) -> TextDataModule:
-        """The Trainer's data module.
-
-        Raises:
-            ValueError: If it is not a TextDataModule.
-        """
-        datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
-        if not hasattr(datamodule, "examples"):
-            raise ValueError("datamodule: expected a TextDataModule")
-        return datamodule  # type: ignore[no-any-return]
+        """The Trainer's data module."""
+        return self.trainer.datamodule  # type: ignore[attr-defined,no-any-return]
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """Draw the dropout masks of each batch from a separate stream."""
@@ -154,6 +143,7 @@ class EncoderModule(MethodModule):
                 parts.append(checkpointed(self.encoder, part, use_reentrant=False))
         return torch.cat(parts)[batch["rows"]]
 
+    @abstractmethod
     def batch_losses(self, batch: TextBatch, random: Stream) -> Losses:
         """Losses of a batch, which are logged by name; their weighted sum is minimized.
 
@@ -161,7 +151,6 @@ class EncoderModule(MethodModule):
             batch: The batch.
             random: Random numbers of the batch; in validation the same each time.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not define batch_losses")
 
     def training_step(self, batch: TextBatch, batch_idx: int) -> Tensor:
         """Loss of a batch."""

@@ -69,12 +69,6 @@ class TextDataModule(BatchDataModule):
         # Lightning reads the hyper-parameters from this variable.
         options = vars(chosen)
         super().__init__(chosen, seed)
-        if not isinstance(examples, Examples):
-            raise UserError(
-                argument="examples",
-                received=type(examples).__name__,
-                expected="those of make_examples",
-            )
         length = min(chosen.max_length, encoder.max_length)
         self.encoder = encoder.read(max_length=length)
         self.examples = examples

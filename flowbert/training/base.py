@@ -74,13 +74,7 @@ class MethodModule(LightningModule):
 
     def configure_callbacks(self) -> list[Callback]:
         """Threads by the size of the work, and exact resumes."""
-        callbacks: list[Callback] = [TrainingThreads(), ExactResume()]
-        # Lightning keeps the callbacks and the data module of an earlier call.
-        trainer: Any = self.trainer
-        kinds = {type(callback) for callback in callbacks}
-        trainer.callbacks = [x for x in trainer.callbacks if type(x) not in kinds]
-        trainer.datamodule = trainer._data_connector._datahook_selector.datamodule
-        return callbacks
+        return [TrainingThreads(), ExactResume()]
 
     @property
     def numbers_at_once(self) -> float:

@@ -21,13 +21,6 @@ from pytorch_lightning.callbacks import ProgressBar
 
 from flowbert.errors import UserError, choices
 from flowbert.io import without_numpy
-from flowbert.numbers import (
-    Count,
-    CountOrZero,
-    NotNegative,
-    Positive,
-    check_number,
-)
 from flowbert.quota import available_processors
 from flowbert.registry import import_object
 from flowbert.training.callbacks import EpochBar
@@ -52,15 +45,6 @@ _ABOUT_OPTIONS = ("`val_check_interval`", "Early stopping conditioned on metric"
 
 _NODE_RANKS = {"NODE_RANK", "GROUP_RANK"}
 """Variables of the environment that tell a machine its number."""
-
-_LIMITS = {
-    "accumulate_grad_batches": Count,
-    "check_val_every_n_epoch": Count,
-    "gradient_clip_val": NotNegative,
-    "log_every_n_steps": CountOrZero,
-    "val_check_interval": Positive,
-}
-"""Options of a Trainer of which it takes any number."""
 
 
 def make_trainer(
@@ -91,8 +75,6 @@ def make_trainer(
                 received=value,
                 expected=choices(known, name),
             )
-        if isinstance(value, int | float):
-            check_number(f"trainer.{name}", value, _LIMITS.get(name))
     for name, ours in {"callbacks": callbacks, "plugins": plugins}.items():
         chosen = settings.get(name) or []
         settings[name] = [*(chosen if isinstance(chosen, list) else [chosen]), *ours]

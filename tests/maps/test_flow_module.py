@@ -1,7 +1,6 @@
 """The flow's LightningModule: what it learns, logs, refuses, and on several processes."""
 
 import math
-import warnings
 from contextlib import redirect_stderr
 from io import StringIO
 from typing import Any
@@ -97,31 +96,6 @@ def test_whitening_is_of_all_rows_with_their_noise(tmp_path):
         whitened = weight.T @ covariance @ weight
         close(whitened, torch.eye(DIM).double(), rtol=0, atol=0.02)
         assert bool(module.flow.initialized)
-
-
-def test_the_data_are_those_of_the_call(tmp_path):
-    """Of one Trainer, after a fit with a data module."""
-
-    def loader(rows):
-        return DataLoader(TensorDataset(torch.from_numpy(rows)), batch_size=8)
-
-    others = loader(100 * make_rows(40)), loader(make_rows(24, seed=1))
-    trainer = fit(tmp_path, max_epochs=1)
-    with warnings.catch_warnings(), quiet_lightning():
-        warnings.filterwarnings("error", message="The following callbacks")
-        trainer.validate(trainer.lightning_module, list(others), verbose=False)
-        names = {name for name in trainer.callback_metrics if name.endswith("/nll")}
-        assert names == {"val/nll", "val_1/nll"}
-        module = make_module()
-        trainer.fit_loop.max_epochs = 2
-        trainer.fit(module, others[0])
-        # The one fit of another Trainer.
-        alone = Trainer(
-            accelerator="cpu", logger=False, enable_checkpointing=False, max_epochs=1
-        )
-        expected = make_module()
-        alone.fit(expected, others[0])
-    assert module.noise_std == expected.noise_std
 
 
 @pytest.mark.filterwarnings("ignore:.*fp16 is not supported", "ignore:.*float16")

@@ -349,7 +349,6 @@ def test_weights_stay_in_full_precision(tmp_path):
 MISTAKES = [
     ({}, "none", "schedule: received 'cosin'; expected"),
     ({"frozen": True}, "none", "encoder: received a frozen one"),
-    ({"dtype": "bfloat16"}, "none", "dtype: received torch.bfloat16"),
     ({"pooling": "mean"}, "mlp", "head: received 'mlp' with pooling mean"),
     (
         {"pooling": "cls", "layers": "last2"},

@@ -9,11 +9,9 @@ import pytest
 from flowbert.data.corpus import load_corpus
 from flowbert.data.nli import LABELS, load_nli
 from flowbert.data.sample import sample_encoder_path
-from flowbert.encoders import SentenceEncoder
 from flowbert.methods.edits import WORD_EDITS, MaskedReplacement, edit_words
 from flowbert.methods.examples import Examples, make_examples
 from flowbert.methods.mlm import MLMModule
-from flowbert.methods.text import TextDataModule
 from flowbert.tasks import load_tasks
 from helpers import refused, scored, warned
 from texts import CORPUS, trainable
@@ -169,12 +167,6 @@ def test_sample_and_digest():
 def test_sentences_in_memory():
     examples = make_examples("dropout", ["a dog", "a cat"])
     assert examples.columns == (("a dog", "a cat"),) * 2
-    refused(
-        "examples: received 'list'; expected those of make_examples",
-        TextDataModule,
-        SentenceEncoder(),
-        ["a dog", "a cat"],
-    )
 
 
 MISTAKES = [
