@@ -1,6 +1,7 @@
 """Small trainings of an encoder."""
 
 from inspect import signature
+from typing import Any
 
 import torch
 from pytorch_lightning import Trainer
@@ -19,7 +20,7 @@ from flowbert.tasks import load_tasks
 
 # Two documents of sentences that follow each other.
 CORPUS = Corpus("sample", sample_corpus()[:200], blank=1, starts=(0, 100))
-METHODS = {
+METHODS: dict[str, Any] = {
     "simcse": SimCSEModule,
     "sbert": SBERTModule,
     "mlm": MLMModule,

@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
-from pytorch_lightning import Callback, Trainer
+from pytorch_lightning import Callback
 from pytorch_lightning.callbacks import (
     BatchSizeFinder,
     GradientAccumulationScheduler,
     LearningRateFinder,
-    StochasticWeightAveraging,
-    WeightAveraging,
 )
 from pytorch_lightning.cli import LightningCLI
 from torch.utils.data import DataLoader, TensorDataset
@@ -154,38 +152,26 @@ def test_numbers_of_numpy_are_numbers_in_checkpoints(tmp_path):
     assert options.items() >= {"width": 4, "seed": 1, "learning_rate": 1e-3}.items()
 
 
-def test_a_stock_trainer_with_stock_loaders(tmp_path):
+@pytest.mark.parametrize("wrap", [TensorDataset, lambda x: x])
+def test_a_stock_trainer_with_stock_loaders(wrap, tmp_path):
+    """Whose batches are lists of one tensor, or tensors."""
     x = torch.from_numpy(ROWS)
-    options = {
-        "accelerator": "cpu",
-        "logger": False,
-        "enable_checkpointing": False,
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
-        "default_root_dir": tmp_path,
-    }
-    fits = []
-    for rows in (TensorDataset(x), x):  # lists of one tensor, and tensors
-        module: Any = make_module()
-        with quiet_lightning():
-            trainer = Trainer(max_epochs=2, **options)
-            loader = DataLoader(rows, 64)  # type: ignore[arg-type]
-            trainer.fit(module, loader, [loader, loader])
-            assert {"val/nll", "val_1/nll"} <= trainer.callback_metrics.keys()
-            trainer.test(module, [loader, loader], verbose=False)
-            logged = {name for name in trainer.callback_metrics if name.endswith("nll")}
-            assert logged == {"test/nll", "test_1/nll"}
-            trainer.validate(module, loader, verbose=False)
-            nll = -module.flow.log_prob(x).mean()
-            # Means of batches in float32 against one mean.
-            close(trainer.callback_metrics["val/nll"], nll, rtol=1e-5, atol=0)
-            predicted: Any = trainer.predict(module, loader)
-        close(torch.cat(predicted), module.flow.latents(x))
-        assert module.invalid_reason is None
-        start = x.var(0).mean() * module.hparams["noise"]
-        close(module.noise_std, start.sqrt(), rtol=1e-5, atol=0)
-        fits.append(trainer)
-    assert differences(*fits) == []
+    loader: Any = DataLoader(wrap(x), 64)
+    trainer = fit(tmp_path, loader=loader)
+    module: Any = trainer.lightning_module
+    with quiet_lightning():
+        trainer.test(module, [loader, loader], verbose=False)
+        logged = {name for name in trainer.callback_metrics if name.endswith("nll")}
+        assert logged == {"test/nll", "test_1/nll"}
+        trainer.validate(module, loader, verbose=False)
+        nll = -module.flow.log_prob(x).mean()
+        # Means of batches in float32 against one mean.
+        close(trainer.callback_metrics["val/nll"], nll, rtol=1e-5, atol=0)
+        predicted: Any = trainer.predict(module, loader)
+    close(torch.cat(predicted), module.flow.latents(x))
+    assert module.invalid_reason is None
+    start = x.var(0).mean() * module.hparams["noise"]
+    close(module.noise_std, start.sqrt(), rtol=1e-5, atol=0)
 
 
 def persistent():
@@ -228,17 +214,6 @@ def test_a_schedule_over_epochs_that_accumulate_differently(tmp_path):
     trainer = fit(tmp_path, accumulation, module=make_module(schedule="linear"))
     (optimizer,) = trainer.optimizers
     assert (trainer.global_step, optimizer.param_groups[0]["lr"]) == (3 + 5, 0)
-
-
-@pytest.mark.filterwarnings("ignore:SWA is currently only supported every epoch")
-def test_averages_of_weights(tmp_path):
-    """Of epochs, and moving ones: of the flow after its initialization."""
-    x = torch.from_numpy(make_rows())
-    callbacks: list[Any] = [StochasticWeightAveraging(1e-3, swa_epoch_start=1)]
-    callbacks += [WeightAveraging(use_buffers=True)]
-    for callback in callbacks:
-        module = fit(tmp_path, callback, max_epochs=4).lightning_module
-        assert module.flow.latents(x).std() < 2
 
 
 class SmallFlow(FlowModule):

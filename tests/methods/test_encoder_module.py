@@ -2,7 +2,6 @@
 
 import os
 import socket
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -213,38 +212,21 @@ def test_cached_gradients_are_those_of_the_batch(method):
             assert_close(gradient, expected[name], rtol=1e-4, atol=1e-5 * scale)
 
 
-def test_cached_activations_are_few_and_dropout_is_repeated():
-    module = SimCSEModule(trainable(), head="none", chunk_size=4)
-    network: Any = module.encoder.backbone.network
-    weight = network.embeddings.word_embeddings.weight
-    batch = text_data(module.encoder, examples(size=16)).batch(0, list(range(16)))
-    chunks = [
-        {name: x[start : start + 4] for name, x in chunk.items()}
-        for chunk in batch["chunks"]
-        for start in range(0, len(chunk["input_ids"]), 4)
-    ]
+def test_cached_activations_are_few():
+    kept = {}
+    for chunk_size in (None, 4):
+        module = SimCSEModule(trainable(), head="none", chunk_size=chunk_size)
+        batch = text_data(module.encoder, examples(size=16)).batch(0, list(range(16)))
+        sizes: list[int] = []
 
-    def cached():
-        return module.embed(batch)
-
-    def whole():
-        return torch.cat([module.encoder(chunk) for chunk in chunks])
-
-    sizes, gradients = [], []
-    for embed in (cached, whole):
-        kept: list[int] = []
-
-        def keep(tensor, kept=kept):
-            kept.append(tensor.numel())
+        def keep(tensor, sizes=sizes):
+            sizes.append(tensor.numel())
             return tensor
 
-        torch.manual_seed(0)
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-            vectors = embed()
-        sizes.append(sum(kept))
-        gradients += torch.autograd.grad(vectors.square().sum(), weight)
-    assert sizes[0] < sizes[1] / 20
-    assert_close(*gradients, rtol=1e-4, atol=1e-5)
+            module.embed(batch)
+        kept[chunk_size] = sum(sizes)
+    assert kept[4] < kept[None] / 20
 
 
 def test_optimizer_and_precision(tmp_path):
@@ -310,21 +292,6 @@ def test_dropout_of_every_kind_of_network_is_set(kind):
     assert max(dropout_rates(encoder)) == 0
 
 
-def test_a_given_reading_is_that_of_the_trained_encoder():
-    """Also a sink that the pooling would not choose."""
-    given = {"layers": "last", "max_length": 20, "sink_token": "the"}
-    modules = [
-        METHODS["mlm"](small(pooling="mean", **given)),
-        METHODS["sbert"](small(pooling="mean", **given)),
-        METHODS["simcse"](small(pooling="cls", **given), head="mlp"),
-    ]
-    for module in modules:
-        trained, before = module.trained_encoder(), module.encoder
-        pooling = trained.reading.pooling
-        assert trained.reading == replace(before.reading, pooling=pooling), module.name
-        assert trained.sink_token == "the"
-
-
 def test_a_checkpoint_is_loaded_with_an_encoder(tmp_path):
     trainer = train("sbert", tmp_path, max_steps=2)
     path = tmp_path / "last.ckpt"
@@ -338,7 +305,7 @@ def test_a_checkpoint_is_loaded_with_an_encoder(tmp_path):
 
 def test_weights_stay_in_full_precision(tmp_path):
     refused(
-        r"precision: received bf16-true; expected",
+        r"precision: received bf16-true and weights",
         train,
         "sbert",
         tmp_path,

@@ -13,7 +13,7 @@ from flowbert.methods.edits import WORD_EDITS, MaskedReplacement, edit_words
 from flowbert.methods.examples import Examples, make_examples
 from flowbert.methods.mlm import MLMModule
 from flowbert.tasks import load_tasks
-from helpers import refused, scored, warned
+from helpers import refused, warned
 from texts import CORPUS, trainable
 
 SENTENCES = CORPUS.sentences
@@ -122,20 +122,6 @@ def test_next_sentences_are_of_a_text(tmp_path):
     ]
     for source, options in unordered:
         refused(r"corpus: received .*follow", pairs, source, **options)
-
-
-@pytest.mark.parametrize("low", [0.0, 1.0, -3.0])
-@pytest.mark.parametrize("width", [1.0, 4.0, 100.0])
-def test_targets_do_not_depend_on_the_scale_of_the_scores(low, width):
-    shares = [0.0, 0.25, 1.0, 0.5]
-    scores = [low + width * share for share in shares]
-    splits = {"train": scores, "test": scores}
-    task = scored(splits, "test", limits=(low, low + width))
-    made = make_examples("cosine", tasks=[task])
-    (labels,) = task.labels()
-    assert made.columns == (labels.sentences1, labels.sentences2)
-    assert made.targets is not None
-    assert made.targets.tolist() == shares
 
 
 def test_measured_pairs_are_no_labels():

@@ -145,27 +145,6 @@ def test_prediction_layers_are_saved_and_start_by_seed(tmp_path):
         assert torch.equal(value, different[name])
 
 
-def test_validation_is_weighted_by_chosen_tokens(tmp_path):
-    encoder = trainable()
-    module = MLMModule(encoder, whole_words=True, mask_fraction=0.1)
-    data = text_data(encoder, examples("mlm", 24))
-    trainer = fit(tmp_path, module=module, data=data, max_steps=1)
-    assert "step/mlm_accuracy" in trainer.callback_metrics
-    module.eval()
-    total, right, count = 0.0, 0.0, 0
-    for number, batch in enumerate(data.val_dataloader()):
-        stream = Stream(0, "validation masks", batch=number)
-        with torch.no_grad():
-            losses = masked_losses(module, batch["chunks"], stream, 1.0)
-        size = losses["mlm_loss"][2]
-        total += float(losses["mlm_loss"][1]) * size
-        right += float(losses["mlm_accuracy"][1]) * size
-        count += size
-    (logged,) = trainer.validate(module, data, verbose=False)
-    assert logged["val/mlm_loss"] == pytest.approx(total / count)
-    assert logged["val/mlm_accuracy"] == pytest.approx(right / count)
-
-
 @pytest.mark.filterwarnings("default:.*has no prediction layers")
 def test_new_prediction_layers_are_told(tmp_path):
     def told(module):

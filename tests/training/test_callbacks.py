@@ -68,17 +68,6 @@ def test_a_baseline_learns_from_pairs_and_may_be_a_chain(tmp_path):
     )
 
 
-@pytest.mark.parametrize("wrap", [WhiteningBaseline, lambda map: map])
-def test_a_fitted_map_is_a_baseline_of_any_data(wrap):
-    fitted = wrap(Whitening().fit(X))
-    evaluation = TaskEvaluation([scored({"dev": range(3)})], embed, fitted)
-    batches: DataLoader[Any] = DataLoader(X, batch_size=4)  # type: ignore[arg-type]
-    with quiet_lightning():
-        trainer = Trainer(accelerator="cpu", logger=False, callbacks=[evaluation])
-        (logged,) = trainer.validate(make_module(), batches, verbose=False)
-    assert "whitening/T/dev/spearman_all" in logged
-
-
 def test_an_unfitted_baseline_needs_rows():
     trainer = Trainer(
         accelerator="cpu", logger=False, callbacks=[WhiteningBaseline(Whitening())]

@@ -48,20 +48,6 @@ def test_equals_the_formula(steps, decay, betas):
     check(p, steps, 0.02, decay, betas)
 
 
-def test_groups_have_their_own_settings():
-    first, second = (Parameter(torch.from_numpy(START.copy())) for _ in range(2))
-    groups = [
-        {"params": [first], "lr": 0.1, "betas": (0.5, 0.9)},
-        {"params": [second], "weight_decay": 0.2},
-    ]
-    optimizer = BertAdam(groups, lr=0.01)
-    train(optimizer, 5)
-    optimizer.zero_grad()
-    optimizer.step()  # without a gradient nothing decays
-    check(first, 5, 0.1, 0.0, (0.5, 0.9))
-    check(second, 5, 0.01, 0.2, (0.9, 0.999))
-
-
 @pytest.mark.parametrize("warmup", [0.0, 0.2])
 @pytest.mark.parametrize("schedule", ["constant", "linear", "cosine"])
 def test_schedules_are_those_of_transformers(schedule, warmup):
