@@ -143,7 +143,7 @@ def beside_transformers(
             inputs = {name: features[name] for name in ("input_ids", "attention_mask")}
             with torch.no_grad():
                 output = network(**inputs, output_hidden_states=True)
-            vectors.append(encoder.readout.vectors(output, features))
+            vectors.append(encoder.pool(output, features))
         return torch.cat(vectors).float().cpu()
 
     theirs = whole_pass().numpy()

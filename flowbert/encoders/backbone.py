@@ -4,7 +4,6 @@ import copy
 import inspect
 import json
 import math
-import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,9 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from flowbert.encoders.base import KNOWN_DIGESTS
-from flowbert.encoders.early_exit import allow_early_exit, lower_states
 from flowbert.encoders.folders import Folder
 from flowbert.encoders.sanity import Findings, sanity_check
+from flowbert.encoders.shortcuts import allow_early_exit, lower_states
 from flowbert.errors import UserError
 from flowbert.io import digest, digest_tensors
 from flowbert.numbers import is_count
@@ -159,15 +158,6 @@ class Backbone(PicklableNetwork):
         return next(self.parameters()).dtype
 
     @property
-    def moving(self) -> list[nn.Module]:
-        """Rotary positions that follow the longest text of a batch."""
-        return [
-            module
-            for module in self.network.modules()
-            if re.search("dynamic|longrope", str(getattr(module, "rope_type", "")))
-        ]
-
-    @property
     def has_pooler(self) -> bool:
         """Whether the network has a pooler that was not removed."""
         pooler = getattr(self.network, "pooler", None)
@@ -245,11 +235,6 @@ class Backbone(PicklableNetwork):
         # Decoders keep keys and values for generation.
         if "use_cache" in self.inputs:
             features = {"use_cache": False} | features
-        for module in self.moving:
-            # It would keep those of the longest text so far.
-            for name in vars(module):
-                if name.endswith("max_seq_len_cached"):
-                    setattr(module, name, 0)
         # Without prediction layers of a masked language model.
         return self.network.base_model(
             **features, output_hidden_states=output_hidden_states, return_dict=True
@@ -337,13 +322,14 @@ def _rules_digest(text: str) -> str:
 def _count_positions(network: Any) -> int | None:
     """Positions of a table in the network, or those that its configuration names."""
     for name, module in network.named_modules():
-        if getattr(module, "rope_type", "") == "dynamic":
-            return None  # positions are stretched to the length of a text
         # GPT-2 calls its table wpe, OPT embed_positions.
         leaf = name.rpartition(".")[2]
         if isinstance(module, nn.Embedding) and ("position" in leaf or leaf == "wpe"):
             # RoBERTa and its relatives count from the position after that of padding.
             first = 0 if module.padding_idx is None else module.padding_idx + 1
             return module.num_embeddings - int(getattr(module, "offset", first))
-    named = getattr(network.config, "max_position_embeddings", None)
+    # Rotary positions of texts longer than those of the training follow the longest of a batch.
+    config = network.config
+    trained = getattr(config, "original_max_position_embeddings", None)
+    named = trained or getattr(config, "max_position_embeddings", None)
     return named if is_count(named, 1, math.inf) else None  # XLNet says -1

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import torch
 
 from flowbert.encoders.backbone import Backbone
-from flowbert.encoders.early_exit import find_blocks
 from flowbert.encoders.folders import (
     MODULES_FILE,
     SENTENCE_TRANSFORMER,
@@ -18,6 +17,7 @@ from flowbert.encoders.folders import (
     read_folder,
 )
 from flowbert.encoders.pooling import NetworkPooling, make_pooling
+from flowbert.encoders.shortcuts import find_blocks
 from flowbert.errors import UserError, check_choice, warn
 from flowbert.registry import import_object
 

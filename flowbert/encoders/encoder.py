@@ -13,8 +13,13 @@ from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.base import Embedder
 from flowbert.encoders.checkpoint import load_backbone
 from flowbert.encoders.folders import SETTINGS_FILE, quiet, save_token_weights
-from flowbert.encoders.layers import Layers, LayerSpec, name_layers
-from flowbert.encoders.passes import Readout, compute, encode_together
+from flowbert.encoders.layers import (
+    Layers,
+    LayerSpec,
+    average_layers,
+    name_layers,
+)
+from flowbert.encoders.passes import compute, encode_together
 from flowbert.encoders.pooling import (
     NetworkPooling,
     TokenFeatures,
@@ -251,13 +256,25 @@ class SentenceEncoder(Embedder, nn.Module):
             *chunks: Features of :meth:`tokenize`.
         """
         with self.backbone.evaluating() if self.frozen else nullcontext():
-            parts = [compute(self.backbone, [self.readout], x) for x in chunks]
+            parts = [compute([self], x) for x in chunks]
         return torch.cat(parts)
 
-    @property
-    def readout(self) -> Readout:
-        """What is read from the hidden states of a pass."""
-        return Readout(self.reading.layers, self.pooling, self.dim)
+    def pool(self, output: Any, features: TokenFeatures) -> Tensor:
+        """Vectors of a pass, ``(B, D)``, float32.
+
+        Args:
+            output: Output of the network, with hidden states.
+            features: Its token features, each ``(B, T)``.
+        """
+        if isinstance(self.pooling, NetworkPooling):
+            pooled: Tensor = output.pooler_output.float()
+            return pooled
+        tokens = average_layers(output.hidden_states, self.layers)
+        mask = features["attention_mask"].bool()
+        # Tokens of a template, and a sink.
+        if self.pooling.over_tokens and "special_tokens_mask" in features:
+            mask = mask & (features["special_tokens_mask"] == 0)
+        return self.pooling.pool(tokens, mask, features["input_ids"])
 
     def embed(
         self,
@@ -273,14 +290,7 @@ class SentenceEncoder(Embedder, nn.Module):
             batch_tokens: Tokens of a batch, padding included; None for 512 on a CPU, in half
                 precision 1024, and 16384 elsewhere.
         """
-        (vectors,) = encode_together(
-            self.tokenization,
-            [self.readout],
-            sentences,
-            batch_tokens=batch_tokens,
-            on_batch=on_batch,
-        )
-        return vectors
+        return encode_together([self], sentences, on_batch, batch_tokens)[0]
 
     def describe(self) -> dict[str, Any]:
         """Arguments that load this encoder again, but for its token weights."""
@@ -355,10 +365,7 @@ def encode_counted(
     """
     first = encoders[0]
     if isinstance(first, SentenceEncoder):
-        readouts = [encoder.readout for encoder in encoders]
-        return encode_together(
-            first.tokenization, readouts, sentences, on_batch=on_batch
-        )
+        return encode_together(encoders, sentences, on_batch)
     # No other encoder shares a pass.
     embed = first.embed if isinstance(first, Embedder) else first.encode
     vectors = embed(sentences)

@@ -1,9 +1,7 @@
 """Passes of sentences through a network in batches, each of which serves several readings of it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
-from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,16 +10,9 @@ from torch import Tensor
 from flowbert.arrays import Floats, is_pinned_for
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.base import warn_of_cuts
-from flowbert.encoders.layers import Layers, average_layers
-from flowbert.encoders.pooling import (
-    LastTokenPooling,
-    NetworkPooling,
-    Pooling,
-    TokenFeatures,
-)
-from flowbert.encoders.prefix import Prefix
+from flowbert.encoders.pooling import LastTokenPooling, TokenFeatures
+from flowbert.encoders.shortcuts import Prefix
 from flowbert.encoders.template import SLOT
-from flowbert.encoders.tokenization import Tokenization
 from flowbert.errors import UserError, warn
 from flowbert.threads import MAX_WORKERS, Item, in_threads
 
@@ -36,77 +27,44 @@ TOKENIZED_SENTENCES = 1024
 """Sentences that are tokenized at once, while the network computes those before them."""
 
 
-_ONE_PASS = Lock()  # of networks that write while they compute
-
 Batch = tuple[list[int], list[dict[str, list[int]]]]
 """Numbers of the sentences of a pass, and the token features of each."""
 
 
-class Readout(NamedTuple):
-    """How vectors follow from the hidden states of a pass: layers averaged, tokens pooled.
-
-    Args:
-        layers: Indices of the layers that are averaged.
-        pooling: Pooling over tokens.
-        dim: Size D of a vector.
-    """
-
-    layers: Layers
-    pooling: Pooling
-    dim: int
-
-    def vectors(self, output: Any, features: TokenFeatures) -> Tensor:
-        """Vectors of a batch, ``(B, D)``, float32.
-
-        Args:
-            output: Output of the network, with hidden states.
-            features: Its token features, each ``(B, T)``.
-        """
-        if isinstance(self.pooling, NetworkPooling):
-            pooled: Tensor = output.pooler_output.float()
-            return pooled
-        tokens = average_layers(output.hidden_states, self.layers)
-        mask = features["attention_mask"].bool()
-        # Tokens of a template, and a sink.
-        if self.pooling.over_tokens and "special_tokens_mask" in features:
-            mask = mask & (features["special_tokens_mask"] == 0)
-        return self.pooling.pool(tokens, mask, features["input_ids"])
-
-
 def encode_together(
-    tokenization: Tokenization,
-    readouts: Sequence[Readout],
+    encoders: Sequence[Any],
     sentences: Sequence[str],
-    *,
-    batch_tokens: int | None = None,
     on_batch: Callable[[int], Any] | None = None,
+    batch_tokens: int | None = None,
 ) -> list[Floats]:
-    """Vectors of several readouts from one pass, as each alone gives them.
+    """Vectors of several encoders from one pass, as each alone gives them.
 
     Args:
-        tokenization: Tokens of the sentences, and their network.
-        readouts: What is read from its hidden states.
+        encoders: Instances of :class:`~flowbert.encoders.SentenceEncoder` with equal
+            ``backbone_key``.
         sentences: N sentences.
+        on_batch: Called with the number of sentences after each batch.
         batch_tokens: Tokens of a batch, as in
             :meth:`~flowbert.encoders.SentenceEncoder.embed`.
-        on_batch: Called with the number of sentences after each batch.
 
     Returns:
-        For each readout shape ``(N, D)``, float32.
+        For each encoder shape ``(N, D)``, float32.
 
     Raises:
         UserError: If a vector is not finite, a sentence has no tokens, or a vector depends on more
             than its sentence.
     """
     sentences = list(sentences)  # a Series is indexed by its labels
-    shapes = [(len(sentences), readout.dim) for readout in readouts]
-    results: list[Floats] = [np.empty(shape, dtype=np.float32) for shape in shapes]
+    dims = [encoder.dim for encoder in encoders]
+    results: list[Floats] = [
+        np.empty((len(sentences), dim), dtype=np.float32) for dim in dims
+    ]
     if not sentences:
         return results
-    backbone = tokenization.backbone
-    ends = np.cumsum([readout.dim for readout in readouts])[:-1]
+    backbone = encoders[0].backbone
+    ends = np.cumsum(dims)[:-1]
     with backbone.evaluating():
-        passes = _Passes(tokenization, readouts, sentences, batch_tokens)
+        passes = _Passes(encoders, sentences, batch_tokens)
         with in_threads(passes.begin, passes.plan(), passes.workers) as computed:
             for indices, vectors in with_next_begun(computed):
                 columns = np.split(vectors().numpy(), ends, axis=1)
@@ -114,8 +72,7 @@ def encode_together(
                     result[indices] = rows
                 if on_batch is not None:
                     on_batch(len(indices))
-    limit = tokenization.reading.max_length
-    warn_of_cuts(passes.count_cut, len(sentences), limit)
+    warn_of_cuts(passes.count_cut, len(sentences), encoders[0].max_length)
     for result in results:
         _check_finite(result, sentences, backbone.dtype)
     return results
@@ -125,34 +82,30 @@ class _Passes:
     """Passes of sentences through a network, in batches of similar length.
 
     Args:
-        tokenization: Tokens of the sentences, and their network, in evaluation mode.
-        readouts: What is read from its hidden states.
+        encoders: Encoders that share the pass, their network in evaluation mode.
         sentences: The sentences.
         batch_tokens: Tokens of a batch; None for as many as suit the device.
     """
 
     def __init__(
         self,
-        tokenization: Tokenization,
-        readouts: Sequence[Readout],
+        encoders: Sequence[Any],
         sentences: Sequence[str],
         batch_tokens: int | None,
     ) -> None:
-        backbone = tokenization.backbone
+        backbone = encoders[0].backbone
         self.backbone = backbone
-        self.tokenization = tokenization
-        self.readouts = readouts
+        self.tokenization = encoders[0].tokenization
+        self.encoders = encoders
         self.sentences = sentences
         self.batch_tokens = batch_tokens or _choose_batch_tokens(backbone)
         self.count_cut = 0
-        if backbone.findings.equal_lengths:
+        self.equal_lengths = backbone.findings.equal_lengths
+        if self.equal_lengths:
             warn(
                 f"encoder: padding changes the vectors of {backbone.path}; only sentences of equal "
                 "length share a batch, which takes longer"
             )
-        # Rotary positions may follow the longest text of a batch.
-        self.equal_lengths = backbone.findings.equal_lengths or bool(backbone.moving)
-        self.lock = nullcontext() if backbone.findings.shareable else _ONE_PASS
         self.prefix = None if self.equal_lengths else self._compute_prefix()
         self.workers = 1 if self.equal_lengths else count_workers(backbone)
 
@@ -162,12 +115,13 @@ class _Passes:
         if template is None or template.text == SLOT or not template.before:
             return None
         few = len(self.sentences) < PREFIX_SENTENCES
-        poolings = {type(readout.pooling) for readout in self.readouts}
-        is_read = not all(x.over_tokens or x is LastTokenPooling for x in poolings)
+        poolings = [encoder.pooling for encoder in self.encoders]
+        is_read = not all(
+            x.over_tokens or isinstance(x, LastTokenPooling) for x in poolings
+        )
         if few or is_read or not self.backbone.findings.continues:
             return None
-        with self.lock:
-            return Prefix.compute(self.backbone, template.before)
+        return Prefix.compute(self.backbone, template.before)
 
     def plan(self) -> Iterator[Batch]:
         """Batches of all sentences, the longest first."""
@@ -194,8 +148,7 @@ class _Passes:
         """Numbers of the sentences of a batch, and a function that waits for their vectors."""
         indices, rows = batch
         features = to_device(self.backbone.pad(rows), self.backbone.device)
-        with self.lock:
-            vectors = compute(self.backbone, self.readouts, features, self.prefix)
+        vectors = compute(self.encoders, features, self.prefix)
         return indices, begin_copy(vectors)
 
     def _count_cut(self) -> None:
@@ -203,18 +156,17 @@ class _Passes:
 
 
 def compute(
-    backbone: Backbone,
-    readouts: Sequence[Readout],
+    encoders: Sequence[Any],
     features: TokenFeatures,
     prefix: Prefix | None = None,
 ) -> Tensor:
-    """Vectors of all readouts from one pass, next to each other: ``(B, D_1 + D_2 + ...)``."""
-    top = max(max(readout.layers) for readout in readouts)
+    """Vectors of all encoders from one pass, next to each other: ``(B, D_1 + D_2 + ...)``."""
+    top = max(max(encoder.layers) for encoder in encoders)
     inputs: Mapping[str, Any] = features
     if prefix is not None:
         inputs, features = prefix.add_to(features), prefix.cut(features)
-    output = backbone(inputs, top)
-    return torch.cat([x.vectors(output, features) for x in readouts], dim=1)
+    output = encoders[0].backbone(inputs, top)
+    return torch.cat([x.pool(output, features) for x in encoders], dim=1)
 
 
 def _choose_batch_tokens(backbone: Backbone) -> int:
@@ -282,8 +234,9 @@ def count_workers(backbone: Backbone) -> int:
 
     Two at a time on two processors are 1.8 times as fast as one on all threads.
     """
-    is_cpu = backbone.device.type == "cpu"
-    return MAX_WORKERS if is_cpu and backbone.findings.shareable else 1
+    # Recurrent networks keep the state of a text in their modules.
+    is_recurrent = backbone.findings.causal and not backbone.findings.continues
+    return 1 if is_recurrent or backbone.device.type != "cpu" else MAX_WORKERS
 
 
 def to_device(

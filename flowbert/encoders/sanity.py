@@ -4,15 +4,14 @@ A vector has to follow from its sentence alone; in some networks padding changes
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from flowbert.encoders.prefix import Prefix
+from flowbert.encoders.shortcuts import Prefix
 from flowbert.errors import UserError, first_line
-from flowbert.precision import precision_settings
 
 _CHECKED = (
     "A café isn't far.",
@@ -32,7 +31,6 @@ class Findings(NamedTuple):
     Args:
         equal_lengths: Whether only sentences of equal length may share a batch.
         causal: Whether tokens depend on none behind them.
-        shareable: Whether modules write nothing while they compute, so that threads may share them.
         early_exit: Whether the inputs of its blocks are its hidden states, so that a pass may end
             below the last one.
         continues: Whether it computes the rest of a text from keys and values of its first tokens.
@@ -40,7 +38,6 @@ class Findings(NamedTuple):
 
     equal_lengths: bool = False
     causal: bool = False
-    shareable: bool = False
     early_exit: bool = False
     continues: bool = False
 
@@ -66,90 +63,45 @@ def sanity_check(backbone: Any) -> Findings:
     )
     if not short["input_ids"]:
         return Findings()
+    begin = {name: row[:3] for name, row in long.items()}
     together = _states(backbone, [short, long])
-    written = _attributes(backbone.network)
     alone = [_states(backbone, [row]) for row in (short, long)]
-    first = _states(backbone, [{name: row[:3] for name, row in long.items()}])
-    shareable = _is_same(written, _attributes(backbone.network))
+    first = _states(backbone, [begin])
+
+    def compute_rest() -> Sequence[Tensor]:
+        prefix = Prefix.compute(backbone, begin["input_ids"])
+        output = backbone(prefix.add_to(_features(backbone, [long, long])))
+        states: Sequence[Tensor] = output.hidden_states
+        return states
+
+    def compute_lower() -> Any:
+        features = _features(backbone, [short, long])
+        return backbone.lower_states(features, backbone.num_layers - 1)
+
     dtype = backbone.dtype
-    precision = precision_settings().get("float32_matmul_precision")
-    if dtype == torch.float32 and precision != "highest":
+    if torch.get_float32_matmul_precision() != "highest":
         dtype = torch.bfloat16  # or TensorFloat-32, in which float32 is multiplied
     rounding = math.sqrt(_ROUNDINGS * (backbone.num_layers + 1))
     tolerance = max(rounding * torch.finfo(dtype).eps, _LEAST_TOLERANCE)
     padded = [together[:, [row], : x.shape[2]] for row, x in enumerate(alone)]
     causal = not _difference(first, alone[1][:, :, :3]) > tolerance
+    rest = alone[1][:, :, 3:]
     return Findings(
         equal_lengths=any(x > tolerance for x in map(_difference, padded, alone)),
         causal=causal,
-        shareable=shareable and not backbone.moving,
-        early_exit=_exits_early(backbone, [short, long], together),
-        continues=causal and _continues(backbone, long, alone[1], tolerance),
+        early_exit=_agrees(compute_lower, together[:-1], 0),
+        continues=causal and _agrees(compute_rest, rest, tolerance),
     )
 
 
-def _exits_early(
-    backbone: Any, rows: list[dict[str, list[int]]], states: Tensor
+def _agrees(
+    compute: Callable[[], Sequence[Tensor]], expected: Tensor, tolerance: float
 ) -> bool:
-    """Whether the inputs of the blocks are the hidden states, to the last bit."""
-    features = _features(backbone, rows)
+    """Whether another way to compute hidden states works, and gives those that are expected."""
     try:
-        found = backbone.lower_states(features, backbone.num_layers - 1)
+        return _difference(_stack(compute()), expected) <= tolerance
     except Exception:  # modelling code raises a dozen types
         return False
-    return found is not None and torch.equal(_stack(found), states[:-1])
-
-
-def _continues(
-    backbone: Any, row: dict[str, list[int]], states: Tensor, tolerance: float
-) -> bool:
-    """Whether keys and values of three tokens give the states of the others, twice in a batch.
-
-    Args:
-        backbone: The network.
-        row: Features of a sentence of T tokens.
-        states: Its hidden states, ``(L + 1, 1, T, D)``.
-        tolerance: Largest relative difference.
-    """
-    try:
-        prefix = Prefix.compute(backbone, row["input_ids"][:3])
-        if prefix is None:
-            return False
-        rest = prefix.add_to(_features(backbone, [row, row]))
-        found = _stack(backbone(rest).hidden_states)
-    except Exception:  # modelling code raises a dozen types
-        return False
-    return _difference(found, states[:, :, 3:]) <= tolerance
-
-
-def _stack(states: Sequence[Tensor]) -> Tensor:
-    """Hidden states as one tensor, ``(L + 1, B, T, D)``, float32, on the CPU."""
-    return torch.stack([state.float().cpu() for state in states])
-
-
-def _attributes(network: nn.Module) -> list[tuple[Any, int | None]]:
-    """Attributes and buffers of all modules, and what tells that one was changed in place."""
-    return [
-        (value, _count_changes(value))
-        for module in network.modules()
-        for value in (*vars(module).values(), *module._buffers.values())
-    ]
-
-
-def _count_changes(value: Any) -> int | None:
-    if isinstance(value, Tensor):
-        return None if value.is_inference() else value._version
-    return len(value) if isinstance(value, dict | list | set) else None
-
-
-def _is_same(
-    before: list[tuple[Any, int | None]], after: list[tuple[Any, int | None]]
-) -> bool:
-    """Whether attributes are the same objects, unchanged."""
-    return len(before) == len(after) and all(
-        value is other and changes == others_changes
-        for (value, changes), (other, others_changes) in zip(before, after, strict=True)
-    )
 
 
 def _states(backbone: Any, rows: list[dict[str, list[int]]]) -> Tensor:
@@ -172,6 +124,11 @@ def _states(backbone: Any, rows: list[dict[str, list[int]]]) -> Tensor:
             argument="encoder",
         )
     return _stack(states)
+
+
+def _stack(states: Sequence[Tensor]) -> Tensor:
+    """Hidden states as one tensor, ``(L + 1, B, T, D)``, float32, on the CPU."""
+    return torch.stack([state.float().cpu() for state in states])
 
 
 def _features(backbone: Any, rows: list[dict[str, list[int]]]) -> dict[str, Tensor]:

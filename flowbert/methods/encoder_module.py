@@ -11,8 +11,8 @@ from torch.utils.checkpoint import checkpoint as checkpointed
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
-from flowbert.encoders.early_exit import find_blocks
 from flowbert.encoders.passes import to_device
+from flowbert.encoders.shortcuts import find_blocks
 from flowbert.errors import UserError, warn
 from flowbert.methods.examples import Examples
 from flowbert.methods.losses import Losses

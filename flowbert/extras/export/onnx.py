@@ -53,7 +53,7 @@ class _Graph(nn.Module):
             features["special_tokens_mask"] = mask
         views: Any = self.encoder
         output = views[0].backbone(features)
-        x = torch.cat([view.readout.vectors(output, features) for view in views], 1)
+        x = torch.cat([view.pool(output, features) for view in views], 1)
         for part in self.parts:
             x = part.flow_(x)[0] if isinstance(part, Flow) else part._apply(x)
         return x

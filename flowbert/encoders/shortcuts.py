@@ -1,9 +1,10 @@
-"""Passes that end at the highest layer that is read."""
+"""Two ways to compute less: layers that are not read, and tokens that all sentences begin with."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
+from copy import deepcopy
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -13,9 +14,7 @@ class _LayersRead(Exception):  # noqa: N818  the normal end of a pass
     """All layers that are read are computed."""
 
 
-_States = dict[int, Tensor]
-
-_COLLECTED: ContextVar[tuple[int, _States] | None] = ContextVar(
+_COLLECTED: ContextVar[tuple[int, dict[int, Tensor]] | None] = ContextVar(
     "collected", default=None
 )
 """The highest layer that a pass reads, and the hidden states so far."""
@@ -48,7 +47,7 @@ def lower_states(compute: Callable[[], Any], top: int) -> list[Tensor] | None:
     Returns:
         None if the pass does not come to the block above that layer.
     """
-    states: _States = {}
+    states: dict[int, Tensor] = {}
     token = _COLLECTED.set((top, states))
     try:
         compute()
@@ -67,3 +66,38 @@ def _collect(layer: int, _: nn.Module, inputs: Any, options: dict[str, Any]) -> 
     states[layer] = inputs[0] if inputs else options["hidden_states"]
     if layer == top:
         raise _LayersRead
+
+
+class Prefix(NamedTuple):
+    """Keys and values of the tokens before a sentence, which a decoder reads again.
+
+    Args:
+        length: Number P of tokens.
+        cache: Their keys and values in each block, a cache of transformers.
+    """
+
+    length: int
+    cache: Any
+
+    @classmethod
+    def compute(cls, backbone: Any, ids: Sequence[int]) -> "Prefix":
+        """Compute the tokens that all sentences begin with.
+
+        Args:
+            backbone: A :class:`~flowbert.encoders.backbone.Backbone` in evaluation mode.
+            ids: Their P numbers.
+        """
+        features = {"input_ids": torch.tensor([list(ids)], device=backbone.device)}
+        output = backbone({**features, "use_cache": True})
+        return cls(len(ids), output.past_key_values)
+
+    def add_to(self, features: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Inputs of the network for the tokens after the prefix, of features ``(B, T)``."""
+        cache = deepcopy(self.cache)
+        cache.batch_repeat_interleave(len(features["input_ids"]))
+        rest = features["input_ids"][:, self.length :]
+        return {**features, "input_ids": rest, "past_key_values": cache}
+
+    def cut(self, features: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Features ``(B, T)`` without the prefix: ``(B, T - P)``."""
+        return {name: values[:, self.length :] for name, values in features.items()}
