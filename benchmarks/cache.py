@@ -34,7 +34,7 @@ class Synthetic:
         self.dim = dim
         self.identity: dict[str, Any] = {"benchmark": "cache", "dim": dim}
 
-    def encode(self, sentences: Sequence[str]) -> Floats:
+    def embed(self, sentences: Sequence[str], on_batch: Any = None) -> Floats:
         """Rows that tell their sentence."""
         numbers = np.array([text.split()[1] for text in sentences], dtype=np.float32)
         return np.ascontiguousarray(

@@ -53,7 +53,7 @@ class RandomEncoder:
         self.dim = dim
         self.identity: dict[str, Any] = {"benchmark": "random", "dim": dim}
 
-    def encode(self, sentences: Sequence[str], *, show: bool = False) -> Floats:
+    def embed(self, sentences: Sequence[str], on_batch: Any = None) -> Floats:
         """Random vectors."""
         rng = np.random.default_rng(len(sentences))
         return rng.standard_normal((len(sentences), self.dim), dtype=np.float32)

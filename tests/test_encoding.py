@@ -136,11 +136,11 @@ def interrupt_at(monkeypatch, text):
     monkeypatch.setattr(encoding, "BLOCK_SENTENCES", 10)
     encoded = []
 
-    def interrupted(tokenization, readouts, texts, **options):
+    def interrupted(encoders, texts, *options):
         if text in texts:
             raise KeyboardInterrupt
         encoded.extend(texts)
-        return encode_together(tokenization, readouts, texts, **options)
+        return encode_together(encoders, texts, *options)
 
     monkeypatch.setattr("flowbert.encoders.encoder.encode_together", interrupted)
     return encoded

@@ -164,7 +164,7 @@ class Backbone(PicklableNetwork):
         return not (pooler is None or isinstance(pooler, nn.Identity))
 
     def remove_pooler(self) -> None:
-        """Compute no pooler: an unused one would enter digests and gradients."""
+        """Compute no pooler: one that is not trained, or consists of random numbers."""
         if "add_pooling_layer" in inspect.signature(type(self.network)).parameters:
             self.network.pooler = None
         elif hasattr(self.network, "pooler"):  # called even where it is None

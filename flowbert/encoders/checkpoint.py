@@ -1,7 +1,7 @@
 """Networks and tokenizers of folders and of the hub, loaded and checked."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -11,13 +11,10 @@ from flowbert.encoders.folders import (
     SENTENCE_TRANSFORMER,
     SETTINGS_FILE,
     EncoderFiles,
-    Folder,
     loading,
     locate,
     read_folder,
 )
-from flowbert.encoders.pooling import NetworkPooling, make_pooling
-from flowbert.encoders.shortcuts import find_blocks
 from flowbert.errors import UserError, check_choice, warn
 from flowbert.registry import import_object
 
@@ -29,7 +26,6 @@ def load_backbone(
     revision: str | None = None,
     dtype: str = "float32",
     *,
-    poolings: Sequence[str | None] = (None,),
     is_changed: bool = False,
     frozen: bool = True,
 ) -> Backbone:
@@ -39,9 +35,7 @@ def load_backbone(
         path: The encoder as the user names it.
         revision: Commit, branch or tag on the hub.
         dtype: One of :data:`DTYPES`, whatever the checkpoint is stored in.
-        poolings: Poolings that will read it, None for that of the folder: without ``cls_pooler``,
-            no pooler is loaded.
-        is_changed: Whether layers or poolings are not those of the folder, so that modules of
+        is_changed: Whether layers or pooling are not those of the folder, so that modules of
             sentence-transformers may be left out, as in a training.
         frozen: Whether the encoder stays as it is.
 
@@ -51,67 +45,33 @@ def load_backbone(
         LibraryNeededError: If only sentence-transformers computes the vectors of the folder.
     """
     check_choice("dtype", dtype, DTYPES)
-    from transformers import AutoModel
-
-    source = _open_source(path, revision, is_changed or not frozen, frozen)
-    with loading(path):
-        network, report = load_model(
-            AutoModel, source.files, dtype, config=source.config
-        )
-    missing = sorted(report["missing_keys"])
-    _check_missing(path, network, missing)
-    _check_unused(path, network, sorted(report["unexpected_keys"]))
-    _check_tokenizer(path, source.tokenizer, network.config.vocab_size)
-    revision, folder = source.files.revision, source.folder
-    backbone = Backbone(network.eval(), source.tokenizer, path, revision, folder)
-    named = [pooling or folder.reading["pooling"] for pooling in poolings]
-    reads_pooler = any(isinstance(make_pooling(x), NetworkPooling) for x in named)
-    if missing or not reads_pooler:  # missing weights are random numbers
-        backbone.remove_pooler()
-    return backbone
-
-
-class _Source(NamedTuple):
-    """An encoder before its weights are loaded.
-
-    Args:
-        files: Where its files are.
-        folder: What its folder says about its use.
-        config: Configuration of its network.
-        tokenizer: Its tokenizer.
-    """
-
-    files: EncoderFiles
-    folder: Folder
-    config: Any
-    tokenizer: Any
-
-
-def _open_source(
-    path: str, revision: str | None, is_changed: bool, frozen: bool
-) -> _Source:
-    """Configuration and tokenizer; for modules of sentence-transformers, as it has them."""
-    from transformers import AutoConfig, AutoTokenizer
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
 
     files = locate(path, revision)
-    folder = read_folder(files.folder)
-    config: Any = None
-    tokenizer: Any = None
     has_settings = (files.folder / SETTINGS_FILE).is_file()
     if not has_settings and (files.folder / MODULES_FILE).is_file():
         open_folder = import_object(f"{SENTENCE_TRANSFORMER}.open_transformer")
-        opened = open_folder(path, files, is_changed, frozen)
+        opened = open_folder(path, files, is_changed or not frozen, frozen)
         config, tokenizer, folder, subfolder = opened
         files = files._replace(subfolder=subfolder)
+    else:
+        folder = read_folder(files.folder)
+        local = {"trust_remote_code": False}
+        with loading(path):
+            config = AutoConfig.from_pretrained(files.folder, **local)
+            _check_config(path, config)
+            tokenizer = AutoTokenizer.from_pretrained(files.folder, **local)
+    # Exported folders set it; each call asks for hidden states.
+    config.output_hidden_states = False
     with loading(path):
-        if config is None:
-            config = AutoConfig.from_pretrained(files.folder, trust_remote_code=False)
-        _check_config(path, config)
-        if tokenizer is None:
-            tokenizer = AutoTokenizer.from_pretrained(
-                files.folder, trust_remote_code=False
-            )
-    return _Source(files, folder, config, tokenizer)
+        network, report = load_model(AutoModel, files, dtype, config=config)
+    missing = sorted(report["missing_keys"])
+    _check_weights(path, network, missing, sorted(report["unexpected_keys"]))
+    _check_tokenizer(path, tokenizer, network.config.vocab_size)
+    backbone = Backbone(network.eval(), tokenizer, path, files.revision, folder)
+    if missing:  # missing weights are random numbers
+        backbone.remove_pooler()
+    return backbone
 
 
 def load_model(
@@ -150,37 +110,29 @@ def _check_config(path: str, config: Any) -> None:
             "encoder such as BERT",
             argument="encoder",
         )
-    # Exported folders set it; each call asks for hidden states.
-    config.output_hidden_states = False
 
 
-def _check_missing(path: str, network: Any, missing: Sequence[str]) -> None:
-    """Raise a UserError if weights other than those of a pooler are missing."""
-    others = [name for name in missing if not name.startswith("pooler")]
-    if others:
+def _check_weights(
+    path: str, network: Any, missing: Sequence[str], unused: Sequence[str]
+) -> None:
+    """Warn of weights that the network does not have, and of code that was not run.
+
+    Raises:
+        UserError: If weights other than those of a pooler are missing.
+    """
+    lacking = [name for name in missing if not name.startswith("pooler")]
+    if lacking:
         saved = ", ".join(network.config.architectures or ["an unnamed class"])
         raise UserError(
-            f"received {path!r}, saved from {saved}, which lacks {len(others)} weights of "
-            f"{type(network).__name__}, first {others[0]!r}",
+            f"received {path!r}, saved from {saved}, which lacks {len(lacking)} weights of "
+            f"{type(network).__name__}, first {lacking[0]!r}",
             argument="encoder",
         )
-
-
-def _check_unused(path: str, network: Any, unused: list[str]) -> None:
-    """Warn of weights that the network does not have, and of code that was not run."""
     # Other weights are above the network, which was pretrained or classifies by them.
     parts = {name for name, _ in network.named_children()} - {"pooler"}
     prefix = f"{network.base_model_prefix}."
     names = [name.removeprefix(prefix) for name in unused]
     others = [name for name in names if name.partition(".")[0] in parts]
-    count = network.config.num_hidden_layers
-    for blocks in find_blocks(network):
-        if any(f"{blocks}.{count}." in name for name in others):
-            raise UserError(
-                f"received {path!r}, whose config.json has {count} blocks and whose file has "
-                "more; expected a config.json with the blocks of its file",
-                argument="encoder",
-            )
     if others:
         warn(
             f"encoder: {path} has {len(others)} weights that a {type(network).__name__} does not "
@@ -199,20 +151,12 @@ def _check_tokenizer(path: str, tokenizer: Any, size: int) -> None:
     if tokenizer.pad_token_id is None:
         # Decoders have none. Padding is masked, so that any token will do.
         tokenizer.pad_token = tokenizer.eos_token
-    if len(tokenizer) <= len(tokenizer.all_special_ids):
-        # Without tokenizer files transformers makes up a tokenizer of special tokens.
+    # Without tokenizer files transformers makes up a tokenizer of special tokens.
+    fits = len(tokenizer.all_special_ids) < len(tokenizer) <= size
+    if not fits or tokenizer.pad_token_id is None:
         raise UserError(
-            f"received {path!r}, whose tokenizer files are missing", argument="encoder"
-        )
-    if len(tokenizer) > size:
-        raise UserError(
-            f"received {path!r}, whose tokenizer has {len(tokenizer)} tokens and its "
-            f"weights only {size}",
+            f"received {path!r}, whose tokenizer has {len(tokenizer)} tokens for {size} of the "
+            f"weights, and the padding token {tokenizer.pad_token}; expected at most as many, "
+            "words among them, and a padding or end token",
             argument="encoder",
-        )
-    if tokenizer.pad_token_id is None:
-        raise UserError(
-            argument="encoder",
-            received=path,
-            expected="a tokenizer with a padding or end token",
         )

@@ -113,31 +113,30 @@ class SentenceEncoder(Embedder, nn.Module):
         token_weights: Tensor | None = None,
     ) -> None:
         super().__init__()
-        given = {
-            "layers": layers,
-            "pooling": pooling,
-            "max_length": max_length,
-            "template": template,
-            "sink_token": sink_token,
-        }
-        if isinstance(path, Backbone):
-            self.backbone = path
-        else:
-            self.backbone = load_backbone(
-                str(path),
-                revision,
-                dtype,
-                poolings=[reading.pooling if reading and not pooling else pooling],
-                is_changed=layers is not None or pooling is not None,
-                frozen=frozen,
+        is_changed = layers is not None or pooling is not None
+        is_loaded = not isinstance(path, Backbone)
+        self.backbone = (
+            path
+            if isinstance(path, Backbone)
+            else load_backbone(
+                str(path), revision, dtype, is_changed=is_changed, frozen=frozen
             )
+        )
         self.path = self.backbone.path
         self.num_layers = self.backbone.num_layers
         folder = self.backbone.folder
-        usual = folder.reading if reading is None else vars(reading)
-        self.reading = resolve(self.backbone, usual, given)
+        self.reading = resolve(
+            self.backbone,
+            folder.reading if reading is None else vars(reading),
+            {
+                "layers": layers,
+                "pooling": pooling,
+                "max_length": max_length,
+                "template": template,
+                "sink_token": sink_token,
+            },
+        )
         self.pooling = make_pooling(self.reading.pooling)
-        is_loaded = self.backbone is not path
         self.frozen = frozen
         self.by_layer = False
         self.tokenization = Tokenization(self.backbone, self.reading)
@@ -151,6 +150,8 @@ class SentenceEncoder(Embedder, nn.Module):
             warn(f"encoder: {self.path} {NOT_LEARNED}")
         if frozen:
             self.requires_grad_(False)
+        elif is_loaded and not isinstance(self.pooling, NetworkPooling):
+            self.backbone.remove_pooler()
         if frozen or is_loaded:
             self.train(not frozen)
         else:  # a backbone that others may share stays in its mode
@@ -367,8 +368,7 @@ def encode_counted(
     if isinstance(first, SentenceEncoder):
         return encode_together(encoders, sentences, on_batch)
     # No other encoder shares a pass.
-    embed = first.embed if isinstance(first, Embedder) else first.encode
-    vectors = embed(sentences)
+    vectors = first.embed(sentences)
     if on_batch is not None:
         on_batch(len(sentences))
     return [vectors]

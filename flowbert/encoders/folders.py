@@ -127,10 +127,6 @@ def locate(
     """
     folder = sample_encoder_path() if path == SAMPLE else user_path(path)
     if path and folder.exists():
-        if not folder.is_dir():
-            raise UserError(
-                f"received the file {path!r}; expected its folder", argument="encoder"
-            )
         if (folder / TRAINED_ENCODER).is_dir():
             folder = folder / TRAINED_ENCODER
         elif (folder / "model" / MODEL_FILE).is_file() and not (
@@ -161,14 +157,8 @@ def read_folder(folder: Path) -> Folder:
             reading["pooling"] = str(make_pooling(reading["pooling"]))
         has_map = bool(map_files(folder / "model"))
         return Folder(reading, load_token_weights(folder), has_map=has_map)
-    if (folder / "adapter_config.json").is_file():
-        raise UserError(
-            f"received {folder} with adapter_config.json, an adapter of another encoder; "
-            "expected the merged encoder (merge_and_unload of peft)",
-            argument="encoder",
-        )
     config = folder / "config.json"
-    if config.is_file() and not (folder / MODULES_FILE).is_file():
+    if config.is_file():
         schema = {"architectures": (list, None)}
         for name in read_json(config, schema)["architectures"] or ():
             if str(name).endswith("ForSequenceClassification"):

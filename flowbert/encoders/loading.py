@@ -9,10 +9,8 @@ from typing import Any
 import torch
 
 from flowbert.data.text_files import COMPRESSIONS, as_list, user_path
-from flowbert.encoders.backbone import Backbone
-from flowbert.encoders.base import Encoder
+from flowbert.encoders.base import CustomEncoder, Embedder, Encoder
 from flowbert.encoders.checkpoint import load_backbone
-from flowbert.encoders.custom import CustomEncoder
 from flowbert.encoders.encoder import SentenceEncoder
 from flowbert.encoders.folders import (
     SENTENCE_TRANSFORMER,
@@ -39,7 +37,7 @@ def open_encoders(
 
     Args:
         options: The options, a path, an encoder as it is, another object with ``encode`` or a
-            function (see :class:`flowbert.encoders.custom.CustomEncoder`), or a list of these.
+            function (see :class:`flowbert.encoders.base.CustomEncoder`), or a list of these.
         count_over: Sentences whose tokens ``idf`` and ``sif`` count.
         device: Device of the networks, see :func:`choose_device`.
 
@@ -54,8 +52,8 @@ def open_encoders(
     if is_sentence_transformer(options):
         return [import_object(_SENTENCE_TRANSFORMER_ENCODER)(options)]
     if not isinstance(options, EncoderOptions):
-        is_encoder = hasattr(options, "backbone_key")
-        encoder: Encoder = options if is_encoder else CustomEncoder(options)
+        is_encoder = isinstance(options, Embedder)
+        encoder: Any = options if is_encoder else CustomEncoder(options)
         return [encoder]
     return [
         encoder
@@ -109,20 +107,18 @@ def open_encoder(
 def _open(
     path: str, options: EncoderOptions, count_over: Sequence[str], device: torch.device
 ) -> list[Encoder]:
+    """Encoders of a path with each combination of template, pooling and layers."""
     settings = {**vars(options), "path": path, "count_over": count_over}
-    poolings = _poolings(options.pooling)
+    poolings = _as_items(options.pooling, "pooling")
     if _other_class(path, settings):
         return [
             load_encoder(**settings | {"pooling": pooling}).to(device)
             for pooling in poolings
         ]
+    is_changed = options.layers is not None or options.pooling is not None
     try:
         backbone = load_backbone(
-            path,
-            options.revision,
-            options.dtype,
-            poolings=poolings,
-            is_changed=options.layers is not None or options.pooling is not None,
+            path, options.revision, options.dtype, is_changed=is_changed
         )
     except LibraryNeededError as error:
         return [_by_library(error, settings).to(device)]
@@ -132,21 +128,13 @@ def _open(
             "encode --model and compare --methods take the whole model",
             3,
         )
-    return _readings(backbone.to(device), options, count_over)
-
-
-def _readings(
-    backbone: Backbone, options: EncoderOptions, count_over: Sequence[str]
-) -> list[Encoder]:
-    """Encoders of a network with each combination of template, pooling and layers."""
+    backbone = backbone.to(device)
     usual = backbone.folder.reading["layers"]
     specs = [usual if spec is None else spec for spec in _layer_specs(options.layers)]
     sets = expand_layers(specs, backbone.num_layers)
     few_layers = len({number for layers in sets for number in layers}) < len(sets)
     encoders: list[SentenceEncoder] = []
-    for template, pooling in product(
-        _templates(options.template), _poolings(options.pooling)
-    ):
+    for template, pooling in product(_templates(options.template), poolings):
         first = SentenceEncoder(
             backbone,
             layers=sets[0],
@@ -159,16 +147,15 @@ def _readings(
         encoders += [first, *(first.read(layers=layers) for layers in sets[1:])]
     for encoder in encoders:
         encoder.by_layer = few_layers
-    poolings = dict.fromkeys(str(encoder.pooling) for encoder in encoders)
-    tell(f"{backbone.path}: pooling {', '.join(poolings)}")
+    names = dict.fromkeys(str(encoder.pooling) for encoder in encoders)
+    tell(f"{backbone.path}: pooling {', '.join(names)}")
     return list(encoders)
 
 
-def _poolings(value: str | list[Any] | None) -> list[Any]:
-    """Poolings of an option; None is that of the folder or of the template."""
-    if isinstance(value, list):
-        return value or [None]
-    return as_list(value, "pooling") or [None]
+def _as_items(value: str | list[Any] | None, argument: str) -> list[Any]:
+    """Values of an option; None is that of the folder or of the template."""
+    items = value if isinstance(value, list) else as_list(value, argument)
+    return items or [None]
 
 
 def _layer_specs(value: str | int | list[Any] | None) -> list[LayerSpec | None]:
@@ -176,23 +163,19 @@ def _layer_specs(value: str | int | list[Any] | None) -> list[LayerSpec | None]:
 
     None is that of the folder.
     """
-    if value is None:
-        return [None]
     if isinstance(value, str):
         names = as_list(value, "layers")
         is_one = all(name.lstrip("-").isdigit() for name in names)
         return [value] if is_one else list(names)
-    if isinstance(value, int) or all(isinstance(item, int) for item in value):
-        return [value]
-    return list(value)
+    if isinstance(value, list) and not all(isinstance(item, int) for item in value):
+        return list(value)
+    return [value]
 
 
 def _templates(value: str | list[Any] | None) -> list[Any]:
-    """Templates of an option: a list, names separated by commas, or one; None is the folder's."""
-    if isinstance(value, list):
-        return value or [None]
-    names = value.split(",") if value else []
-    return names if names and set(names) <= TEMPLATES.keys() else [value]
+    """Templates: a list, names separated by commas, or one text, which may have commas."""
+    is_text = isinstance(value, str) and not set(value.split(",")) <= TEMPLATES.keys()
+    return [value] if is_text else _as_items(value, "template")
 
 
 def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Any:

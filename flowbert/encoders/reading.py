@@ -85,8 +85,14 @@ def resolve(
     length = _choose_length(backbone, given.get("max_length"), usual["max_length"])
     template = resolve_template(chosen["template"])
     pooling = make_pooling(chosen["pooling"])
-    if isinstance(pooling, NetworkPooling):
-        _check_pooler(backbone, layers)
+    if isinstance(pooling, NetworkPooling) and not (
+        backbone.has_pooler and layers == (backbone.num_layers,)
+    ):
+        raise UserError(
+            f"received cls_pooler of {backbone.path!r}; expected a network with a pooler, and "
+            "layers last",
+            argument="pooling",
+        )
     chosen |= {
         "layers": layers,
         "pooling": str(pooling),
@@ -114,17 +120,3 @@ def _choose_sink(backbone: Any, pooling: Pooling, template: str) -> str:
     if not is_read or is_template or not backbone.tokenizer.is_fast:
         return ""
     return usual_sink(backbone.tokenizer) if backbone.is_decoder else ""
-
-
-def _check_pooler(backbone: Any, layers: Layers) -> None:
-    """Raise a UserError if the network's pooler cannot be used."""
-    if layers != (backbone.num_layers,):
-        raise UserError(
-            f"received {list(layers)}; expected last with cls_pooler", argument="layers"
-        )
-    if not backbone.has_pooler:
-        raise UserError(
-            f"received cls_pooler; expected another one, as {backbone.path!r} has no pooler, or "
-            "was loaded without it",
-            argument="pooling",
-        )

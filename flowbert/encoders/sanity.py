@@ -12,6 +12,7 @@ from torch import Tensor
 
 from flowbert.encoders.shortcuts import Prefix
 from flowbert.errors import UserError, first_line
+from flowbert.precision import precision_settings
 
 _CHECKED = (
     "A café isn't far.",
@@ -79,7 +80,7 @@ def sanity_check(backbone: Any) -> Findings:
         return backbone.lower_states(features, backbone.num_layers - 1)
 
     dtype = backbone.dtype
-    if torch.get_float32_matmul_precision() != "highest":
+    if precision_settings().get("float32_matmul_precision") != "highest":
         dtype = torch.bfloat16  # or TensorFloat-32, in which float32 is multiplied
     rounding = math.sqrt(_ROUNDINGS * (backbone.num_layers + 1))
     tolerance = max(rounding * torch.finfo(dtype).eps, _LEAST_TOLERANCE)

@@ -73,8 +73,7 @@ class ViewsEncoder(Embedder, nn.Module):
                 )
             for name in view:
                 check_choice("views", name, _VIEW_OPTIONS)
-        poolings = [view.get("pooling") for view in views]
-        backbone = load_backbone(str(path), revision, dtype, poolings=poolings)
+        backbone = load_backbone(str(path), revision, dtype)
         encoders = [
             SentenceEncoder(backbone, **{"max_length": max_length, **view})
             for view in views

@@ -67,4 +67,4 @@ def test_vectors_are_kept_if_they_have_an_identity(tmp_path):
     ],
 )
 def test_other_objects_are_refused(source, message):
-    refused(message, lambda: open_encoder(source).encode(["a", "b"]))
+    refused(message, lambda: open_encoder(source).embed(["a", "b"]))

@@ -307,7 +307,7 @@ def test_a_vector_that_is_not_finite_is_an_error(tiny):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"layers": "first_last", "pooling": "cls_pooler"}, r"^layers: .*\[1, 3\]"),
+        ({"layers": "first_last", "pooling": "cls_pooler"}, "^pooling: .*layers last"),
         ({"max_length": 2}, "^max_length: .*received 2"),
         ({"dtype": "float23"}, "^dtype: .*did you mean 'float32'"),
         ({"pooling": "sif", "count_over": []}, "^pooling: .*without sentences"),

@@ -4,15 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from encoders.tiny import (
     CONFIGS,
     SENTENCES,
     assert_near,
     tiny_encoder,
-    tiny_network,
-    word_tokenizer,
 )
 from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.encoder import encode_counted
@@ -76,20 +73,3 @@ NETWORKS = {
 def test_layers_without_a_vector_for_each_token(kind):
     opened = tiny_encoder(kind, NETWORKS[kind])
     refused(f"'{kind}'.* do not give each token a vector", opened.encode, ["a cat"])
-
-
-def test_a_pooler_that_is_always_called_is_taken_out(tmp_path):
-    network: Any = tiny_network("layoutlm")
-    network.save_pretrained(tmp_path)
-    word_tokenizer().save_pretrained(tmp_path)
-    opened = SentenceEncoder(tmp_path)
-    texts = ["the cat sleeps"]
-    with torch.no_grad():
-        expected = network(**opened.tokenize(texts))
-    mean = expected.last_hidden_state.mean(dim=1)
-    assert_near(opened.encode(texts), mean)
-    assert not any("pooler" in name for name in opened.state_dict())
-    message = "has no pooler, or was loaded without it"
-    refused(message, opened.read, pooling="cls_pooler")
-    pooled = SentenceEncoder(tmp_path, pooling="cls_pooler").encode(texts)
-    assert_near(pooled, expected.pooler_output)

@@ -16,6 +16,7 @@ from flowbert.data.sample import (
     sample_pairs,
 )
 from flowbert.data.text_files import split_words
+from flowbert.encoders import Embedder
 from flowbert.experiments import compare
 from flowbert.vectors import EmbeddingCache
 
@@ -27,7 +28,7 @@ def _word_vector(word, seed):
     return np.random.default_rng([seed, zlib.crc32(word.encode())]).normal(size=DIM)
 
 
-class WordSums:
+class WordSums(Embedder):
     """Sums of a random vector for each word.
 
     Attributes:
@@ -49,7 +50,7 @@ class WordSums:
     def backbone_key(self):
         return f"word-sums {self.identity}"
 
-    def encode(self, sentences, *, show=False):
+    def embed(self, sentences, on_batch=None):
         self.encoded += sentences
         rows = []
         for sentence in sentences:

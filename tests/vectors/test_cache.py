@@ -40,7 +40,7 @@ class _CountingEncoder:
         self.calls = []
         self.before = before
 
-    def encode(self, sentences):
+    def embed(self, sentences, on_batch=None):
         self.before(len(self.calls))
         self.calls.append(list(sentences))
         return expected(sentences)
@@ -110,9 +110,9 @@ def test_variants_are_filled_by_one_pass(make, bert, monkeypatch):
         pair.by_layer = True
     shared, passes = make(), []
 
-    def counted(tokenization, readouts, sentences, **options):
-        passes.append((len(readouts), len(sentences)))
-        return encode_together(tokenization, readouts, sentences, **options)
+    def counted(encoders, sentences, *options):
+        passes.append((len(encoders), len(sentences)))
+        return encode_together(encoders, sentences, *options)
 
     monkeypatch.setattr("flowbert.encoders.encoder.encode_together", counted)
     shared.fill([*pairs, parts[3], bert.read(pooling="cls")], SENTENCES)

@@ -153,9 +153,10 @@ def _settings(encoder: SentenceEncoder) -> dict[str, Any]:
     settings: dict[str, Any] = {"max_seq_length": encoder.max_length}
     if encoder.layers != (encoder.num_layers,):
         settings["config_kwargs"] = {"output_hidden_states": True}
-    network = type(encoder.backbone.network)
-    if "add_pooling_layer" in inspect.signature(network).parameters:
-        # The encoder has dropped its pooler; without this, loading makes up a random one.
+    backbone = encoder.backbone
+    takes = inspect.signature(type(backbone.network)).parameters
+    if "add_pooling_layer" in takes and not backbone.has_pooler:
+        # Without this, loading makes up a random pooler.
         settings["model_kwargs"] = {"add_pooling_layer": False}
     return settings
 
