@@ -20,15 +20,16 @@ from typing import Any
 import numpy as np
 
 from flowbert.arrays import Floats
+from flowbert.encoders import Embedder
 
 ADDITIONS, ADDED = 200, 50
 BATCHES, BATCH = 2000, 64
 
 
-class Synthetic:
+class Synthetic(Embedder):
     """An encoder that costs nothing, so that the store is measured."""
 
-    path = backbone_key = "synthetic"
+    path = "synthetic"
 
     def __init__(self, dim: int) -> None:
         self.dim = dim

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from flowbert.arrays import Floats
+from flowbert.encoders import Embedder
 
 TIMES = (1, 4, 16)
 SENTENCES = 25  # one sentence is encoded for so many vectors: an encoder takes longer
@@ -43,11 +44,10 @@ class Size:
         return self.folder / f"{self.rows}.npy"
 
 
-class RandomEncoder:
+class RandomEncoder(Embedder):
     """An encoder that costs nothing, so that the cache is measured."""
 
     path = "random"
-    backbone_key = "random"
 
     def __init__(self, dim: int) -> None:
         self.dim = dim

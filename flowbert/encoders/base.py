@@ -59,6 +59,11 @@ class Encoder(Protocol):
     def encode(self, sentences: Sequence[str]) -> Floats:
         """Embed N sentences: shape ``(N, D)``, float32."""
 
+    def embed(
+        self, sentences: Sequence[str], on_batch: Callable[[int], Any] | None = None
+    ) -> Floats:
+        """The same; ``on_batch`` is called with the number of sentences after each batch."""
+
     def describe(self) -> dict[str, Any]:
         """JSON values that :func:`flowbert.encoders.load_encoder` takes as arguments."""
 
