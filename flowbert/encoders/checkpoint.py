@@ -56,11 +56,12 @@ def load_backbone(
         files = files._replace(subfolder=subfolder)
     else:
         folder = read_folder(files.folder)
-        local = {"trust_remote_code": False}
         with loading(path):
-            config = AutoConfig.from_pretrained(files.folder, **local)
+            config = AutoConfig.from_pretrained(files.folder, trust_remote_code=False)
             _check_config(path, config)
-            tokenizer = AutoTokenizer.from_pretrained(files.folder, **local)
+            tokenizer = AutoTokenizer.from_pretrained(
+                files.folder, trust_remote_code=False
+            )
     # Exported folders set it; each call asks for hidden states.
     config.output_hidden_states = False
     with loading(path):
