@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -26,9 +26,10 @@ from flowbert.encoders.folders import (
 )
 from flowbert.errors import UserError, check_choice
 from flowbert.io import digest, folders_with, read_json, write_json
-from flowbert.maps import Map, as_map, load_map, save_map
-from flowbert.maps.state import digest_state
 from flowbert.registry import imports_refused
+
+if TYPE_CHECKING:
+    from flowbert.maps import Map
 
 # The encoder's path relative to the model folder, and absolute.
 _ENCODER_PATHS = "places"
@@ -56,7 +57,11 @@ class Model(Embedder):
 
     def __init__(self, encoder: Any, map: Any = None) -> None:
         self.encoder = encoder
-        self.map = None if map is None else as_map(map)
+        self.map = map
+        if map is not None:
+            from flowbert.maps import as_map  # slow to import
+
+            self.map = as_map(map)
 
     def __repr__(self) -> str:
         return f"Model({self.encoder}, {self.map})"
@@ -75,7 +80,11 @@ class Model(Embedder):
     @property
     def digest(self) -> str:
         """Digest of what determines the vectors: the identity of the encoder, and the map."""
-        state = None if self.map is None else digest_state(self.map.get_state())
+        state = None
+        if self.map is not None:
+            from flowbert.maps.state import digest_state
+
+            state = digest_state(self.map.get_state())
         return digest(self.encoder.identity, state)
 
     def embed(
@@ -137,6 +146,8 @@ class Model(Embedder):
             )
         # First what may be impossible to save.
         if self.map is not None:
+            from flowbert.maps import save_map
+
             save_map(self.map, folder / f"{self.map_name}.safetensors", identity)
         save_token_weights(folder, getattr(self.encoder, "token_weights", None))
         write_json(folder / MODEL_FILE, content | {"digest": digest(content)})
@@ -285,7 +296,7 @@ def _refuse_parent(path: str) -> None:
         )
 
 
-def load_fitted(path: str | Path, method: str | None = None) -> Map | None:
+def load_fitted(path: str | Path, method: str | None = None) -> "Map | None":
     """A map of a model folder; None for ``raw``.
 
     Args:
@@ -296,6 +307,8 @@ def load_fitted(path: str | Path, method: str | None = None) -> Map | None:
         UserError: If there is no such model or map, a file is damaged, or belongs to another
             encoder or map.
     """
+    from flowbert.maps import load_map
+
     folder = model_folder(path)
     if folder is None:
         _refuse_parent(str(path))

@@ -4,17 +4,19 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from flowbert.progress import console_options
 
+if TYPE_CHECKING:  # slow to import
+    import pandas as pd
 
-def in_order(values: pd.Series, columns: list[str]) -> pd.DataFrame:
+
+def in_order(values: "pd.Series", columns: list[str]) -> "pd.DataFrame":
     """Levels of an index as columns; rows and columns in the order in which they come first.
 
     Args:
@@ -22,6 +24,7 @@ def in_order(values: pd.Series, columns: list[str]) -> pd.DataFrame:
         columns: Names of the levels.
 
     Example:
+        >>> import pandas as pd
         >>> keys = [("b", "y"), ("b", "x"), ("a", "x")]
         >>> places = pd.MultiIndex.from_tuples(keys, names=["row", "column"])
         >>> in_order(pd.Series([1, 2, 3], places), ["column"]).values.tolist()
@@ -98,7 +101,7 @@ def _console() -> Console:
     return console
 
 
-def print_table(text: pd.DataFrame, title: str, groups: Sequence[str] = ()) -> None:
+def print_table(text: "pd.DataFrame", title: str, groups: Sequence[str] = ()) -> None:
     """Print texts; columns that do not fit into the terminal follow below, with the names of rows.
 
     Args:
@@ -135,7 +138,7 @@ def print_table(text: pd.DataFrame, title: str, groups: Sequence[str] = ()) -> N
         print("\n".join([*map(str.rstrip, lines), ""]))
 
 
-def _blocks(text: pd.DataFrame, width: int) -> Iterator[list[str]]:
+def _blocks(text: "pd.DataFrame", width: int) -> Iterator[list[str]]:
     """Names of the columns that are shown beside each other."""
     used, block = 0, list[str]()
     for column in text:

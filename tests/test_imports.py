@@ -52,3 +52,28 @@ def test_imports_point_down():
             allowed = {*ORDER[: ORDER.index(own) + 1]}
         for name in imports(ast.parse(path.read_text())):
             assert room(name) in allowed, f"{file}: {name}"
+
+
+SLOW = {"pandas", "sklearn", "datasets", "pytorch_lightning", "matplotlib"}
+
+
+def test_a_plain_encode_imports_only_what_it_uses():
+    """By the imports at the head of its modules; maps and tables are imported when used."""
+    seen, left = set(), ["flowbert.cli.commands", "flowbert.encoding"]
+    while left:
+        name = left.pop()
+        path = PACKAGE.parent / name.replace(".", "/")
+        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        if name in seen or not path.exists():
+            continue
+        seen.add(name)
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.Import):
+                imported = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                imported = [node.module or ""]
+            else:
+                continue
+            assert not SLOW & {each.split(".")[0] for each in imported}, path
+            left += [*imported, *(each.rpartition(".")[0] for each in imported)]
+    assert "flowbert.encoders.passes" in seen

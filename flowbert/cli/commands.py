@@ -25,8 +25,6 @@ from flowbert.cli.parse import (
 )
 from flowbert.data.text_files import as_list, user_path
 from flowbert.errors import UserError, check_choice, warn
-from flowbert.experiments import Results
-from flowbert.experiments.commands import next_commands
 from flowbert.options import TRAINER_DEFAULTS
 from flowbert.progress import share_console, show_progress, tell
 from flowbert.registry import import_custom, import_object
@@ -84,7 +82,7 @@ def _call(line: CommandLine, function: Callable[..., Any], options: Any) -> None
 def _print_measurements(command: str, returned: Any, output: str | None) -> None:
     """Print results, an analysis or advice, and write their page."""
     rows = 0
-    if isinstance(returned, Results):
+    if command == "compare":
         rows = returned.summary.print()
     elif command == "analyze":
         import_object("flowbert.extras.analysis.print_analysis")(returned)
@@ -96,15 +94,17 @@ def _print_measurements(command: str, returned: Any, output: str | None) -> None
         print_lines([f"written: {', '.join([output, *_page(output)])}"])
     elif command != "advise":
         print("nothing was written; --output FILE.json keeps this and writes its page")
-    if isinstance(returned, Results):
+    if command == "compare":
         _print_next(Path(output or "results.json"), returned)
     if rows > _ON_A_SCREEN:
         print()
         print_lines(returned.verdicts, "bold")
 
 
-def _print_next(path: Path, results: Results) -> None:
+def _print_next(path: Path, results: Any) -> None:
     """Print commands that use what results recommend."""
+    from flowbert.experiments.commands import next_commands  # slow to import
+
     commands = next_commands(path, results.about)
     print_lines([f"    {program()} {each}" for each in commands])
 
@@ -166,7 +166,7 @@ def train(function: Callable[..., Any], line: CommandLine, options: Any) -> None
         raise KeyboardInterrupt(message) from None
     if not is_first_process():
         return
-    if isinstance(returned, Results):
+    if hasattr(returned, "about"):  # results
         returned.summary.print()
         names = sorted(path.name for path in folder.iterdir())
         print_lines([f"written to {folder}: {', '.join(names)}"])

@@ -7,18 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from flowbert.data.hub import hub_name, hub_options, read_hub
-from flowbert.data.nli import BUILTIN, load_nli
-from flowbert.data.sample import sample_corpus
-from flowbert.data.tables import (
-    TABLE_FORMATS,
-    choose_columns,
-    is_table,
-    read_frame,
-    read_texts,
-)
+from flowbert.data.sample import BUILTIN, sample_corpus
 from flowbert.data.text_files import as_sentences, expand_files, extension, read_lines
 from flowbert.errors import UserError, choices
 from flowbert.io import sentences_digest
@@ -176,6 +166,10 @@ def load_corpus(source: Any, *, nli: str = "hub", column: str | None = None) -> 
 
 def _texts_in_memory(source: Any, layouts: Sequence[Sequence[str]]) -> list[str]:
     """Sentences of a list, array, Series, DataFrame or Dataset."""
+    import pandas as pd  # slow to import
+
+    from flowbert.data.tables import choose_columns
+
     if isinstance(source, pd.DataFrame):
         source = source.rename(columns=str)
     names = getattr(source, "column_names", getattr(source, "columns", None))
@@ -193,11 +187,15 @@ def _load_named(name: str, nli: str, layouts: Sequence[Sequence[str]]) -> Corpus
             argument="corpus",
         )
     if name == "nli":
+        from flowbert.data.nli import load_nli
+
         data = load_nli(nli)
         return Corpus.of(name, [*data.premises, *data.hypotheses])
     if name == BUILTIN:
         return Corpus.of(name, sample_corpus())
     if hub_name(name) is not None:
+        from flowbert.data.tables import read_texts
+
         hub, options = hub_options(name)
         rows = read_hub(hub, *layouts, **options)
         return Corpus.of(name, read_texts(rows), consecutive=True)
@@ -214,11 +212,13 @@ def _load_files(spec: str | Path, layouts: Sequence[Sequence[str]]) -> Corpus:
     """Read the sentences of text files and tables."""
     texts = []
     for path in expand_files(spec):
-        if is_table(path):
-            texts.append(read_texts(read_frame(path, *layouts)))
-        elif extension(path) in ("", ".txt"):  # pipes have no extension
+        if extension(path) in ("", ".txt"):  # pipes have no extension
             texts.append([line.strip() for line in read_lines(path)])
-        else:
+            continue
+        from flowbert.data.tables import TABLE_FORMATS, read_frame, read_texts
+
+        if extension(path) not in TABLE_FORMATS:
             known = choices([".txt", *TABLE_FORMATS], path.suffix)
             raise UserError(f"{path}: received {path.suffix!r}; expected {known}")
+        texts.append(read_texts(read_frame(path, *layouts)))
     return Corpus.of(str(spec), *texts, consecutive=True)

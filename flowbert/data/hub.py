@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
-import pandas as pd
-
-from flowbert.data.tables import choose_columns, from_arrow, make_frame
 from flowbert.data.text_files import find_missing, user_path
 from flowbert.errors import UserError, first_line
+
+if TYPE_CHECKING:  # slow to import
+    import pandas as pd
 
 
 def hub_name(source: str | Path) -> str | None:
@@ -85,7 +85,7 @@ def read_hub(
     config: str | None = None,
     split: str = "train",
     **options: str,
-) -> pd.DataFrame:
+) -> "pd.DataFrame":
     """Read columns of one split with ``datasets``, which runs no code of the data set.
 
     Args:
@@ -100,6 +100,8 @@ def read_hub(
             reached.
     """
     import datasets
+
+    from flowbert.data.tables import choose_columns, from_arrow, make_frame
 
     local = user_path(name)
     path = str(local) if local.is_dir() else name

@@ -7,13 +7,12 @@ from itertools import repeat
 import pandas as pd
 
 from flowbert.data.hub import hub_name, read_hub
-from flowbert.data.sample import sample_nli
+from flowbert.data.sample import BUILTIN, sample_nli
 from flowbert.data.tables import as_label, read_columns, read_frame, read_sentences
 from flowbert.data.text_files import expand_files
 from flowbert.errors import UserError
 
 LABELS = ("entailment", "neutral", "contradiction")
-BUILTIN = "builtin-sample"
 _MEANING: dict[str, str | None] = {name: name for name in LABELS}
 _MEANING |= dict(zip("012", LABELS, strict=True)) | dict.fromkeys(("-1", "-"))
 _HUB_SETS = ("stanfordnlp/snli", "nyu-mll/multi_nli")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from flowbert.data.text_files import read_lines
 
+BUILTIN = "builtin-sample"
 SPLITS = ("train", "dev", "test")
 _FOLDER = Path(__file__).parent
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from flowbert.arrays import Floats
-from flowbert.data.nli import BUILTIN, LABELS, NLIData, labelled_pairs, load_nli
+from flowbert.data.nli import LABELS, NLIData, labelled_pairs, load_nli
+from flowbert.data.sample import BUILTIN
 from flowbert.data.scored_pairs import SAMPLE_TASK, read_sick
 from flowbert.data.tables import is_table
 from flowbert.data.text_files import user_path
