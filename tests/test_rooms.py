@@ -1,4 +1,4 @@
-"""The core works without the extras and a network, and imports nothing heavy too early.
+"""The core works without the extras, methods and a network, and imports nothing heavy too early.
 
 The extras are refused all at once and one by one, in a fork that imports the core anew.
 """
@@ -19,6 +19,7 @@ from experiments.small import write_pairs
 from helpers import with_slow
 
 EXTRAS = sorted(path.stem for path in Path(flowbert.extras.__path__[0]).glob("[!_]*"))
+METHODS = "flowbert.methods"  # what trains encoders comes off as a whole, too
 LIBRARIES = {"datasets", "faiss", "mteb", "onnx", "sentence_transformers", "wandb"}
 # torchmetrics imports all others.
 LIGHTNING = {"lightning_fabric", "matplotlib", "pytorch_lightning", "torchmetrics"}
@@ -45,7 +46,8 @@ class Refused(MetaPathFinder):
     """Finds an error in place of the modules of some rooms."""
 
     def __init__(self, rooms):
-        self.names = tuple(f"flowbert.extras.{room}" for room in rooms)
+        extras = tuple(f"flowbert.extras.{room}" for room in rooms)
+        self.names = (METHODS, *extras)
 
     def find_spec(self, name, path=None, target=None):
         if name.startswith(self.names):

@@ -12,6 +12,7 @@ from flowbert.fitting.run import run
 from flowbert.fitting.run_options import read_run, write_config
 from flowbert.options import FitOptions, PredictOptions, RunOptions, takes
 from flowbert.precision import usual_modes
+from flowbert.progress import tell
 from flowbert.registry import imports_refused
 from flowbert.training.run_folder import claim_folder, is_first_process, new_folder
 
@@ -54,7 +55,10 @@ def _fit_seeds(options: FitOptions, folder: Path) -> Results:
     with claim_folder(folder, resumed) if is_first else nullcontext():
         if is_first:
             write_config(options, folder)
-        runs = [_fit_seed(options, folder / f"seed-{seed}", seed) for seed in seeds]
+        runs = []
+        for number, seed in enumerate(seeds, 1):
+            tell(f"seed {number} of {len(seeds)}")
+            runs.append(_fit_seed(options, folder / f"seed-{seed}", seed))
         records = {record.key: record for each in runs for record in each.records}
         if not records:
             return runs[-1]

@@ -16,12 +16,10 @@ import torch
 from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning import Callback, Trainer
-from pytorch_lightning.accelerators import CPUAccelerator
 from pytorch_lightning.callbacks import ProgressBar
 
 from flowbert.errors import UserError, choices
 from flowbert.io import without_numpy
-from flowbert.quota import available_processors
 from flowbert.registry import import_object
 from flowbert.training.callbacks import EpochBar
 
@@ -88,7 +86,7 @@ def make_trainer(
         # Lightning raises errors of many types for wrong options.
         except Exception as error:
             raise UserError(str(error).strip(), argument="trainer") from error
-    check_processes(trainer, "trainer.")
+    check_machines(trainer, "trainer.")
     return trainer
 
 
@@ -103,8 +101,8 @@ def _instantiate(value: Any) -> Any:
     return import_object(value["class_path"])(**made)
 
 
-def check_processes(trainer: Trainer, group: str = "") -> None:
-    """Check that a CPU has a processor for each process, and that a launcher starts all machines.
+def check_machines(trainer: Trainer, group: str = "") -> None:
+    """Check that a launcher starts all machines.
 
     Without a launcher Lightning waits for the other machines for half an hour.
 
@@ -113,18 +111,8 @@ def check_processes(trainer: Trainer, group: str = "") -> None:
         group: Prefix of the option names in messages.
 
     Raises:
-        UserError: With the number of processors, or the launcher.
+        UserError: If nothing starts the other machines.
     """
-    allowed = available_processors()
-    if (
-        isinstance(trainer.accelerator, CPUAccelerator)
-        and trainer.num_devices > allowed
-    ):
-        raise UserError(
-            argument=f"{group}devices",
-            received=trainer.num_devices,
-            expected=f"1 to {allowed} on this CPU, a processor for each process",
-        )
     environment = getattr(trainer.strategy, "cluster_environment", None)
     is_alone = isinstance(environment, LightningEnvironment)
     if trainer.num_nodes > 1 and is_alone and not _NODE_RANKS & os.environ.keys():
