@@ -8,7 +8,6 @@ import pytest
 from sentence_transformers import SentenceTransformer
 
 from examples import duplicates
-from experiments.small import write_sentence_transformer
 from flowbert import Model, SentenceEncoder, Whitening, encode
 from flowbert.data.sample import sample_corpus, sample_encoder_path
 
@@ -44,19 +43,7 @@ def test_import_bert_whitening(tmp_path):
     np.testing.assert_allclose(vectors, expected, rtol=0, atol=bound)
 
 
-def test_search(file):
-    pytest.importorskip("faiss")
-    words = ["search", PLANTED[0], "--input", file, "--count", "2"]
-    assert run(*words) == [*PLANTED]
-    folder = file.replace("sentences.txt", "model")
-    Model(SentenceEncoder()).save(folder)
-    as_it_is = run(*words, "--model", folder)
-    assert as_it_is == run(
-        *words, "--encoder", write_sentence_transformer(folder + "-st")
-    )
-
-
-def test_search_reads_written_vectors(file, tmp_path, capsys):
+def test_search_encodes_or_reads_written_vectors(file, tmp_path, capsys):
     """Rows of the file are those of the sentences, in their order, repeated ones too."""
     pytest.importorskip("faiss")
     lines = Path(file).read_text().splitlines()
@@ -64,23 +51,18 @@ def test_search_reads_written_vectors(file, tmp_path, capsys):
     model, vectors = str(tmp_path / "model"), str(tmp_path / "vectors.npy")
     Model(SentenceEncoder()).save(model)
     encode(input=file, model=model, output=vectors)
-    words = ["search", PLANTED[0], "--input", file, "--model", model]
+    words = ["search", PLANTED[0], "--input", file, "--model", model, "--count", "3"]
     found = run(*words, "--vectors", vectors)
     assert found == run(*words)
-    np.save(
-        vectors, -np.load(vectors)
-    )  # these are read: the nearest are now the farthest
+    assert found[:2] == [*PLANTED]
+    # These are read: the nearest are now the farthest.
+    np.save(vectors, -np.load(vectors))
     assert not {*found} & {*run(*words, "--vectors", vectors)}
     np.save(vectors, np.load(vectors)[1:])
     with pytest.raises(SystemExit):
         run(*words, "--vectors", vectors)
     count = len(lines)
     assert f"has {count} rows; expected {count + 1}" in capsys.readouterr().err
-
-
-def test_duplicates(file):
-    (first, *_) = run("duplicates", "--input", file, "--count", "3")
-    assert set(first) == set(PLANTED)
 
 
 @pytest.mark.filterwarnings("ignore:whitening.*are few")
@@ -113,7 +95,9 @@ def test_nearest_pairs_of_all_blocks():
     assert [pair[0] for pair in pairs] == pytest.approx(cosines[best])
 
 
-def test_clusters(file):
+def test_pairs_and_groups_of_a_file(file):
+    (first, *_) = run("duplicates", "--input", file, "--count", "3")
+    assert set(first) == set(PLANTED)
     shown = run("clusters", "--input", file, "--clusters", "40")
     assert len(shown) == 40
     assert any(set(PLANTED) <= set(sentences) for sentences in shown)
@@ -129,16 +113,15 @@ def test_distill(file, tmp_path):
     teacher.save(tmp_path / "teacher")
     student = str(sample_encoder_path())
 
-    def differences(model):
+    def difference(model):
         """Mean squared difference of the cosines from those of the teacher."""
-        units = [
-            each.encode(sentences, normalize_embeddings=True)
-            for each in (model, teacher)
+        rows = [
+            x.encode(sentences, normalize_embeddings=True) for x in (model, teacher)
         ]
-        cosines = [vectors @ vectors.T for vectors in units]
-        return np.square(cosines[0] - cosines[1]).mean()
+        cosines, expected = (x @ x.T for x in rows)
+        return np.square(cosines - expected).mean()
 
     words = ["--teacher", f"{tmp_path}/teacher", "--student", student, "--input", file]
     run("distill", *words, "--output", f"{tmp_path}/out")
     before, after = map(SentenceTransformer, (student, f"{tmp_path}/out"))
-    assert differences(after) < 0.5 * differences(before)
+    assert difference(after) < 0.5 * difference(before)

@@ -1,6 +1,5 @@
 """What a page is made of: the files of a run, and frames of several runs together."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,7 +37,6 @@ class RunFiles:
         analysis: Frames of the measures, and what they are of.
         metrics: What was logged, by step.
         options: Options of the run, and further settings of the results.
-        command: How to run it again, or to resume it.
         settings: Of several runs, those that differ, as texts: a column per run.
     """
 
@@ -48,7 +46,6 @@ class RunFiles:
     analysis: Analysis = field(default_factory=lambda: Analysis({}, {}))
     metrics: pd.DataFrame = field(default_factory=pd.DataFrame)
     options: Mapping[str, Any] = field(default_factory=dict)
-    command: str = ""
     settings: pd.DataFrame = field(default_factory=pd.DataFrame)
 
 
@@ -82,25 +79,11 @@ def read_run_files(path: Path, *, analyzed: bool = True) -> RunFiles:
         analysis = Analysis.from_json(measured)
     elif analyzed and results.vectors:
         analysis = analyze_results(results)
-    options: dict[str, Any] = {}
-    command = ""
-    if config.is_file():
-        options = dict(read_yaml(config))
-        words = ["--config", str(config)]
-        if not file.is_file() and (path / "checkpoints" / "last.ckpt").is_file():
-            words = ["--resume", str(path)]
-        command = shlex.join(["flowbert", "fit", *words])
     about = results.about
+    options = dict(read_yaml(config)) if config.is_file() else {}
     options |= {name: about[name] for name in about if name not in _NOT_OPTIONS}
-    return RunFiles(
-        path.name,
-        results.frame,
-        about,
-        analysis,
-        read_metrics(path),
-        options,
-        command,
-    )
+    metrics = read_metrics(path)
+    return RunFiles(path.name, results.frame, about, analysis, metrics, options)
 
 
 def join_runs(runs: Mapping[str, RunFiles]) -> RunFiles:

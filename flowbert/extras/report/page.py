@@ -28,63 +28,11 @@ from flowbert.extras.analysis.sample import RAW
 from flowbert.extras.analysis.views import format_table
 from flowbert.extras.report import reproduction
 from flowbert.extras.report.content import RunFiles, join_runs, read_run_files
-from flowbert.extras.report.plots import (
-    draw_layer_scores,
-    draw_plane,
-    draw_training,
-    layer_scores,
-    plane,
-    training,
-)
+from flowbert.extras.report.plots import result_frames
 from flowbert.io import as_json, write_atomically
 from flowbert.options import ReportOptions, takes
 from flowbert.tasks.measures import SPACE_METRICS
 from flowbert.text_tables import short_names
-
-_PUBLISHED = "Published scores"
-VIEWS |= {
-    "averages": View(
-        _PUBLISHED,
-        "Our score of each setting, above the published ones",
-        "The average, or the only task.",
-        reproduction.tabulate_averages,
-    ),
-    "published": View(
-        _PUBLISHED,
-        "Published scores and ours",
-        "Hollow: published; filled: ours, with the 95% interval.",
-        reproduction.draw_averages,
-    ),
-    "published_tasks": View(
-        _PUBLISHED,
-        "By task: ours / published",
-        "",
-        reproduction.tabulate_tasks,
-        folded=True,
-    ),
-    "left_out": View(
-        _PUBLISHED, "Rows that cannot be run", "", pd.DataFrame, folded=True
-    ),
-    "layer_scores": View(
-        "Results",
-        "Scores over the layers",
-        "Vectors of one layer each, 0: before the first block; dashed: the development split.",
-        draw_layer_scores,
-    ),
-    "plane": View(
-        "Results",
-        "Alignment and uniformity",
-        "Alignment: mean squared distance of positive pairs. Uniformity: how evenly all sentences "
-        "cover the sphere. A map that spreads the sentences lowers one and raises the other.",
-        draw_plane,
-    ),
-    "training": View(
-        "Training",
-        "Logged values",
-        "Values of batches include noise or dropout; the others do not.",
-        draw_training,
-    ),
-}
 
 _GENERATED = "its scores say nothing about real data."
 _DETAIL = re.compile(r"\[[^]]*\d\]|±\S+")  # intervals and standard deviations
@@ -202,20 +150,12 @@ def frames_of(
     run: RunFiles, summary: Summary, published: pd.DataFrame
 ) -> dict[str, pd.DataFrame]:
     """Frames of the page by the names of their views."""
-    frames = run.analysis.frames | {"training": training(run.metrics)}
-    if len(published):
-        frames |= {
-            "averages": published,
-            "published": published,
-            "left_out": reproduction.left_out(published),
-        }
-        if published["task"].nunique() > 1:
-            frames["published_tasks"] = published
+    frames = run.analysis.frames | reproduction.published_frames(published)
+    frames |= result_frames(summary, run.metrics)
     if summary.frame.empty:
         return frames
-    frames |= {"plane": plane(summary), "layer_scores": layer_scores(summary.frame)}
     best = {RAW, *summary.used["method"]}
-    for name in ("band_cosines", "neighbours"):
+    for name in ("band_cosines", "neighbours", "sentences"):
         if name in frames and len(best) > 1:
             shown = frames[name]["method"].isin(best)
             frames[name] = frames[name][shown | ~shown.any()]

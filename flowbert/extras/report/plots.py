@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from flowbert.experiments.intervals import main_aggregation
 from flowbert.experiments.labels import name_rows
 from flowbert.experiments.summary import Summary
+from flowbert.extras.analysis import VIEWS, View
 from flowbert.extras.analysis.drawing import (
     ORDINAL,
     draw_facets,
@@ -127,3 +128,35 @@ def _draw_layers(ax: Axes, frame: pd.DataFrame) -> None:
     ticks = frame.drop_duplicates("position")
     ax.set_xticks(ticks["position"], ticks["layer"])
     ax.set(xlabel="layer", ylabel="Spearman \N{MULTIPLICATION SIGN} 100")
+
+
+def result_frames(summary: Summary, metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Frames of results and of what was logged, by the names of their views."""
+    frames = {"training": training(metrics)}
+    if len(summary.frame):
+        frames["plane"] = plane(summary)
+        frames["layer_scores"] = layer_scores(summary.frame)
+    return frames
+
+
+VIEWS |= {
+    "layer_scores": View(
+        "Results",
+        "Scores over the layers",
+        "Vectors of one layer each, 0: before the first block; dashed: the development split.",
+        draw_layer_scores,
+    ),
+    "plane": View(
+        "Results",
+        "Alignment and uniformity",
+        "Alignment: mean squared distance of positive pairs. Uniformity: how evenly all sentences "
+        "cover the sphere. A map that spreads the sentences lowers one and raises the other.",
+        draw_plane,
+    ),
+    "training": View(
+        "Training",
+        "Logged values",
+        "Values of batches include noise or dropout; the others do not.",
+        draw_training,
+    ),
+}

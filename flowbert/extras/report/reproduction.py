@@ -3,6 +3,7 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
+from flowbert.extras.analysis import VIEWS, View
 from flowbert.extras.analysis.drawing import INK, ORDINAL, WIDTH, short
 from flowbert.text_tables import in_order, print_lines, print_table
 
@@ -95,9 +96,8 @@ def notes_on(comparison: pd.DataFrame) -> list[str]:
     ]
 
 
-def draw_averages(comparison: pd.DataFrame) -> Figure:
-    """The average of each row: published hollow, ours filled, with the 95% interval."""
-    rows = averages(comparison)
+def draw_averages(rows: pd.DataFrame) -> Figure:
+    """The averages: published hollow, ours filled, with the 95% interval."""
     figure = Figure((2 * WIDTH, 0.8 + 0.22 * len(rows)), layout="constrained")
     ax = figure.subplots()
     places, colour = range(len(rows)), ORDINAL[0]
@@ -110,3 +110,36 @@ def draw_averages(comparison: pd.DataFrame) -> Figure:
     ax.invert_yaxis()
     ax.set_xlabel("Spearman \N{MULTIPLICATION SIGN} 100")
     return figure
+
+
+def published_frames(comparison: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Frames of a reproduction by the names of their views; none if it is empty."""
+    if comparison.empty:
+        return {}
+    frames = {"published": comparison, "published_averages": averages(comparison)}
+    if comparison["task"].nunique() > 1:
+        frames["published_tasks"] = comparison
+    return frames | {"left_out": left_out(comparison)}
+
+
+_SECTION = "Published scores"
+VIEWS |= {
+    "published": View(
+        _SECTION,
+        "Our score of each setting, above the published ones",
+        "The average, or the only task.",
+        tabulate_averages,
+    ),
+    "published_averages": View(
+        _SECTION,
+        "Published scores and ours",
+        "Hollow: published; filled: ours, with the 95% interval.",
+        draw_averages,
+    ),
+    "published_tasks": View(
+        _SECTION, "By task: ours / published", "", tabulate_tasks, folded=True
+    ),
+    "left_out": View(
+        _SECTION, "Rows that cannot be run", "", pd.DataFrame, folded=True
+    ),
+}
