@@ -46,10 +46,9 @@ SCORE = [*METHOD, "split", "task", "metric", "aggregation"]
 """Columns that identify a score of all seeds."""
 
 _TAIL = (1 - 0.95) / 2
-_NO_EXPERIMENT: dict[str, Any] = {"experiment": "", "reason": "", "seed": None}
 
-Row = tuple[pd.DataFrame, Floats]
-"""A row of results and its draws ``(1, 1 + R)``."""
+Row = tuple[dict[str, Any], Floats]
+"""A row of results and its draws ``(1 + R,)``."""
 
 
 def has_interval(draws: Floats) -> Any:
@@ -88,7 +87,7 @@ def find_intervals(draws: Floats) -> Floats:
 
 
 def average_seeds(draws: Floats, seed: int) -> Floats:
-    """The mean over seeds, a row each, as one row, which resamples seeds as well as pairs.
+    """The mean over seeds ``(1 + R,)``, which resamples seeds as well as pairs.
 
     Deviations of the drawn seeds are larger by the root of n / (n - 1), so that their variance
     is that of the mean of n seeds without bias.
@@ -102,8 +101,8 @@ def average_seeds(draws: Floats, seed: int) -> Floats:
     rng = Stream(seed, "seeds", batch=count).rng()
     drawn = rng.multinomial(count, [1 / count] * count, size=resamples)
     deviation = (drawn / count - 1 / count) * math.sqrt(count / (count - 1))
-    mean: Floats = draws.mean(axis=0, keepdims=True)
-    mean[:, 1:] = ((1 / count + deviation.T) * draws[:, 1:]).sum(axis=0)
+    mean: Floats = draws.mean(axis=0)
+    mean[1:] = ((1 / count + deviation.T) * draws[:, 1:]).sum(axis=0)
     return mean
 
 
@@ -159,11 +158,12 @@ def _append(
     frame: pd.DataFrame, draws: Floats, rows: Iterable[Row]
 ) -> tuple[pd.DataFrame, Floats]:
     """Rows and draws with further ones below."""
-    frames, all_draws = [frame.astype(RESULT_COLUMNS)], [draws]
-    for row, drawn in rows:
-        frames.append(row.astype(RESULT_COLUMNS))
-        all_draws.append(drawn)
-    return pd.concat(frames, ignore_index=True), np.concatenate(all_draws)
+    added = list(rows)
+    if not added:
+        return frame, draws
+    below = pd.DataFrame([row for row, _ in added]).astype(RESULT_COLUMNS)
+    frame = pd.concat([frame, below], ignore_index=True)
+    return frame, np.vstack([draws, *(drawn for _, drawn in added)])
 
 
 def _average_tasks(
@@ -179,19 +179,22 @@ def _average_tasks(
             # What draws nothing on a task is the same for all seeds.
             is_seed = of_method["seed"].isna() | (of_method["seed"] == seed)
             rows = of_method[is_seed]
-            if len(rows) < counts[rows.index[0]]:
-                continue
-            mean = draws[rows.index].mean(axis=0, keepdims=True)
-            scores = {"value": mean[:, 0], "pairs": rows["pairs"].sum()}
-            changed = _NO_EXPERIMENT | {"task": AVERAGE, "seed": seed}
-            yield rows.iloc[:1].assign(**changed, **scores), mean
+            if len(rows) == counts[rows.index[0]]:
+                mean = draws[rows.index].mean(axis=0)
+                changed = {"task": AVERAGE, "pairs": rows["pairs"].sum(), "seed": seed}
+                yield _averaged(rows, mean) | changed, mean
 
 
 def _average_seeds(frame: pd.DataFrame, draws: Floats, seed: int) -> Iterator[Row]:
     """The mean over the seeds of each score that has several."""
-    groups = frame.groupby(SCORE, sort=False).indices.values()
-    several = [rows for rows in groups if len(rows) > 1]
-    for rows in sorted(several, key=lambda rows: rows[0]):
-        mean = average_seeds(draws[rows], seed)
-        scores = {"value": mean[:, 0], "std": np.std(draws[rows, 0], ddof=1)}
-        yield frame.iloc[rows[:1]].assign(**scores, **_NO_EXPERIMENT), mean
+    for _, rows in frame.groupby(SCORE, sort=False):
+        if len(rows) > 1:
+            drawn = draws[rows.index]
+            mean = average_seeds(drawn, seed)
+            yield _averaged(rows, mean) | {"std": np.std(drawn[:, 0], ddof=1)}, mean
+
+
+def _averaged(rows: pd.DataFrame, mean: Floats) -> dict[str, Any]:
+    """A row of results that is the mean of several."""
+    empty = {"experiment": "", "reason": "", "seed": None}
+    return rows.iloc[0].to_dict() | empty | {"value": mean[0]}

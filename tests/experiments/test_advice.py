@@ -22,16 +22,12 @@ SENTENCES = list(dict.fromkeys(sample_corpus()))[:200]
 RECIPE = ("embedding_last", "zipf", "whitening:shrinkage=0.3")
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls"])
-def test_a_folder_of_sentence_transformers_keeps_what_it_is(pooling, tmp_path):
-    encoder = write_sentence_transformer(tmp_path / "st", pooling)
-    advice = advise(encoder=encoder)
-    assert (advice.layers, advice.pooling, advice.method) == ("last", pooling, "raw")
-
-
-def test_a_folder_with_further_modules_is_used_as_it_is(tmp_path):
-    folder = add_modules(write_tiny(tmp_path / "st"), ("Pooling", {}), DENSE)
-    advice = advise(encoder=str(folder))
+def test_a_folder_of_sentence_transformers_keeps_what_it_is(tmp_path):
+    advice = advise(write_sentence_transformer(tmp_path / "st", "cls"))
+    assert (advice.layers, advice.pooling, advice.method) == ("last", "cls", "raw")
+    # With further modules there are no layers to choose.
+    folder = add_modules(write_tiny(tmp_path / "dense"), ("Pooling", {}), DENSE)
+    advice = advise(str(folder))
     assert advice.method == "raw"
     assert "--encoder.layers" not in str(advice)
 
@@ -109,18 +105,8 @@ def test_compare_follows_the_advice_of_each_encoder(corpus, pairs, tmp_path):
         assert score == direct.score(advice.method, "one")
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("my file.txt", {"corpus": "my file.txt"}),
-        ("t.csv", {"corpus": "t.csv", "column": "text"}),
-    ],
-)
-def test_commands_have_the_options_that_were_given_and_no_others(
-    name, options, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    Path(name).write_text("\n".join(["text", *(f'"{x}"' for x in SENTENCES)]))
+def test_commands_have_the_options_that_were_given_and_no_others():
+    options = {"corpus": "my file.csv", "column": "text"}
     lines = str(advise(**options)).splitlines()
     fit = next(line for line in lines if "flowbert fit" in line)
     given = {"encoder.path": "builtin-sample", "encoder.layers": RECIPE[0]}
@@ -188,20 +174,3 @@ def test_what_is_not_compare_names_the_way_to_the_advice(tmp_path):
     refused(
         "expected the method that advise recommends", analyze, methods="raw,advised"
     )
-
-
-def test_a_verdict_compares_what_is_advised_with_other_layers():
-    results = compare(
-        methods=["raw", "advised"], tasks="SAMPLE", max_sentences=300, bootstrap=20
-    )
-    layers = results.frame.groupby(["method", "role"], sort=False)["layers"].first()
-    # The gain of the layers is not the map's.
-    assert layers.to_dict() == {
-        ("raw", "reference"): "last",
-        ("raw", "reading"): "embedding_last",
-        (f"advised: {RECIPE[-1]}", "advised"): "embedding_last",
-    }
-    (verdict,) = results.verdicts
-    row = "advised: whitening:shrinkage=0.3 (embedding_last, zipf)"
-    assert verdict.startswith(f"builtin-sample: use {row}, ")
-    assert verdict.endswith(" over raw")

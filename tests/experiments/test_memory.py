@@ -40,7 +40,7 @@ def test_pairs_in_memory_are_those_of_a_file(kind, pairs):
 
 NO_PAIRS: list[tuple[Any, str]] = [
     (Pairs(["a"], ["b", "c"], [1, 2]), r"received \[1, 2, 2\] sentences"),
-    (Pairs(["a", " "], ["b", "c"], [1, 2]), "pairs: row 2: sentence1 is ' '"),
+    (Pairs(["a", " "], ["b", "c"], [1, 2]), "pairs: .*row 2: sentence1 is ' '"),
     (Pairs(["a"] * 5000, ["b"] * 5000, ["1,5"] * 5000), "score is '1,5'; .{,95}$"),
     (
         Pairs(["a", "b"], ["b", "c"], [1, 7], score_range=(0, 5)),
@@ -96,14 +96,6 @@ def test_transformers_have_names_and_seeds(pairs):
     failed = run([LinearDiscriminantAnalysis()], tasks=pairs[0]).frame
     assert failed["value"].isna().all()
     assert failed["reason"].str.contains("cannot be fitted").all()
-
-
-def test_a_changed_transformer_is_measured_anew(pairs, tmp_path):
-    pca = PCA(n_components=2).fit(WordSums().encode(FIRST))
-    output = tmp_path / "results.json"
-    first = run({"own": pca}, tasks=pairs[0], output=output).score("own", "one")
-    pca.components_ = pca.components_ * np.array([[1.0], [0.01]])
-    assert run({"own": pca}, tasks=pairs[0], output=output).score("own", "one") != first
 
 
 @pytest.mark.filterwarnings("ignore:.*sentence.transformers.*")

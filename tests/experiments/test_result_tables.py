@@ -45,6 +45,15 @@ NONE = dict.fromkeys(("encoder", "layers", "pooling"), "none")
                 "whitening ('it says {}')",
             ],
         ),
+        # What is advised has its own layers, as the reading without its map.
+        (
+            [
+                sts_rows("raw", "STSB"),
+                sts_rows("raw", "STSB", role="reading", layers="0"),
+                sts_rows("advised: zca", "STSB", role="advised", layers="0"),
+            ],
+            ["raw", "layers 0", "advised: zca (0)"],
+        ),
         # What a row lacks is no difference.
         (
             [
@@ -131,14 +140,6 @@ def test_a_cell_of_markdown_is_one_cell():
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {3}
 
 
-def test_a_table_is_titled_by_its_metric(capsys):
-    rows = [row(method, "quiz", "top_rank", "all", 0.5) for method in ("raw", "zca")]
-    results = Results(rows, {})
-    results.summary.print()
-    assert "Top rank x 100 [95% interval]" in capsys.readouterr().out
-    assert "50.00 [45.0, 55.0]" in results.to_markdown()
-
-
 def test_a_metric_has_its_own_scale_and_direction(capsys, monkeypatch):
     metric = Metric("perplexity", sign=-1, scale=1, note="lower is better")
     monkeypatch.setitem(METRICS, "ppl", metric)
@@ -153,15 +154,7 @@ def test_a_metric_has_its_own_scale_and_direction(capsys, monkeypatch):
     assert "Perplexity [95% interval]" in text
     assert re.findall("zca|flow|raw", text)[:3] == ["zca", "flow", "raw"]
     assert "perplexity: lower is better" in text
-
-
-def test_a_note_is_on_what_the_table_has():
-    notes = Summary(results(sts_rows("raw", "STSB")), {}).notes
-    assert [note for note in notes if "cost" in note] == [
-        "alignment, uniformity: mean over the tasks; lower is better, one at the cost of the other"
-    ]
-    only = Summary(results([row("raw", "STSB", "isoscore", "all", 0.5)]), {}).notes
-    assert not any("cost" in note for note in only)
+    assert "cost of the other" not in text  # the note of other metrics
 
 
 def test_tables_fit_the_terminal(capsys, monkeypatch):

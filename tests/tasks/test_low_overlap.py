@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
-from examples.low_overlap import (
-    HighOverlap,
-    LowOverlap,
-    words,
-)
+from examples.low_overlap import HighOverlap, LowOverlap
 from flowbert.data.scored_pairs import load_sts
 from flowbert.tasks import load_task
 
@@ -28,16 +24,3 @@ def test_gold_scores_are_distributed_as_those_of_all_pairs(kind, share, data):
     widest = np.unique(subset.scores, return_counts=True)[1].min() + 1 / share
     bound = widest / len(subset) + 0.5 / task.count
     assert ks_2samp(task.gold, subset.scores, method="asymp").statistic <= bound
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Don't STOP_it, 2 dogs!", ["don", "t", "stop_it", "2", "dogs"]),
-        ("我喜欢iPhone 手机", ["我", "喜", "欢", "iphone", "手", "机"]),
-        ("आदमी喜欢", ["आदमी", "喜", "欢"]),
-        ("?!", ["?!"]),
-    ],
-)
-def test_words(text, expected):
-    assert words(text) == expected

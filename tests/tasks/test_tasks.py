@@ -10,7 +10,6 @@ import sklearn.metrics
 import torch
 
 from flowbert.data.nli import NLIData
-from flowbert.errors import UserError
 from flowbert.extras.tasks.answers import AnswerData, AnswerRanking
 from flowbert.extras.tasks.probe import EntailmentData, Probe, load_entailment
 from flowbert.seeding import Stream
@@ -131,6 +130,7 @@ def test_a_task_scores_again_from_what_results_keep(task, items):
     plain = json.dumps({k: v for k, v in state.items() if k not in arrays})
     again = load_scoring(json.loads(plain) | arrays)
     assert type(again) is type(task)
+    assert again.digest == task.digest
     assert again.score(items) == task.score(items)
     methods = {"one": items, "twin": items.copy()}
     before, after = (each.resample(methods, 70) for each in (task, again))
@@ -138,8 +138,6 @@ def test_a_task_scores_again_from_what_results_keep(task, items):
     for metric, (one, twin) in before.items():
         np.testing.assert_array_equal(one, twin)
         np.testing.assert_array_equal(after[metric], [one, twin])
-    for name in ("headline", "averaged", "name", "split", "digest"):
-        assert getattr(again, name) == getattr(task, name)
 
 
 def test_scores_of_an_sts_task_and_of_another_scale():
@@ -159,14 +157,11 @@ def test_scores_of_an_sts_task_and_of_another_scale():
     pairs = Pairs(*task.pairs(), 20 * task.gold, score_range=(0, 100))
     (scaled,) = load_tasks([pairs])
     assert scaled.measure(vectors).scores == scores
-    (few,) = load_tasks([pairs], positive_above=0.999)
-    assert few.digest != scaled.digest
-    (low,) = load_tasks(
-        [Pairs(["a b", "c d"], ["a c", "e f"], [1, 2], score_range=(0, 5))]
-    )
-    ((metric, reason),) = low.measure(random_vectors(low)).reasons.items()
+    (low,) = load_tasks([Pairs(*task.pairs(), task.gold, score_range=(0, 100))])
+    assert low.digest != scaled.digest
+    ((metric, reason),) = low.measure(vectors).reasons.items()
     assert metric == ("alignment", "all")
-    assert reason.startswith("no pair has a score above 4, the limit that positive")
+    assert reason.startswith("no pair has a score above 80, the limit that positive")
 
 
 def test_sentences_as_the_evaluation_of_prompteol_prepares_them(tmp_path):
@@ -228,12 +223,9 @@ def test_the_probe_reads_labels_that_are_in_the_vectors():
     vectors = rng.normal(size=(len(task.sentences), 4))
     row = {text: number for number, text in enumerate(task.sentences)}
     for split in task.data.splits.values():
-        for premise, hypothesis, label in zip(
-            split.premises, split.hypotheses, split.labels, strict=True
-        ):
-            vectors[row[hypothesis]] = vectors[row[premise]] + {"entailment": 0}.get(
-                label, 3
-            )
+        for premise, hypothesis, label in zip(*vars(split).values(), strict=True):
+            shift = 0 if label == "entailment" else 3
+            vectors[row[hypothesis]] = vectors[row[premise]] + shift
     accuracy = task.score(task.items(torch.tensor(vectors)))["accuracy", "all"]
     assert accuracy > task.references["majority"].mean() + 0.1
 
@@ -259,19 +251,17 @@ def test_corpora_and_labels_of_a_task(answers):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "names"),
+    ("options", "message"),
     [
-        ({"tasks": ""}, ["tasks"]),
-        ({"tasks": "SAMPLE,SAMPLE:x"}, ["SAMPLE:x"]),
-        ({"tasks": "SAMPLE", "split": "held_out"}, ["held_out", "dev"]),
-        ({"tasks": "probe:STSB"}, ["STSB"]),
-        ({"tasks": "answers:missing.csv"}, ["missing.csv"]),
+        ({"tasks": ""}, "tasks"),
+        ({"tasks": "SAMPLE,SAMPLE:x"}, "SAMPLE:x"),
+        ({"tasks": "SAMPLE", "split": "held_out"}, "held_out.*dev"),
+        ({"tasks": "probe:STSB"}, "STSB"),
+        ({"tasks": "answers:missing.csv"}, r"missing\.csv"),
     ],
 )
-def test_mistakes_are_named(arguments, names):
-    with pytest.raises(UserError) as caught:
-        load_tasks(**arguments)
-    assert all(name in str(caught.value) for name in names)
+def test_mistakes_are_named(options, message):
+    refused(message, load_tasks, **options)
 
 
 def test_a_state_of_an_unknown_kind():
