@@ -46,6 +46,8 @@ def bar(
 ) -> Iterator[Callable[[int], None]]:
     """Show the progress of a step that takes more than a second; it leaves nothing behind.
 
+    It shows the items that are finished of all, how many of them a second, and the time.
+
     Args:
         step: Name of the step.
         total: Number of its items.
@@ -62,7 +64,10 @@ def bar(
     columns = (
         rich.TextColumn("{task.description}", markup=False),
         rich.BarColumn(),
-        rich.TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+        rich.TextColumn(
+            "{task.completed:,.0f} of {task.total:,.0f}{task.fields[rate]}"
+        ),
+        rich.TextColumn("•"),
         rich.TimeElapsedColumn(),
         rich.TextColumn("•"),
         rich.TimeRemainingColumn(),
@@ -73,12 +78,18 @@ def bar(
         transient=True,
         disable=not (is_shown and (console.is_interactive or console.is_jupyter)),
     )
-    task = bars.add_task(step, total=total, completed=done)
+    task = bars.add_task(step, total=total, completed=done, rate="")
+    finished = 0
 
     def advance(count: int) -> None:
-        bars.advance(task, count)
-        if time.monotonic() > begin + 1:
+        nonlocal finished
+        finished += count
+        seconds = time.monotonic() - begin
+        if seconds > 1:
+            rate = finished / seconds
+            bars.update(task, rate=f" • {rate:,.0f} a second" if rate >= 1 else "")
             bars.start()
+        bars.advance(task, count)
 
     try:
         yield advance

@@ -37,7 +37,7 @@ def write(monkeypatch):
         monkeypatch.setattr(progress, "time", clock)
         monkeypatch.setattr("sys.stderr", stream)
         share_console()
-        with bar("1/2 bert: encoding", 2000, **options) as advance:
+        with bar("encoder 1 of 2, bert: encoding", 2000, **options) as advance:
             advance(2000)
             print_warning("warning: one of [many] " + "words " * 20)
         tell("evaluating")
@@ -50,13 +50,13 @@ def write(monkeypatch):
 def test_bars_are_shown_in_terminals(write, monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     text = write(Terminal())
-    assert "1/2 bert: encoding" in text
-    assert "2,000/2,000" in text
+    assert "encoder 1 of 2, bert: encoding" in text
+    assert "2,000 of 2,000 • 1,000 a second" in text
     assert "evaluating\n" in text
     assert "\x1b[33mwarning: one of [many] words" in text
     monkeypatch.setenv("NO_COLOR", "1")
     text = write(Terminal())
-    assert "2,000/2,000" in text
+    assert "2,000 of 2,000 • 1,000 a second" in text
     assert "\x1b[33m" not in text
 
 
@@ -67,7 +67,7 @@ def test_bars_wait_a_second_and_are_switched_off(write):
     text = write(Terminal())
     assert "2,000" not in text
     assert "evaluating" not in text
-    assert "2,000/2,000" in write(Terminal(), shown=True)
+    assert "2,000 of 2,000 • 1,000 a second" in write(Terminal(), shown=True)
 
 
 def test_pipes_have_warnings_in_one_line(write):

@@ -4,6 +4,7 @@ import inspect
 import os
 import re
 import shlex
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -67,6 +68,7 @@ def _call(line: CommandLine, function: Callable[..., Any], options: Any) -> None
         raise UserError("received nothing; expected a file to write", argument="output")
     style = line["format"] if command == "compare" else "text"
     check_choice("format", style, ("text", "markdown", "latex"))
+    begin = time.monotonic()
     returned = function(**vars(options))
     if style != "text":
         print(getattr(returned, f"to_{style}")())
@@ -74,7 +76,7 @@ def _call(line: CommandLine, function: Callable[..., Any], options: Any) -> None
         rows, dim = returned
         print(f"{rows} vectors of size {dim} written to {output}")
     elif command in ("report", "export"):
-        print(f"written: {returned}")
+        print(f"written: {returned} ({time.monotonic() - begin:.1f} s)")
     else:
         _print_measurements(command, returned, output)
 

@@ -245,7 +245,7 @@ def _encode(experiments: Sequence[Experiment], cache: EmbeddingCache) -> None:
         sentences[key].update(experiment.sentences())
     for number, (key, group) in enumerate(encoders.items(), start=1):
         name = Path(next(iter(group)).columns()["encoder"]).name
-        step = f"{number}/{len(encoders)} {name}: encoding"
+        step = f"encoder {number} of {len(encoders)}, {name}: encoding"
         cache.fill(list(group), list(sentences[key]), step)
 
 

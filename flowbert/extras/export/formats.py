@@ -22,6 +22,7 @@ from flowbert.extras.export.card import TEXTS, find_method, model_card
 from flowbert.io import write_new_folder
 from flowbert.model import Model
 from flowbert.options import ExportOptions, takes
+from flowbert.progress import tell
 from flowbert.registry import Registry
 
 _UNUSUAL = (
@@ -140,7 +141,9 @@ def export(options: ExportOptions) -> Path:
     if options.push_to is not None:
         check_access(options.push_to)
     with write_new_folder(to) as folder:
+        tell(f"writing {options.format}")
         chosen.write(opened, folder)
+        tell("comparing its cosines with those of the model")
         texts = _make_texts(opened)
         difference = _largest_difference(folder, opened, chosen, texts)
         if not difference <= chosen.tolerance:
@@ -161,6 +164,7 @@ def export(options: ExportOptions) -> Path:
         )
         (folder / "README.md").write_text(card, encoding="utf-8")
     if options.push_to is not None:
+        tell(f"uploading to {options.push_to}")
         upload(to, options.push_to, options.private)
     return to
 
