@@ -30,9 +30,7 @@ NO_LIMIT = 4096
 MOST_TOKENS = 2**20
 """Tokens that can be asked for without a limit."""
 
-# Not of a backbone, which is copied and pickled.
-_CHANGING_MODE = Lock()
-_CHECKING = Lock()
+_CHANGING_MODE = Lock()  # not of a backbone, which is copied and pickled
 
 # Entries of a configuration that do not change what the loaded weights compute.
 _UNRELATED = (
@@ -264,9 +262,8 @@ class Backbone(PicklableNetwork):
         It runs when sentences are encoded for the first time: on the device that was chosen by
         then, and at no cost where every vector is cached.
         """
-        with _CHECKING, self.evaluating():
-            known: Findings | None = vars(self).get("findings")  # of another thread
-            return known or sanity_check(self)
+        with self.evaluating():
+            return sanity_check(self)
 
     def digests(self, with_pooler: bool) -> dict[str, str]:
         """Digests of weights, configuration and tokenizer, in their current state.
@@ -301,9 +298,8 @@ def _tokenizer_digest(tokenizer: Any) -> str:
         "class": type(tokenizer).__name__,
         "special": tokenizer.special_tokens_map,
     }
-    for side in ("padding_side", "truncation_side"):
-        if getattr(tokenizer, side) != "right":
-            content[side] = getattr(tokenizer, side)
+    if tokenizer.truncation_side != "right":
+        content["truncation_side"] = tokenizer.truncation_side
     if not tokenizer.is_fast:
         content["vocabulary"] = tokenizer.get_vocab()
         content["options"] = tokenizer.init_kwargs

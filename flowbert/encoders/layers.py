@@ -58,24 +58,20 @@ def resolve_layers(spec: LayerSpec, num_layers: int) -> Layers:
             parts = [spec] if isinstance(spec, int) else spec
             numbers = [index(part) for part in parts]
     except (TypeError, ValueError):
-        allowed = choices(LAYER_NAMES, str(spec))
-        expected = f"{allowed}, or numbers such as 1,12"
-        raise UserError(argument="layers", received=spec, expected=expected) from None
-    for number in numbers:
-        if not -num_layers - 1 <= number <= num_layers:
-            raise UserError(
-                argument="layers",
-                received=number,
-                expected=(
-                    f"0 (embedding layer) to {num_layers} (last block),"
-                    f" or -1 (last block) to {-num_layers - 1}"
-                ),
-            )
+        numbers = []
     layers = tuple(dict.fromkeys(number % (num_layers + 1) for number in numbers))
     # In a network of one block, the first and the last layer are the same.
-    if not layers or (len(layers) < len(numbers) and not is_name):
+    are_different = is_name or len(layers) == len(numbers)
+    in_range = all(-num_layers - 1 <= number <= num_layers for number in numbers)
+    if not (layers and are_different and in_range):
         raise UserError(
-            argument="layers", received=spec, expected="at least one layer, each once"
+            argument="layers",
+            received=spec,
+            expected=(
+                f"{choices(LAYER_NAMES, str(spec))}, or numbers such as 1,12, each once, from 0"
+                f" (embedding layer) to {num_layers} (last block), or from -1 (last block) to"
+                f" {-num_layers - 1}"
+            ),
         )
     return layers
 

@@ -26,7 +26,7 @@ from flowbert.encoders.folders import (
 )
 from flowbert.encoders.pooling import POOLING_NAMES
 from flowbert.encoders.template import SLOT
-from flowbert.errors import UserError, warn
+from flowbert.errors import warn
 from flowbert.io import digest, digest_tensors, read_json
 
 _HIDDEN_STATES = {
@@ -108,17 +108,8 @@ def load_library(path: str, files: EncoderFiles) -> Any:
         files: Its files.
 
     Raises:
-        UserError: If it cannot be loaded, or gives a sentence no vector of its own.
+        UserError: If it cannot be loaded.
     """
-    settings = files.folder / "config_sentence_transformers.json"
-    if settings.is_file():
-        name = read_json(settings, {"model_type": (str, "")})["model_type"]
-        if name not in ("", "SentenceTransformer"):
-            raise UserError(
-                f"received {path}, a {name}; expected a SentenceTransformer, which gives a "
-                "sentence one vector of its own",
-                argument="encoder",
-            )
     with loading(path):
         from sentence_transformers import SentenceTransformer
 

@@ -78,21 +78,14 @@ def rank_tokens(tokens: Sequence[str | None], unknown: str | None = None) -> Ten
         >>> rank_tokens(["[UNK]", "!", "a", "##s", "the", "of", "##ing"], "[UNK]").tolist()
         [3.0, 1.0, 1.0, 1.0, 1.0, 2.0, 3.0]
     """
-    ranks = []
-    words = 0
-    for token in tokens:
-        text = (token or "").removeprefix("##").lstrip(_PREFIXES).removesuffix("</w>")
-        is_word = len(text) > 1 and text[0].isalnum()
-        words += is_word
-        ranks.append(words if is_word else 1)
-    last = max(words, 1)
-    return torch.tensor(
-        [
-            last if token == unknown else rank
-            for token, rank in zip(tokens, ranks, strict=True)
-        ],
-        dtype=torch.float64,
-    )
+    texts = [
+        (token or "").removeprefix("##").lstrip(_PREFIXES).removesuffix("</w>")
+        for token in tokens
+    ]
+    is_word = np.array([len(text) > 1 and text[0].isalnum() for text in texts])
+    ranks = np.where(is_word, is_word.cumsum(), 1)
+    ranks[np.array([token == unknown for token in tokens])] = ranks.max()
+    return torch.from_numpy(ranks).double()
 
 
 class WeightedPooling(Pooling):
@@ -111,8 +104,7 @@ class WeightedPooling(Pooling):
     special: Sequence[int] = ()
 
     def __init__(self, cls: float = 0) -> None:
-        is_zero = type(cls) in (int, float) and cls == 0
-        self.cls = 0 if is_zero else _weight("cls", cls)
+        self.cls = _weight("cls", cls) if cls else 0
 
     @abstractmethod
     def weigh(self, tokenizer: Any, count: Callable[[], TokenCounts]) -> Tensor:

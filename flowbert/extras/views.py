@@ -14,7 +14,7 @@ from flowbert.encoders.base import Embedder
 from flowbert.encoders.checkpoint import load_backbone
 from flowbert.encoders.encoder import SentenceEncoder, encode_counted
 from flowbert.encoders.reading import Reading
-from flowbert.errors import UserError, check_choice
+from flowbert.errors import UserError
 from flowbert.maps.base import MAPS, LabelledPairs, Map
 from flowbert.maps.chain import first_reason, make_map
 from flowbert.maps.state import join_states, state_of_part
@@ -22,7 +22,7 @@ from flowbert.numbers import parse_number
 
 __all__ = ["ViewsEncoder", "ViewsMap"]
 
-_VIEW_OPTIONS = [field.name for field in fields(Reading)]
+_VIEW_OPTIONS = {field.name for field in fields(Reading)}
 
 
 class ViewsEncoder(Embedder, nn.Module):
@@ -62,17 +62,15 @@ class ViewsEncoder(Embedder, nn.Module):
         dtype: str = "float32",
     ) -> None:
         super().__init__()
-        if not views:
-            raise UserError(argument="views", received=views, expected="at least one")
-        for view in views:
-            if not isinstance(view, Mapping):
-                raise UserError(
-                    argument="views",
-                    received=view,
-                    expected="mappings, such as {layers: 1}",
-                )
-            for name in view:
-                check_choice("views", name, _VIEW_OPTIONS)
+        are_views = all(
+            isinstance(view, Mapping) and view.keys() <= _VIEW_OPTIONS for view in views
+        )
+        if not views or not are_views:
+            raise UserError(
+                argument="views",
+                received=views,
+                expected=f"mappings with {', '.join(sorted(_VIEW_OPTIONS))}",
+            )
         backbone = load_backbone(str(path), revision, dtype)
         encoders = [
             SentenceEncoder(backbone, **{"max_length": max_length, **view})
@@ -186,10 +184,12 @@ class ViewsMap(Map):
 
     def output_dim(self, dim: int) -> int:
         """Check the parameters for rows of size ``dim``; the size of the mapped rows."""
-        made = self._make()
-        self.require("maps", len(made) <= dim, f"at most {dim} maps")
+        self.require("maps", len(self.factors) <= dim, f"at most {dim} maps")
         views = torch.arange(dim).tensor_split(len(self.factors))
-        return sum(x.output_dim(len(view)) for x, view in zip(made, views, strict=True))
+        return sum(
+            each.output_dim(len(view))
+            for each, view in zip(self._make(), views, strict=True)
+        )
 
     def fit(self, X: Any, y: Any = None, pairs: LabelledPairs | None = None) -> Self:
         """Fit on rows ``(N, D)``; y is ignored. Returns self."""

@@ -42,8 +42,7 @@ class WordVectors(Embedder):
     Args:
         path: Text file, plain, ``.gz`` or ``.zst``: a word and its D numbers a line, as GloVe,
             word2vec and fastText write it, or with a tab after the word. A first line of two whole
-            numbers is word2vec's header, and the file has as many rows at least; of a repeated word
-            the first line counts.
+            numbers is word2vec's header; of a repeated word the first line counts.
         pooling: ``mean``, or ``sif[:a=0.001]``.
         count_over: Sentences whose words ``sif`` counts; other words have weight 1.
         token_weights: Saved :attr:`token_weights`, in place of counting.
@@ -160,11 +159,11 @@ def _read(path: Path, max_words: int | None) -> tuple[dict[str, int], Floats]:
     """Row of each word, and the vectors."""
     words: dict[str, int] = {}
     vectors: list[Floats] = []
-    rows = dim = expected = 0
+    rows = dim = 0
     for rows, line in enumerate(stream_lines(path), start=1):
         header = line.split()
         if rows == 1 and len(header) == 2 and all(map(str.isdecimal, header)):
-            expected, dim = map(int, header)
+            dim = int(header[1])
             continue
         try:
             word, vector = _parse(line, dim)
@@ -176,11 +175,6 @@ def _read(path: Path, max_words: int | None) -> tuple[dict[str, int], Floats]:
             vectors.append(vector)
         if len(vectors) == max_words:
             break
-    else:
-        if expected > rows - 1 and vectors:
-            raise UserError(
-                f"{path}: received {rows - 1} rows; expected {expected}, as its first line says"
-            )
     if not vectors:
         raise UserError(f"{path}: received {rows} rows without word vectors")
     return words, np.stack(vectors)

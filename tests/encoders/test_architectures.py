@@ -14,45 +14,23 @@ from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.backbone import Backbone
 from flowbert.errors import UserError
 
-_WIDTHS = (
-    *(
-        "hidden_size",
-        "d_model",
-        "n_embd",
-        "dim",
-        "embedding_size",
-        "word_embed_proj_dim",
-    ),
-    *(
-        "attention_hidden_size",
-        "moe_intermediate_size",
-        "shared_expert_intermediate_size",
-    ),
-)
-_WIDE = ("intermediate_size", "ffn_dim", "n_inner", "d_ff", "d_inner", "hidden_dim")
-_LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
-_HEADS = ("num_attention_heads", "n_head", "n_heads", "num_key_value_heads")
-_EIGHT = (
-    *("head_dim", "q_lora_rank", "kv_lora_rank", "v_head_dim", "state_size"),
-    *("hidden_size_per_layer_input", "mamba_d_state", "mamba_d_head"),
-)
-_EXPERTS = ("num_experts", "n_routed_experts", "num_local_experts", "mamba_n_heads")
-SIZES = {
-    **dict.fromkeys(_WIDTHS, 16),
-    **dict.fromkeys(_WIDE, 32),
-    **dict.fromkeys(_LAYERS, 3),
-    **dict.fromkeys(_HEADS, 2),
-    **dict.fromkeys(_EIGHT, 8),
-    **dict.fromkeys(_EXPERTS, 4),
-    **dict.fromkeys(("num_experts_per_tok", "n_mamba_heads", "type_vocab_size"), 2),
-    **dict.fromkeys(("n_group", "topk_group", "mamba_n_groups"), 1),
-    **dict.fromkeys(("qk_nope_head_dim", "qk_rope_head_dim", "time_step_rank"), 4),
-    **dict.fromkeys(("max_position_embeddings", "n_positions"), 150),
-    **dict.fromkeys(("vocab_size", "vocab_size_per_layer_input"), 25),
-    **dict.fromkeys(("bos_token_id", "cls_token_id"), 2),
-    **dict.fromkeys(("eos_token_id", "sep_token_id"), 3),
-    "pad_token_id": 0,
+_BY_SIZE = {
+    16: "hidden_size d_model n_embd dim embedding_size word_embed_proj_dim attention_hidden_size "
+    "moe_intermediate_size shared_expert_intermediate_size",
+    32: "intermediate_size ffn_dim n_inner d_ff d_inner hidden_dim",
+    3: "num_hidden_layers n_layer n_layers num_layers eos_token_id sep_token_id",
+    2: "num_attention_heads n_head n_heads num_key_value_heads num_experts_per_tok n_mamba_heads "
+    "type_vocab_size bos_token_id cls_token_id",
+    8: "head_dim q_lora_rank kv_lora_rank v_head_dim state_size hidden_size_per_layer_input "
+    "mamba_d_state mamba_d_head",
+    4: "num_experts n_routed_experts num_local_experts mamba_n_heads qk_nope_head_dim "
+    "qk_rope_head_dim time_step_rank",
+    1: "n_group topk_group mamba_n_groups",
+    150: "max_position_embeddings n_positions",
+    25: "vocab_size vocab_size_per_layer_input",
+    0: "pad_token_id",
 }
+SIZES = {name: size for size, names in _BY_SIZE.items() for name in names.split()}
 LARGEST = 5_000_000
 """Parameters of a network that is still tried."""
 

@@ -1,7 +1,6 @@
 """Encoders from folders, runs, sentence-transformers and the hub, and what is wrong with them."""
 
 import json
-import random
 import re
 import shutil
 from collections.abc import Callable
@@ -40,7 +39,6 @@ from flowbert.encoders import (
     open_encoders,
 )
 from flowbert.encoding import encode
-from flowbert.errors import UserError
 from flowbert.experiments.plan import parse_methods
 from flowbert.extras.sentence_transformer import SentenceTransformerEncoder
 from flowbert.extras.word_vectors import WordVectors
@@ -136,12 +134,6 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
             folder / "config.json", architectures=["BertForSequenceClassification"]
         ),
         "BertForSequenceClassification",
-    ),
-    "sparse": (
-        lambda folder: written(SETTINGS, '{"model_type": "SparseEncoder"}')(
-            add_modules(folder)
-        ),
-        "a SparseEncoder",
     ),
 }
 
@@ -311,77 +303,12 @@ def test_a_limit_is_that_of_tokenizer_or_positions(folder):
     assert SentenceEncoder(folder).max_length == 150
 
 
-VALUES = [
-    "\ud800",
-    None,
-    True,
-    0,
-    -1,
-    3,
-    10**30,
-    1.5,
-    "",
-    "query",
-    "../../x",
-    "/etc",
-    "x" * 300,
-    [],
-    [1],
-    {},
-    {"a": None},
-]
-
-
-def mutate(value, rng):
-    """A JSON value with one change somewhere in it."""
-    if isinstance(value, dict | list) and value and rng.random() < 0.8:
-        changed = value.copy()
-        key = rng.choice(list(value) if isinstance(value, dict) else range(len(value)))
-        if rng.random() < 0.2:
-            del changed[key]
-        else:
-            changed[key] = mutate(value[key], rng)
-        return changed
-    return rng.choice(VALUES)
-
-
 @pytest.mark.parametrize("file", JSON_FILES)
-@pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
-def test_changed_json_gives_an_encoder_or_one_line(file, folder, monkeypatch):
+@pytest.mark.parametrize("content", [b"{", b"\xff", b"[3]"])
+def test_damaged_json_is_one_line(file, content, folder):
     add_modules(folder, MEAN, NORMALIZE, max_seq_length=20, do_lower_case=True)
-    prompts = {"prompts": {"query": "the big "}, "default_prompt_name": "query"}
-    (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
-    # The weights stay as they are, and are read once.
-    report = {"missing_keys": set[str](), "unexpected_keys": set[str]()}
-    network = SentenceEncoder(folder).backbone.network
-
-    def load(*_, output_loading_info=False, **__):
-        return (network, report) if output_loading_info else network
-
-    monkeypatch.setattr(AutoModel, "from_pretrained", load)
-    if file == "flowbert.json":
-        settings = {
-            "layers": [1, 3],
-            "pooling": "mean",
-            "max_length": 9,
-            "template": "a {}",
-        }
-        (folder / file).write_text(json.dumps(settings))
-    original = json.loads((folder / file).read_text())
-    rng = random.Random(0)
-    opened = 0
-    for _ in range(20):
-        (folder / file).write_text(json.dumps(mutate(original, rng)))
-        try:
-            assert SentenceEncoder(folder).encode(["a Cat"]).shape == (1, 16)
-            opened += 1
-        except UserError:
-            pass
-    assert opened
-    for bad in (b"", b"{", b"\xff", b"[" * 100_000):
-        (folder / file).write_bytes(bad)
-        is_ours = file in ("flowbert.json", SETTINGS)
-        not_loaded(folder, file if is_ours else "cannot be loaded: ")
+    (folder / file).write_bytes(content)
+    not_loaded(folder, "encoder: " if file != "flowbert.json" else file)
 
 
 # --------------------------------------------------------------------------- the hub

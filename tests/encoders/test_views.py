@@ -112,8 +112,7 @@ def test_views_are_fitted_and_encoded_by_the_command_line(folder, tmp_path):
     ("views", "message"),
     [
         ([], "views: received "),
-        ([0, 1], "views: received 0; expected mappings"),
-        ([{"layer": 1}], "views: received 'layer'; expected layers"),
+        ([{"layer": 1}], "views: received .*'layer'.*; expected mappings with layers"),
         ([{"pooling": "idf"}], "pooling: received 'idf' without sentences to count"),
     ],
 )

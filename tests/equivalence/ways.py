@@ -16,13 +16,12 @@ import torch
 from pytorch_lightning import Callback
 
 from flowbert import fitting
-from flowbert.cli import main
 from flowbert.data.corpus import OWN_NAMES
 from flowbert.data.sample import SPLITS, sample_pairs
 from flowbert.encoders import open_encoder
 from flowbert.encoding import encode
 from flowbert.errors import UserError
-from flowbert.experiments import Results, compare
+from flowbert.experiments import compare
 from flowbert.extras.export import SentenceTransformers, export
 from flowbert.maps import make_map
 from flowbert.model import Model
@@ -234,16 +233,6 @@ def with_others(lab, method):
     return rows_of(lab.compare(others), method)
 
 
-def command_line(lab, method):
-    """The command ``compare``, as its file says."""
-    output = str(lab.new_folder() / "results.json")
-    options = {"methods": method, "bootstrap": 0, "output": output, **lab.data}
-    options["encoder.path"] = lab.options.path
-    options["encoder.layers"] = lab.options.layers
-    main(["compare", "--quiet", *(f"--{name}={options[name]}" for name in options)])
-    return rows_of(Results.load(output), method)
-
-
 def fit(lab, method):
     """``fit``."""
     return rows_of(lab.fitted(method).results, method)
@@ -323,7 +312,6 @@ def exported_model(lab, method):
 
 FIGURES = [
     with_others,
-    command_line,
     fit,
     by_test,
     baseline,
@@ -360,7 +348,7 @@ def may_refuse(way, method):
     """Whether a way is closed to a method: a run to one that learns from labels, a checkpoint to
     one that no Trainer fits, sentence-transformers to maps of views.
     """
-    if way in (with_others, command_line, in_a_chain, python):
+    if way in (with_others, in_a_chain, python):
         return False
     if method in TRAINED_METHODS:
         return way is baseline
