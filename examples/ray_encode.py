@@ -35,12 +35,18 @@ def add_up(batch: Any) -> dict[str, Any]:
 
 def main(encoder: str, sentences: str, vectors: str) -> None:
     """Encode twice: for the moments of whitening, and with it. A core reads for two that encode."""
+    ray.init(ignore_reinit_error=True)  # on a cluster: the address is in RAY_ADDRESS
+    cores = int(ray.cluster_resources()["CPU"])
+    if cores < 2:
+        raise SystemExit("Ray has 1 core; expected 2 or more: one reads, one encodes")
+    size = cores * 2 // 3
+    print(f"{size} of Ray's {cores} cores encode, the others read and write")
     ray.data.DataContext.get_current().execution_options.preserve_order = True
     texts = ray.data.read_parquet(sentences)
     texts = texts.repartition(
         target_num_rows_per_block=4096
     )  # otherwise each small file is one block
-    actors = {"compute": ray.data.ActorPoolStrategy(size=2), "batch_size": None}
+    actors = {"compute": ray.data.ActorPoolStrategy(size=size), "batch_size": None}
     raw = Model(load_encoder(encoder))
     model = ray.put(raw)  # kept here, for an actor that starts again
     rows = texts.map_batches(Encode, fn_constructor_args=[model], **actors)
