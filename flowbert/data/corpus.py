@@ -176,7 +176,11 @@ def _texts_in_memory(source: Any, layouts: Sequence[Sequence[str]]) -> list[str]
     if names is not None and not isinstance(names, dict):  # as of a DatasetDict
         (column,) = choose_columns(list(names), layouts, Path("corpus"))
         source = source[column]
-    return [text.strip() for text in as_sentences(source, "corpus")]
+    texts = as_sentences(source, "corpus")
+    if named := set(NAMED).intersection(texts):
+        expected = f"sentences, or a dict of several corpora such as {min(named)}"
+        raise UserError(argument="corpus", received=texts, expected=expected)
+    return [text.strip() for text in texts]
 
 
 def _load_named(name: str, nli: str, layouts: Sequence[Sequence[str]]) -> Corpus:

@@ -206,12 +206,14 @@ def read_columns(
         shown = ", ".join(wrong[:_SHOWN])
         if len(wrong) > _SHOWN:
             shown += f", and {len(wrong) - _SHOWN} more"
-        message = f"{len(wrong)} of {len(frame)} rows are invalid"
-        message = f"{frame.attrs['source']}: {message}"
+        source = frame.attrs["source"]
+        count = f"{len(wrong)} of {len(frame)} rows are invalid"
         if not skip:
             hint = "" if skip is None else " (the option skip_invalid leaves them out)"
-            raise UserError(f"{message}: {shown}{hint}")
-        warn(f"{message} and left out: {shown}")
+            if len(wrong) > 1:
+                shown = f"{count}: {shown}"
+            raise UserError(f"{source}: {shown}{hint}")
+        warn(f"{source}: {count} and left out: {shown}")
     return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in parsers]
 
 
