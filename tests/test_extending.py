@@ -3,7 +3,9 @@
 import shlex
 import shutil
 import sys
+import warnings
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from helpers import draw_nothing, refused
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = {path.stem: path for path in (ROOT / "examples" / "extend").glob("*.py")}
-KINDS = sorted(EXAMPLES.keys() - {"coupling", "format"})
+KINDS = sorted(EXAMPLES.keys() - {"coupling", "format", "module"})
 LINES = 40
 # Options that make a command small.
 SMALL = {
@@ -56,6 +58,20 @@ def forget():
     """As in a new process."""
     for name in [name for name in sys.modules if name.startswith("examples")]:
         del sys.modules[name]
+
+
+def test_a_module_of_ones_own_under_lightningcli(monkeypatch):
+    text = EXAMPLES["module"].read_text().split("\n\n")[1]
+    _, *words = shlex.split(text.partition('"""')[0])
+    small = ["--trainer.limit_val_batches=0", "--trainer.logger=false"]
+    small += ["--trainer.max_steps=2", "--trainer.enable_progress_bar=false"]
+    monkeypatch.setattr("sys.argv", [*words, *small, "--model.learning_rate=0.01"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cli = run_path(words[0], run_name="__main__")["cli"]
+    assert "step/word_norm" in cli.trainer.callback_metrics
+    assert cli.model.hparams["learning_rate"] == 0.01
+    assert cli.datamodule.batch_size == 32
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -5,6 +5,8 @@ import os
 import random
 import resource
 import signal
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import torch
 from numpy.testing import assert_array_equal
 from pytorch_lightning import Callback
 
+import flowbert
 from equivalence.ways import Interrupt, write_task
 from experiments.small import write_pairs
 from flowbert.cli import main
@@ -27,7 +30,7 @@ from flowbert.fitting.parts import load_source, make_loggers
 from flowbert.maps import Flow, load_map, make_map
 from flowbert.methods import FlowModule, TextDataModule, make_examples
 from flowbert.model import Model
-from flowbert.options import FitOptions
+from flowbert.options import TRAINED_METHODS, FitOptions
 from flowbert.tasks import load_tasks
 from flowbert.training import read_checkpoint
 from flowbert.vectors import EmbeddingCache
@@ -263,6 +266,22 @@ def test_a_flow_is_recorded_as_it_was_trained(pairs, tmp_path):
     again = compare(methods={"flow": text}, **given)
     expected = results.score("flow", "pairs")
     assert again.score("flow", "pairs") == pytest.approx(expected, abs=1e-6)
+
+
+SOURCE = "".join(
+    path.read_text()
+    for path in Path(flowbert.__file__).parent.rglob("*.py")
+    if path.name != "options.py"
+)
+
+
+@pytest.mark.parametrize(
+    "options", {kind for each in TRAINED_METHODS.values() for kind in each[1:]}
+)
+def test_every_option_of_a_method_is_read(options):
+    """One that was added and is not used anywhere has no effect (in full: test_options.py)."""
+    names = [field.name for field in fields(options)]
+    assert [name for name in names if f".{name}" not in SOURCE] == []
 
 
 MISTAKES = [

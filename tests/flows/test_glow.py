@@ -10,7 +10,7 @@ from scipy.stats import multivariate_normal, multivariate_t
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from flowbert.flows import ActNorm, Glow, bits_per_dim
+from flowbert.flows import PRIORS, ActNorm, Glow, bits_per_dim
 from flowbert.flows.data_initialized import SHRINKAGE
 from helpers import refused
 
@@ -77,6 +77,15 @@ def test_initialize_depends_on_its_batch_alone(flow):
     assert not loaded.initialized
     loaded.load_state_dict(flow.state_dict())
     assert loaded.initialized
+
+
+@pytest.mark.parametrize("prior", [*PRIORS, "examples.extend.prior.StudentT"])
+def test_a_prior_is_a_density_of_rows(prior):
+    z = torch.linspace(-50, 50, 10_001, dtype=torch.float64)[:, None]
+    with torch.no_grad():
+        density = PRIORS.make(prior, dim=1).double().log_prob(z).exp()
+    # Tails beyond 50 of a t-distribution with 10 degrees of freedom are below 1e-10.
+    assert torch.trapezoid(density, z[:, 0]).item() == pytest.approx(1, abs=1e-6)
 
 
 def test_density_has_the_prior_of_the_options():
