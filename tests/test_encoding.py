@@ -101,12 +101,6 @@ def test_sentences_with_a_model(precision, model, run, tmp_path):
         assert_array_equal(read(path).astype(expected.dtype), expected)
 
 
-def test_methods_and_encoders(model, run, raw):
-    assert_array_equal(encode(TEXTS, model=run, method="raw"), raw)
-    moved = encode(TEXTS, model=run, encoder="builtin-sample")
-    assert_array_equal(moved, model.encode(TEXTS))
-
-
 def test_files_of_sentences(raw, tmp_path):
     options = EncoderOptions(layers="first_last")
     (tmp_path / "a.txt").write_text("\n".join(TEXTS))
@@ -157,7 +151,7 @@ def test_an_interruption_that_leaves_nothing(text, name, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("precision", ["float32", "int8", "ubinary"])
+@pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_an_interrupted_npy_file_goes_on(precision, tmp_path, monkeypatch):
     path = tmp_path / "a.npy"
     path.write_bytes(b"older")
@@ -210,9 +204,10 @@ def test_two_processes_write_what_one_writes(raw, tmp_path):
 
 
 def test_one_string_is_one_sentence(run, tmp_path):
-    text = TEXTS[0]
-    assert encode(text, model=run).shape == (8,)
-    assert encode(text, model=run, output=tmp_path / "a.npy") == (1, 8)
+    moved = {"model": run, "encoder": "builtin-sample"}
+    assert encode(TEXTS[0], **moved).shape == (8,)
+    written = encode(TEXTS[0], **moved, method="raw", output=tmp_path / "a.npy")
+    assert written == (1, 128)
 
 
 @pytest.mark.parametrize("pooling", ["idf", "sif:cls=2"])
@@ -223,7 +218,7 @@ def test_what_counts_tokens_does_not_count_what_is_encoded(pooling, tmp_path):
     counted.save(tmp_path / "own")
     alone = counted.encode(TEXTS[7:8])
     written = f"sif:a=0.001:{pooling.partition(':')[2]}"
-    for named in (None, pooling, written if "sif" in pooling else pooling):
+    for named in (None, written if "sif" in pooling else pooling):
         own = EncoderOptions(str(tmp_path / "own"), pooling=named)
         vectors = encode(TEXTS, encoder=own)
         # Other sentences in a batch: sums of float32 in another order.
@@ -323,9 +318,3 @@ def test_an_error_after_the_first_block_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(Model, "embed", large)
     refused("^precision", encode, TEXTS, precision="float16", output=tmp_path / "a.npy")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("precision", ["int8", "uint8"])
-def test_equal_vectors_have_codes_that_restore_them(precision):
-    codes = encode(TEXTS[:1] * 3, precision=precision)
-    assert (codes == np.iinfo(precision).min).all()

@@ -156,11 +156,9 @@ def test_json_is_read_against_a_schema(tmp_path):
     [
         ("{", "not JSON"),
         ('{"a": ' + "9" * 5000 + "}", "not JSON"),
-        ("[" * 100_000, "not JSON"),
         ("[]", "expected an object"),
         ("{}", "lacks 'name'"),
         ('{"name": 3}', "name is 3; expected a str"),
-        ('{"name": null}', "name is None; expected a str"),
         ('{"name": "a", "count": "4"}', "count is '4'; expected a int"),
     ],
 )

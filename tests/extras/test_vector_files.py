@@ -84,13 +84,6 @@ NO_VECTORS = {
 }
 
 
-def test_a_file_of_a_folder_with_another_type(tmp_path):
-    for number, values in enumerate(([[1.0], [2.0]], ["a", "b"])):
-        table = pa.table({"x": values})
-        pyarrow.parquet.write_table(table, tmp_path / f"{number}.parquet")
-    refused(r"1\.parquet: holds no vectors", as_vectors, tmp_path)
-
-
 def test_lists_of_words_are_no_vectors(tmp_path):
     tags, file = [["a", "b"], ["c", "d"]], tmp_path / "x.parquet"
     pyarrow.parquet.write_table(pa.table({"tags": tags}), file)

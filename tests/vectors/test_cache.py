@@ -18,7 +18,6 @@ import pytest
 import torch
 
 from encoders.tiny import SENTENCES, assert_near
-from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.passes import encode_together
 from flowbert.vectors import EmbeddingCache, cache, store
 from helpers import refused
@@ -184,24 +183,6 @@ def test_no_damage_of_a_file_gives_a_wrong_vector(tmp_path):
         assert all(str(path) in message for message in messages)
 
 
-def test_files_of_another_version_are_left_alone(tmp_path, monkeypatch):
-    path = filled(tmp_path, 20)
-    content = path.read_bytes()
-    monkeypatch.setattr(cache, "_VERSION", cache._VERSION + 1)
-    assert check(tmp_path, 20) == (20, [])
-    assert path.read_bytes() == content
-
-
-def test_a_folder_that_cannot_be_made(tmp_path):
-    (tmp_path / "file").write_text("")
-    refused(
-        f"^cache: {tmp_path / 'file'}, or .* cannot be written",
-        EmbeddingCache(tmp_path / "file").fill,
-        [CountingEncoder()],
-        ["a"],
-    )
-
-
 def test_a_folder_that_is_only_read(tmp_path, monkeypatch):
     filled(tmp_path, 20)
     connect = sqlite3.connect
@@ -332,13 +313,11 @@ def set_backends(name, value):
 
 PRECISIONS = [
     lambda: torch.set_float32_matmul_precision("medium"),
-    lambda: set_backends("cuda.matmul.allow_tf32", True),
     lambda: set_backends("cuda.matmul.allow_bf16_reduced_precision_reduction", False),
     lambda: torch.set_default_dtype(torch.float64),
 ]
 if hasattr(torch.backends, "fp32_precision"):  # torch 2.9
     PRECISIONS.append(lambda: set_backends("fp32_precision", "tf32"))
-    PRECISIONS.append(lambda: set_backends("mkldnn.matmul.fp32_precision", "bf16"))
 
 
 def test_vectors_of_another_precision_are_not_used(tmp_path):
@@ -352,19 +331,6 @@ def test_vectors_of_another_precision_are_not_used(tmp_path):
         process = encode_in_process(tmp_path, 5, prepare)
         assert len(process.results.get(timeout=60)) == 5
     assert check(tmp_path, 5) == (0, [])
-
-
-def test_an_encoder_opens_in_another_precision():
-    """torch does not read its older setting after the newer ones were set."""
-
-    def encode():
-        PRECISIONS[-1]()
-        SentenceEncoder().encode(["a dog"])
-
-    process = CONTEXT.Process(target=encode)
-    process.start()
-    process.join(60)
-    assert process.exitcode == 0
 
 
 def test_the_home_folder_is_unknown(monkeypatch):
