@@ -14,7 +14,7 @@ from flowbert.tasks.measures import Array, to_rows, unit_rows
 
 NEAREST = 5
 MEASURED = 30  # sentences
-_SHOWN = 5  # sentences on a page
+_SHOWN = 4  # sentences on a page
 _NEAREST_SHOWN = 3
 
 
@@ -101,7 +101,7 @@ def neighbours(sample: Sample) -> pd.DataFrame:
 
 
 def tabulate_neighbours(frame: pd.DataFrame) -> pd.DataFrame:
-    """A table of three neighbours of five sentences, a column per method."""
+    """A table of three neighbours of four sentences, a column per method."""
     sentences = frame["sentence"].unique()[:_SHOWN]
     rows = frame[frame["sentence"].isin(sentences) & frame["rank"].le(_NEAREST_SHOWN)]
     text = rows["cosine"].map("{:z.2f} ".format) + rows["neighbour"]

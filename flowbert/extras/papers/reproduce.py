@@ -99,10 +99,11 @@ def reproduce(options: ReproduceOptions) -> pd.DataFrame:
         for row in group:
             keys = {experiment.key for experiment in plans.get(row.id, ())}
             ours = Results.of([x for x in results.records if x.key in keys], {})
-            ours.add_intervals(options.bootstrap, options.bootstrap_seed)
             note = failures.get(row.id, row.note)
+            if keys:
+                ours.add_intervals(options.bootstrap, options.bootstrap_seed)
             lines[row.id] = _merge(row, tasks_of[row.id], ours.frame, note)
-            if row.id in plans:
+            if keys:
                 last = lines[row.id].iloc[-1]
                 tell(f"{row.id}: {last.ours:z.1f}, published {last.published:z.1f}")
         finished = Results.of([*finished.records, *results.records], results.about)

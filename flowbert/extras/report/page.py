@@ -34,6 +34,9 @@ from flowbert.options import ReportOptions, takes
 from flowbert.tasks.measures import SPACE_METRICS
 from flowbert.text_tables import short_names
 
+FEW_PAIRS = 200
+"""Number of pairs of a task below which a page has a caution."""
+
 _GENERATED = "its scores say nothing about real data."
 _DETAIL = re.compile(r"\[[^]]*\d\]|±\S+")  # intervals and standard deviations
 _MINUS = re.compile(r"(?<![\w.)])-(?=\d)")
@@ -118,8 +121,13 @@ def _render(run: RunFiles, next_lines: Sequence[str], folder: Path) -> str:
         heading = summary.finding or heading
     elif "encoder" in analyzed:
         heading = f"Analysis of {analyzed['encoder'].rpartition('/')[2]}"
-    if SAMPLE_TASK in set(results["task"]):
+    tasks = results.drop_duplicates("task").set_index("task")["pairs"]
+    if SAMPLE_TASK in tasks:
         cautions.insert(0, f"{SAMPLE_TASK} is generated text: {_GENERATED}")
+    cautions += [
+        f"{task} has {count} pairs: another sample of so few may decide otherwise."
+        for task, count in tasks[tasks < FEW_PAIRS].items()
+    ]
     environment = Environment(
         loader=PackageLoader("flowbert.extras.report", ""),
         autoescape=True,

@@ -147,10 +147,11 @@ VIEWS |= {
         draw_layer_scores,
     ),
     "plane": View(
-        "Results",
+        "Embedding space",
         "Alignment and uniformity",
-        "Alignment: mean squared distance of positive pairs. Uniformity: how evenly all sentences "
-        "cover the sphere. A map that spreads the sentences lowers one and raises the other.",
+        "Alignment: mean squared distance of pairs that mean the same. Uniformity: how evenly all "
+        "sentences cover the sphere. A map that spreads the sentences moves them to the left, and "
+        "pairs apart: it is worth it where the score is higher.",
         draw_plane,
     ),
     "training": View(

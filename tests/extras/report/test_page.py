@@ -219,5 +219,5 @@ def test_without_scripts_the_page_is_whole(browser, written):
     page = browser.new_page(java_script_enabled=False)
     page.goto(written.as_uri())
     assert page.locator("#results thead").inner_text().startswith("method")
-    assert page.locator("#neighbours tr.group").count() == 5
+    assert page.locator("#neighbours tr.group").count() == 4
     page.close()
