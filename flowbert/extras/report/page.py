@@ -37,6 +37,9 @@ from flowbert.text_tables import short_names
 FEW_PAIRS = 200
 """Number of pairs of a task below which a page has a caution."""
 
+_CONTEXT = (
+    "Encoder or pairs are not the published ones: published scores are no targets."
+)
 _GENERATED = "its scores say nothing about real data."
 _DETAIL = re.compile(r"\[[^]]*\d\]|±\S+")  # intervals and standard deviations
 _MINUS = re.compile(r"(?<![\w.)])-(?=\d)")
@@ -117,6 +120,8 @@ def _render(run: RunFiles, next_lines: Sequence[str], folder: Path) -> str:
     if len(published):
         heading = reproduction.finding(published)
         cautions += reproduction.notes_on(reproduction.measured(published))
+        if published["difference"].isna().all():
+            cautions.insert(0, _CONTEXT)
     elif len(results):
         heading = summary.finding or heading
     elif "encoder" in analyzed:

@@ -71,7 +71,7 @@ def tabulate_averages(comparison: pd.DataFrame) -> pd.DataFrame:
         {
             "task": rows["task"],
             "published": text["published"],
-            "ours - published": difference.replace("+nan", "context"),
+            "difference": difference.replace("+nan", "context"),
         }
     ).set_index([ours.rename("ours"), rows["row"]])
 
