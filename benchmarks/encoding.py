@@ -153,7 +153,7 @@ def beside_transformers(
     best = setting.seconds(
         {"ours": lambda: encoder.encode(ordered), "peer": whole_pass}, ROUNDS
     )
-    template = name_template(encoder.template)
+    template = name_template(encoder.template, encoder.backbone.tokenizer)
     return Row(
         f"encode, {f'template {template}' if template else f'layer {layer}'}",
         f"{name}, {len(ordered)} sentences, {network.device.type}",

@@ -117,8 +117,9 @@ class EncoderOptions(Options):
             for that of the folder, else 512 of a decoder and 128 of other networks.
         dtype: ``float32``, ``float16``, ``bfloat16`` or ``float64``.
         template: Text around every sentence, with ``{}`` in its place, or ``prompteol``,
-            ``pretended-cot``, ``knowledge``, ``echo``. ``compare`` also accepts several: names such
-            as ``prompteol,echo``, or a list.
+            ``pretended-cot``, ``knowledge``, ``echo``, or ``chat`` (``chat:TEXT``) for the chat
+            template of the network. ``compare`` also accepts several: names such as
+            ``prompteol,echo``, or a list.
         sink_token: Token in front of every sentence of a decoder that is not pooled. None for the
             one that its tokenizer writes, else ``<|endoftext|>``, BOS or EOS; empty for none.
         views: Layers, poolings and templates whose vectors are concatenated, such as

@@ -60,7 +60,8 @@ class SentenceEncoder(Embedder, nn.Module):
         dtype: Precision of the computation: ``float32``, ``float16``, ``bfloat16`` or
             ``float64``.
         template: Text around every sentence, such as ``This sentence : "{}" means in one word:"``,
-            or a name of :data:`~flowbert.encoders.template.TEMPLATES`. Its tokens are not pooled,
+            or a name of :data:`~flowbert.encoders.template.TEMPLATES`, or ``chat`` or ``chat:TEXT``
+            for a chat as the tokenizer writes it, saved as its text. Its tokens are not pooled,
             but for ``last_token`` and ``cls``. A template that ends in its only ``{}`` is a prompt
             as sentence-transformers has it, whose tokens are pooled, too.
         sink_token: Token in front of every sentence that takes the attention of a first word and is
@@ -312,7 +313,7 @@ class SentenceEncoder(Embedder, nn.Module):
         is_implied = reading.sink_token == implied.sink_token
         return {
             "encoder": self.path,
-            "template": name_template(reading.template) if reading.template else "",
+            "template": name_template(reading.template, self.backbone.tokenizer),
             "sink_token": "" if is_implied else reading.sink_token or "none",
             "layers": name_layers(reading.layers, self.num_layers),
             "pooling": reading.pooling,

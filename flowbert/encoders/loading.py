@@ -18,7 +18,7 @@ from flowbert.encoders.folders import (
     is_sentence_transformer,
 )
 from flowbert.encoders.layers import LayerSpec, expand_layers
-from flowbert.encoders.template import TEMPLATES
+from flowbert.encoders.template import CHAT, TEMPLATES
 from flowbert.errors import UserError, first_line, warn
 from flowbert.options import EncoderOptions
 from flowbert.progress import tell
@@ -174,7 +174,7 @@ def _layer_specs(value: str | int | list[Any] | None) -> list[LayerSpec | None]:
 
 def _templates(value: str | list[Any] | None) -> list[Any]:
     """Templates: a list, names separated by commas, or one text, which may have commas."""
-    is_text = isinstance(value, str) and not set(value.split(",")) <= TEMPLATES.keys()
+    is_text = isinstance(value, str) and not set(value.split(",")) <= {*TEMPLATES, CHAT}
     return [value] if is_text else _as_items(value, "template")
 
 

@@ -78,12 +78,13 @@ def resolve(
     implied: dict[str, Any] = {}
     if given.keys() & {"pooling", "template"}:
         implied["sink_token"] = None
-    if of_template := pooling_of(given.get("template")):
+    template = given.get("template", usual["template"])
+    template = resolve_template(template, backbone.tokenizer)
+    if "template" in given and (of_template := pooling_of(template)):
         implied["pooling"] = of_template
     chosen = {**usual, **implied, **given}
     layers = resolve_layers(chosen["layers"], backbone.num_layers)
     length = _choose_length(backbone, given.get("max_length"), usual["max_length"])
-    template = resolve_template(chosen["template"])
     pooling = make_pooling(chosen["pooling"])
     if isinstance(pooling, NetworkPooling) and not (
         backbone.has_pooler and layers == (backbone.num_layers,)

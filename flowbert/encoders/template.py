@@ -1,6 +1,7 @@
 """Templates: fixed tokens around a sentence, such as a prompt that asks a decoder for one word."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -36,43 +37,77 @@ Language Model Embeddings (Springer et al., 2024), arXiv 2402.15449.
 """
 
 
-def resolve_template(text: str) -> str:
+CHAT = "chat"
+"""Name of the template that is made from the chat template of a tokenizer; ``chat:TEXT`` too."""
+
+_QUESTION = 'This sentence : "{}" means in one word:'
+# In place of the date of today.
+_DATE = "{% macro strftime_now(format) %}26 Jul 2024{% endmacro %}"
+
+
+def resolve_template(text: str, tokenizer: Any) -> str:
     """The text of a template, empty for none.
 
     Args:
-        text: A name of :data:`TEMPLATES`, or text with a slot ``{}``; with two, the second
-            occurrence of the sentence is pooled.
+        text: A name of :data:`TEMPLATES`, ``chat``, ``chat:TEXT``, or text with a slot ``{}``; with
+            two, the second occurrence of the sentence is pooled.
+        tokenizer: A tokenizer of transformers, whose chat template ``chat`` takes.
 
     Raises:
-        UserError: If there is no slot, or more than two.
-
-    Example:
-        >>> resolve_template("prompteol")
-        'This sentence : "{}" means in one word:"'
+        UserError: If there is no slot, or more than two, or no chat template.
     """
     template = TEMPLATES.get(text, text)
+    if text == CHAT:
+        template = chat_text(_QUESTION, tokenizer)
+    elif text.startswith(f"{CHAT}:"):
+        template = chat_text(text.removeprefix(f"{CHAT}:"), tokenizer)
     if template and not 1 <= template.count(SLOT) <= 2:
         raise UserError(
             argument="template",
             received=text,
-            expected=f"{choices(TEMPLATES, text)}, or text with {SLOT} for the sentence",
+            expected=f"{choices([*TEMPLATES, CHAT], text)}, or text with {SLOT} for the sentence",
         )
     return template
 
 
-def pooling_of(template: str | None) -> str | None:
-    """Pooling of a template: the last token, or the mean of a repeated sentence at its end.
+def chat_text(question: str, tokenizer: Any) -> str:
+    """The text of a chat: the turn of a user, and an answer that begins with a quote.
+
+    The system turn is that of the chat template. Thinking is switched off where it has a switch,
+    and the date is always the same.
+
+    Raises:
+        UserError: If the tokenizer has no chat template, or it cannot be applied.
+    """
+    try:
+        chat: str = tokenizer.apply_chat_template(
+            [{"role": "user", "content": question}],
+            chat_template=_DATE + tokenizer.get_chat_template(),
+            tokenize=False,
+            add_generation_prompt=True,
+            enable_thinking=False,
+            thinking=False,
+        )
+    except Exception as error:  # a template of jinja raises what it likes
+        raise UserError(
+            f"received {CHAT}; expected a network whose chat template takes the turn of a user",
+            argument="template",
+        ) from error
+    return f'{chat}"'
+
+
+def pooling_of(template: str) -> str | None:
+    """Pooling of the text of a template: the last token, or the mean of a repeated sentence.
 
     None without a template, and for a prompt.
 
     Example:
-        >>> pooling_of("prompteol"), pooling_of("echo"), pooling_of("query: {}")
+        >>> pooling_of('"{}" means'), pooling_of("{} again: {}"), pooling_of("query: {}")
         ('last_token', 'mean', None)
     """
-    text = TEMPLATES.get(template or "", template or "")
-    if not text.endswith(SLOT):
-        return "last_token" if text else None
-    return None if prompt_of(text) else "mean"
+    if not template or prompt_of(template):
+        return None
+    return "mean" if template.endswith(SLOT) else "last_token"
 
 
 def prompt_of(template: str) -> str:
@@ -108,11 +143,13 @@ def special_texts(tokenizer: Any) -> list[str]:
     return [token.content for token in added if token.special]
 
 
-def name_template(text: str) -> str:
-    """Name of a template, or its text where it has none."""
-    return next(
-        (name for name, template in TEMPLATES.items() if template == text), text
-    )
+def name_template(text: str, tokenizer: Any) -> str:
+    """Name of the text of a template, or the text where it has none."""
+    named = dict(TEMPLATES)
+    if _QUESTION in text:
+        with suppress(UserError):
+            named[CHAT] = chat_text(_QUESTION, tokenizer)
+    return next((name for name in named if named[name] == text), text)
 
 
 class Template(NamedTuple):

@@ -155,7 +155,9 @@ def advise_encoder(encoder: Encoder) -> Advice:
     if make_pooling(pooling).learned:
         return Advice(_OF_LEARNED_WEIGHTS, layers, pooling, RECIPE_METHOD)
     if encoder.backbone.findings.causal:
-        template = name_template(encoder.template or TEMPLATES[DECODER_TEMPLATE])
+        template = name_template(
+            encoder.template or TEMPLATES[DECODER_TEMPLATE], encoder.backbone.tokenizer
+        )
         return Advice(_OF_DECODERS, "last", "last_token", DECODER_METHOD, template)
     return Advice(_BY_OTHERS, RECIPE_LAYERS, RECIPE_POOLING, RECIPE_METHOD)
 

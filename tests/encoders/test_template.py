@@ -20,7 +20,7 @@ from encoders.tiny import (
     word_tokenizer,
     write_tiny,
 )
-from flowbert.encoders import SentenceEncoder
+from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoders
 from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.template import TEMPLATES, Template
 from flowbert.extras.export import export
@@ -215,16 +215,40 @@ def test_tokens_of_a_chat_template_are_those_of_transformers(kind):
         )
 
     network = tiny_network("llama", vocab_size=300, max_position_embeddings=1000)
-    template = chat('it: "{}"', tokenize=False)
-    encoder = SentenceEncoder(Backbone(network, tokenizer), template=template)
+    encoder = SentenceEncoder(Backbone(network, tokenizer), template='chat:it: "{}"')
+    assert encoder.template == chat('it: "{}"', tokenize=False) + '"'
     assert str(encoder.pooling) == "last_token"
     found, injected = encoder.tokenization.rows(["a man runs", "a (end) man"])
-    whole = chat('it: "a man runs"', tokenize=True, return_dict=True)
-    assert found["input_ids"] == whole["input_ids"]
+    whole = chat('it: "a man runs"', tokenize=True, return_dict=True)["input_ids"]
+    assert found["input_ids"][: len(whole)] == whole
+    assert tokenizer.decode(found["input_ids"][len(whole) :]) == '"'
     # The sentence ends no message.
     end = tokenizer.eos_token_id
     assert injected["input_ids"].count(end) == found["input_ids"].count(end) == 1
     assert pooled_text(tokenizer, injected) == "a (end) man"
+
+
+SWITCHES = (
+    "{% if enable_thinking is false %}<s>{% endif %}{{ strftime_now('%Y') }} "
+    "{% for message in messages %}{{ message['content'] }}{% endfor %}:"
+)
+
+
+def test_a_chat_is_the_same_tomorrow_and_saved_as_text(tmp_path):
+    path = write_tiny(tmp_path / "llama", "llama")
+    missing = "^template: received chat; expected a network whose chat template"
+    refused(missing, SentenceEncoder, path, template="chat")
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    tokenizer.chat_template = SWITCHES
+    tokenizer.save_pretrained(path)
+    encoder = SentenceEncoder(path, template="chat")
+    question = 'This sentence : "{}" means in one word:'
+    assert encoder.template == f'<s>26 Jul 2024 {question}:"'
+    assert encoder.columns()["template"] == "chat"
+    encoder.save(tmp_path / "saved")
+    assert SentenceEncoder(tmp_path / "saved").reading == encoder.reading
+    options = EncoderOptions(str(path), template="prompteol,chat")
+    assert open_encoders(options)[1].template == encoder.template
 
 
 def pooled_text(tokenizer, row):
