@@ -248,7 +248,7 @@ def test_a_chat_is_the_same_tomorrow_and_saved_as_text(tmp_path):
     encoder.save(tmp_path / "saved")
     assert SentenceEncoder(tmp_path / "saved").reading == encoder.reading
     options = EncoderOptions(str(path), template="prompteol,chat")
-    assert open_encoders(options)[1].template == encoder.template
+    assert open_encoders(options)[1].identity == encoder.identity
 
 
 def pooled_text(tokenizer, row):
