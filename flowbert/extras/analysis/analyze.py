@@ -1,13 +1,14 @@
 """The spaces of an encoder before and after its maps: of a corpus, and of a comparison."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from flowbert.arrays import Floats
 from flowbert.data.corpus import load_corpus
 from flowbert.encoders import (
     SentenceEncoder,
@@ -24,7 +25,7 @@ from flowbert.extras.analysis.views import parse_measures
 from flowbert.maps import Flow, Map
 from flowbert.options import AnalyzeOptions, takes
 from flowbert.seeding import Stream
-from flowbert.tasks import STS, load_tasks
+from flowbert.tasks import STS, Task, load_tasks
 from flowbert.vectors import EmbeddingCache, Vectors
 
 _FEWEST_SENTENCES = 200  # of a corpus
@@ -92,16 +93,10 @@ def analyze(options: AnalyzeOptions) -> Analysis:
     rows = cache.rows(opened, fitting)
     maps, failures = _fit_maps(parsed, rows, options.seed, device)
     y = torch.from_numpy(cache.rows(opened, measured)[:])
-    pairs = {}
-    for task in scored:
-        if isinstance(task, STS):
-            x = torch.from_numpy(cache.rows(opened, task.sentences)[:])
-            items = {name: task.items(map.transform(x)) for name, map in maps.items()}
-            pairs[f"{task.name} {task.split}"] = task.gold, items
     sample = Sample(
         measured,
         _measurable({name: map.transform(y) for name, map in maps.items()}),
-        pairs,
+        _score_pairs(scored, maps, lambda task: cache.rows(opened, task.sentences)),
         encoder=opened if isinstance(opened, SentenceEncoder) else None,
         corpus=loaded.sentences,
         flows={name: x.flow_ for name, x in maps.items() if isinstance(x, Flow)},
@@ -116,6 +111,19 @@ def analyze(options: AnalyzeOptions) -> Analysis:
     if options.output is not None:
         analysis.to_json(options.output)
     return analysis
+
+
+def _score_pairs(
+    tasks: Sequence[Task], maps: Mapping[str, Map], rows_of: Callable[[Task], Vectors]
+) -> dict[str, tuple[Floats, dict[str, Floats]]]:
+    """Gold scores, and cosines under each map, of the tasks of scored pairs."""
+    pairs = {}
+    for task in tasks:
+        if isinstance(task, STS):
+            x = torch.from_numpy(rows_of(task)[:])
+            cosines = {name: task.items(map.transform(x)) for name, map in maps.items()}
+            pairs[f"{task.name} {task.split}"] = task.gold, cosines
+    return pairs
 
 
 def _fit_maps(

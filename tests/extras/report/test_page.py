@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from extras.report.rows import PICTURES, TABLES, row, sts_rows
 from flowbert.experiments.results import Results
@@ -56,7 +57,15 @@ def undrawn(monkeypatch):
 
 @pytest.fixture(scope="module")
 def written(folder):
-    return report(folder)
+    """A page with its pictures; their .png files are empty."""
+    save = Figure.savefig
+
+    def save_svg(figure, file, **options):
+        file.touch() if isinstance(file, Path) else save(figure, file, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Figure, "savefig", save_svg)
+        return report(folder)
 
 
 def test_the_page_of_a_run(written, folder):
@@ -150,7 +159,7 @@ def test_mistakes(tmp_path, name, output, part):
     assert not list(tmp_path.rglob("*.html"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def browser():
     sync_api = pytest.importorskip("playwright.sync_api")
     executable = shutil.which("chromium")
@@ -163,61 +172,48 @@ def browser():
         browser.close()
 
 
-@pytest.fixture
-def opened(browser, written):
-    """The page in a browser, without an error in its console."""
-    page = browser.new_page(viewport={"width": 1150, "height": 900})
-    errors: list[str] = []
-    page.on("console", lambda message: errors.append(message.text))
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto(written.as_uri())
-    yield page
-    page.close()
-    assert not errors
-
-
 def methods(page):
     """Methods of the rows of the table of results."""
     return page.locator("#results tbody .dot").all_text_contents()
 
 
-def test_a_browser_shows_it(opened):
-    for width in (1150, 400):
-        opened.set_viewport_size({"width": width, "height": 900})
-        assert opened.evaluate("document.documentElement.scrollWidth") <= width
-    # Paper and phones show intervals without a pointer.
-    assert opened.get_by_text("[45.0, 55.0]").first.is_visible()
-    opened.emulate_media(media="print")
-    assert opened.get_by_text("[45.0, 55.0]").first.is_visible()
-
-
-def test_the_table_is_sorted_and_copied(opened):
-    lead = opened.locator("#results thead th[aria-sort]")
+def test_a_browser_shows_sorts_and_copies(browser, written):
+    page = browser.new_page(viewport={"width": 1150, "height": 900})
+    errors: list[str] = []
+    page.on("console", lambda message: errors.append(message.text))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(written.as_uri())
+    lead = page.locator("#results thead th[aria-sort]")
     assert lead.text_content() == "STSB"
-    assert methods(opened) == ["raw", "whitening", "flow"]
-    opened.get_by_role("button", name="method", exact=True).first.click()
-    assert methods(opened) == ["whitening", "raw", "flow"]
-    opened.get_by_role("button", name="over raw").click()
-    assert methods(opened) == ["whitening", "flow", "raw"]
+    assert methods(page) == ["raw", "whitening", "flow"]
+    page.get_by_role("button", name="method", exact=True).first.click()
+    assert methods(page) == ["whitening", "raw", "flow"]
+    page.get_by_role("button", name="over raw").click()
+    assert methods(page) == ["whitening", "flow", "raw"]
     assert lead.text_content() == "over raw"
-    opened.evaluate(
+    page.evaluate(
         "document.execCommand = () => { copied = document.activeElement.value; }"
     )
     copied = {}
     for name in ("CSV", "LaTeX", "Markdown"):
-        opened.get_by_role("button", name=f"Copy {name}").click()
-        copied[name] = opened.evaluate("copied").splitlines()
+        page.get_by_role("button", name=f"Copy {name}").click()
+        copied[name] = page.evaluate("copied").splitlines()
     head, first, *_ = copied["CSV"]
     assert head.startswith("method,,STSB,over raw")
     interval = "50.0 [45.0, 55.0]"
     assert first.startswith(f'whitening,use,"{interval}","+9.5 [8.0, 11.0]"')
     assert copied["LaTeX"][2].startswith(f"whitening & use & {interval} & +9.5")
     assert copied["Markdown"][2].startswith(f"| whitening | use | {interval} | +9.5")
-
-
-def test_without_scripts_the_page_is_whole(browser, written):
+    for width in (1150, 400):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    # Paper and phones show intervals without a pointer, and heads of tables.
+    for media in ("screen", "print"):
+        page.emulate_media(media=media)
+        assert page.get_by_text("[45.0, 55.0]").first.is_visible()
+        assert page.locator("#results thead button").first.is_visible()
+    assert not errors
     page = browser.new_page(java_script_enabled=False)
     page.goto(written.as_uri())
     assert page.locator("#results thead").inner_text().startswith("method")
     assert page.locator("#neighbours tr.group").count() == 4
-    page.close()
