@@ -65,7 +65,7 @@ def flow_and_baseline(
     baseline: Map | None,
     data: RowsDataModule,
     pairs: LabelledPairs | None,
-    folder: Path,
+    last: Path,
 ) -> list[Method]:
     """The trained flow, after the map that it is compared with.
 
@@ -75,9 +75,8 @@ def flow_and_baseline(
         baseline: The map, which the Trainer has fitted.
         data: The vectors.
         pairs: Labelled pairs that the baseline learns from.
-        folder: The run folder.
+        last: The last checkpoint.
     """
-    last = folder / "checkpoints" / "last.ckpt"
     if last.is_file() and not module.fit_parameters:  # forked processes have trained
         module.fit_parameters = read_checkpoint(last)["fit_parameters"]
     flow = Method("flow", Flow.from_module(module), data.name, options.seed)

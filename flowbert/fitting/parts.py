@@ -35,7 +35,6 @@ from flowbert.training import (
     checkpoint_callbacks,
     read_checkpoint,
 )
-from flowbert.training.checkpoints import check_fitted_on
 from flowbert.training.run_folder import claim_folder, find_checkpoint, is_first_process
 from flowbert.training.trainer import make_trainer
 from flowbert.vectors import EmbeddingCache, Vectors, as_vectors
@@ -224,21 +223,11 @@ def open_encoder_of(options: FitOptions, source: Any, device: Any) -> Any:
     return open_encoder(options.encoder, source.sentences, device)
 
 
-def check_fitted(
-    before: Mapping[str, Any], encoder: Encoder | None, source: Any, path: object
-) -> dict[str, Any]:
-    """Identity of the encoder and digest of the corpus; those of a checkpoint are the same.
-
-    Raises:
-        UserError: If they differ.
-    """
-    fitted_on = {
-        "encoder": None if encoder is None else encoder.identity,
-        "corpus": {"name": source.name, "digest": source.digest},
-    }
-    if before:
-        check_fitted_on(before, fitted_on, path)
-    return fitted_on
+def describe_fitted(encoder: Encoder | None, source: Any) -> dict[str, Any]:
+    """Identity of the encoder, and name and digest of the corpus, as checkpoints have them."""
+    identity = None if encoder is None else encoder.identity
+    corpus = {"name": source.name, "digest": source.digest}
+    return {"encoder": identity, "corpus": corpus}
 
 
 def make_flow(options: FitOptions, dim: int, closed_form: Map | None) -> Any:

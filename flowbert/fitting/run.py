@@ -7,12 +7,38 @@ from typing import Any
 
 from flowbert.errors import record_warnings
 from flowbert.experiments import Results
-from flowbert.fitting import outcome, parts
+from flowbert.fitting.outcome import (
+    analyze,
+    fit_closed_form,
+    flow_and_baseline,
+    log_scores,
+    measure,
+    save,
+    write_page,
+)
+from flowbert.fitting.parts import (
+    claim,
+    describe_fitted,
+    embed,
+    find_checkpoint_of,
+    load_labels,
+    load_source,
+    load_tasks,
+    logging_ended,
+    make_batches,
+    make_closed_form,
+    make_evaluations,
+    make_flow,
+    make_loggers,
+    make_trainer_of,
+    methods_on_text,
+    open_encoder_of,
+)
 from flowbert.fitting.run_options import complete, write_config
 from flowbert.options import FitOptions
 from flowbert.threads import threads_for
 from flowbert.training import VectorWriter
-from flowbert.training.checkpoints import BestCheckpoint
+from flowbert.training.checkpoints import BestCheckpoint, check_fitted_on
 from flowbert.training.trainer import quiet_lightning, seeded
 from flowbert.vectors import EmbeddingCache
 
@@ -32,96 +58,85 @@ def run(command: str, options: FitOptions, folder: Path) -> Results:
         UserError: If an option is wrong; nothing has been written then.
     """
     with record_warnings() as warned, ExitStack() as held:
-        options, fitted_before = parts.find_checkpoint_of(complete(options))
-        closed_form = parts.make_closed_form(options)
-        tasks = parts.load_tasks(options, "dev" if command == "validate" else "test")
+        options, fitted_before = find_checkpoint_of(complete(options))
+        closed_form = make_closed_form(options)
+        tasks = load_tasks(options, "dev" if command == "validate" else "test")
         cache = EmbeddingCache(options.cache)
-        held.enter_context(parts.claim(command, options, folder))
-        held.enter_context(parts.logging_ended(options))
+        held.enter_context(claim(command, options, folder))
+        held.enter_context(logging_ended(options))
         with seeded(options.seed):
-            trainer = parts.make_trainer_of(options, folder, tasks)
+            trainer = make_trainer_of(options, folder, tasks)
             device, is_first = trainer.strategy.root_device, trainer.is_global_zero
-            labels = parts.load_labels(closed_form, tasks)
-            source = parts.load_source(options, tasks)
-            encoder = parts.open_encoder_of(options, source, device)
+            labels = load_labels(closed_form, tasks)
+            source = load_source(options, tasks)
+            encoder = open_encoder_of(options, source, device)
             dim = source.shape[1] if encoder is None else encoder.dim
-            fitted_on = parts.check_fitted(
-                fitted_before, encoder, source, options.ckpt_path
-            )
+            fitted_on = describe_fitted(encoder, source)
+            check_fitted_on(fitted_before, fitted_on, options.ckpt_path)
             pairs = None
             if options.trains_encoder:
-                module, data = parts.methods_on_text().make_module(
-                    options, encoder, source
-                )
+                on_text = methods_on_text()
+                module, data = on_text.make_module(options, encoder, source)
             else:
-                module = parts.make_flow(options, dim, closed_form)
-                rows, pairs = parts.embed(cache, encoder, source, tasks, labels)
-                data = parts.make_batches(options, rows, source)
+                module = make_flow(options, dim, closed_form)
+                rows, pairs = embed(cache, encoder, source, tasks, labels)
+                data = make_batches(options, rows, source)
         if is_first:
-            trainer.loggers += parts.make_loggers(options.log_to, folder)
+            trainer.loggers += make_loggers(options.log_to, folder)
         if command == "fit" and is_first:
             write_config(options, folder)
         if command == "predict":
-            vectors = VectorWriter(folder / "predictions.npy", (len(source), dim))
-            trainer.callbacks.append(vectors)
+            writer = VectorWriter(folder / "predictions.npy", (len(source), dim))
+            trainer.callbacks.append(writer)
         if module is not None:
             module.fitted_on = fitted_on
-            trainer.callbacks[:0] = parts.make_evaluations(
-                tasks, cache, encoder, closed_form, pairs
-            )
-            try:
-                _train(command, trainer, module, data, options)
-            except BaseException:
-                if command == "fit" and is_first:
-                    outcome.write_page(folder)
-                raise
+            measured = make_evaluations(tasks, cache, encoder, closed_form, pairs)
+            trainer.callbacks[:0] = measured
+            _train(command, trainer, module, data, options, folder)
         if command == "predict" or not is_first or trainer.fast_dev_run:
             return Results([], {})
         if module is None:
-            methods = [
-                outcome.fit_closed_form(options, closed_form, data, pairs, device)
-            ]
+            methods = [fit_closed_form(options, closed_form, data, pairs, device)]
         elif options.trains_encoder:
-            methods = parts.methods_on_text().list_methods(
-                options, module, encoder, data, cache
-            )
+            methods = on_text.list_methods(options, module, encoder, data, cache)
         else:
-            methods = outcome.flow_and_baseline(
-                options, module, closed_form, data, pairs, folder
-            )
+            last = folder / "checkpoints" / "last.ckpt"
+            methods = flow_and_baseline(options, module, closed_form, data, pairs, last)
         if command == "fit":
-            outcome.save(options, encoder, methods, folder)
-        results = outcome.measure(options, encoder, methods, tasks, cache, device)
+            save(options, encoder, methods, folder)
+        results = measure(options, encoder, methods, tasks, cache, device)
         results.about["warnings"] = list(warned)
         results.about["fitted_on"] = data.describe() | {"total": len(source)}
         results.save(folder / "results.json")
-        analyze = partial(
-            outcome.analyze,
-            folder,
-            results,
-            options.seed,
-            encoder,
-            source,
-            module,
-            data,
-        )
-        outcome.write_page(folder, analyze)
-        outcome.log_scores(trainer, results)
+        parts = results, options.seed, encoder, source, module, data
+        write_page(folder, partial(analyze, folder, *parts))
+        log_scores(trainer, results)
         return results
 
 
 def _train(
-    command: str, trainer: Any, module: Any, data: Any, options: FitOptions
+    command: str,
+    trainer: Any,
+    module: Any,
+    data: Any,
+    options: FitOptions,
+    folder: Path,
 ) -> None:
     """Call the Trainer; after a fit, restore the weights of the best score, if one is kept."""
-    with quiet_lightning(), seeded(options.seed), threads_for():
-        getattr(trainer, command)(
-            module,
-            datamodule=data,
-            ckpt_path=options.ckpt_path,
-            weights_only=True,
-            **{"return_predictions": False} if command == "predict" else {},
-        )
+    settings = {"return_predictions": False} if command == "predict" else {}
+    try:
+        with quiet_lightning(), seeded(options.seed), threads_for():
+            getattr(trainer, command)(
+                module,
+                datamodule=data,
+                ckpt_path=options.ckpt_path,
+                weights_only=True,
+                **settings,
+            )
+    except BaseException:
+        if command == "fit" and trainer.is_global_zero:
+            write_page(folder)
+        raise
     for callback in trainer.callbacks if command == "fit" else ():
         if isinstance(callback, BestCheckpoint) and trainer.is_global_zero:
             weights = callback.best_weights(trainer.global_step)

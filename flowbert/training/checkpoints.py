@@ -46,13 +46,16 @@ def check_fitted_on(
     """Compare encoder and corpus of a checkpoint with those of this run.
 
     Args:
-        saved: ``encoder``, an identity, or None for vectors; ``corpus``, name and digest.
+        saved: ``encoder``, an identity, or None for vectors; ``corpus``, name and digest. Empty
+            without a checkpoint, or if ``fit`` did not write it.
         present: The same of this run.
         path: Name of the checkpoint.
 
     Raises:
         UserError: If they differ.
     """
+    if not saved:
+        return
     encoders = saved["encoder"], present["encoder"]
     if None not in encoders:
         check_same_encoder(*encoders, f"checkpoint {path}")

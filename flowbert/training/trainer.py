@@ -1,6 +1,5 @@
 """Trainers whose notices are reduced to what a user can act on."""
 
-import inspect
 import logging
 import os
 import random
@@ -18,7 +17,7 @@ from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.callbacks import ProgressBar
 
-from flowbert.errors import UserError, choices
+from flowbert.errors import UserError
 from flowbert.io import without_numpy
 from flowbert.registry import import_object
 from flowbert.training.callbacks import EpochBar
@@ -63,16 +62,6 @@ def make_trainer(
         UserError: If an option is unknown or has a value that is not allowed.
     """
     settings = {name: _instantiate(value) for name, value in options.items()}
-    known = [
-        name for name in inspect.signature(Trainer).parameters if name not in fixed
-    ]
-    for name, value in settings.items():
-        if name not in known:
-            raise UserError(
-                argument=f"trainer.{name}",
-                received=value,
-                expected=choices(known, name),
-            )
     for name, ours in {"callbacks": callbacks, "plugins": plugins}.items():
         chosen = settings.get(name) or []
         settings[name] = [*(chosen if isinstance(chosen, list) else [chosen]), *ours]
