@@ -4,10 +4,13 @@ import numpy as np
 import pandas as pd
 
 from flowbert.experiments.intervals import SETTINGS
+from flowbert.registry import split_spec
 from flowbert.text_tables import short_names
 
 READING = ["template", "sink_token", "layers", "pooling"]
 _IF_MISSING = {"template": "no template", "sink_token": "default sink_token"}
+
+_LONG = 60  # characters of a method
 
 
 def settings_of(frame: pd.DataFrame) -> pd.DataFrame:
@@ -49,7 +52,7 @@ def name_rows(frame: pd.DataFrame) -> pd.DataFrame:
     is_reference = frame["role"] == "reference"
     is_reading = (frame["method"] == "raw") & ~is_reference
     readings = _name_readings(settings, is_reading, is_reference)
-    methods = frame["method"] + np.where(frame["supervised"], "*", "")
+    methods = _by_options(frame["method"]) + np.where(frame["supervised"], "*", "")
     methods = methods.mask(is_reading & (readings != ""), readings)
     named = settings.copy()
     named.loc[is_reading, READING] = ""
@@ -68,6 +71,19 @@ def name_rows(frame: pd.DataFrame) -> pd.DataFrame:
         "label": methods + _in_brackets(_join(named[differs])),
     }
     return pd.DataFrame(names)
+
+
+def _by_options(methods: pd.Series) -> pd.Series:
+    """Long methods of one kind by the options in which they differ, such as ``flow, levels 3``."""
+    written = {x: split_spec(x, ":") for x in set(methods) if len(x) > _LONG}
+    names = {}
+    for method, (kind, *options) in written.items():
+        same = [set(others) for others in written.values() if others[0] == kind]
+        common = set.intersection(*same)
+        differing = [x.replace("=", " ") for x in options if x not in common]
+        if differing:
+            names[method] = ", ".join([kind, *differing])
+    return methods.replace(names)
 
 
 def _name_readings(

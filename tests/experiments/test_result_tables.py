@@ -17,6 +17,7 @@ from flowbert.tasks.measures import METRICS, Metric
 from flowbert.text_tables import print_lines, print_table
 
 TEMPLATE = {"template": "it says {}"}
+LONG = "depth=3:width=32:mixing=reverse:noise=0.0:schedule=constant:epochs=1"
 NONE = dict.fromkeys(("encoder", "layers", "pooling"), "none")
 
 
@@ -44,6 +45,10 @@ NONE = dict.fromkeys(("encoder", "layers", "pooling"), "none")
                 "whitening (no template)",
                 "whitening ('it says {}')",
             ],
+        ),
+        (
+            [sts_rows(f"flow:levels={x}:{LONG}", "STSB") for x in (2, 3)],
+            ["flow, levels 2", "flow, levels 3"],
         ),
         # What is advised has its own layers, as the reading without its map.
         (
