@@ -39,6 +39,7 @@ BY_DEFAULT = (
     "uniformity",
     "whitening",
     "encoding",
+    "cold",
     "simcse",
     "gpu",
 )
