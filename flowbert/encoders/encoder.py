@@ -30,6 +30,7 @@ from flowbert.encoders.template import name_template
 from flowbert.encoders.tokenization import Tokenization
 from flowbert.errors import warn
 from flowbert.io import digest_tensors, write_json, write_new_folder
+from flowbert.progress import tell
 
 NOT_LEARNED = (
     "has no learned token weights; learned_weights is the same as mean until a training"
@@ -149,6 +150,9 @@ class SentenceEncoder(Embedder, nn.Module):
         self.log_token_factors = None if frozen else self.pooling.train_weights()
         if frozen and self.pooling.learned and token_weights is None:
             warn(f"encoder: {self.path} {NOT_LEARNED}")
+        is_fresh = reading is None and frozen and template is None
+        if is_fresh and not self.template and self.backbone.is_decoder:
+            tell(f"{self.path}: a decoder without a template; prompteol may be better")
         if frozen:
             self.requires_grad_(False)
         elif is_loaded and not isinstance(self.pooling, NetworkPooling):

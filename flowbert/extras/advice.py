@@ -56,6 +56,8 @@ accuracy. Fit, and compare on your own pairs:
 
 _DECODER_TEXT = """
 Two views, this one and the mean of the sentence in a lower layer, may be better (docs/decoders.md).
+--encoder.dtype bfloat16 is faster on processors with AMX or AVX512-BF16 and on GPUs. A sentence
+and its template are cut to {length} tokens (--encoder.max_length).
 Fit, and compare on your own pairs:
 
     flowbert fit --method {method} {encoder} {corpus}
@@ -129,6 +131,7 @@ def advise(options: AdviseOptions) -> Advice:
         encoder=write_options(encoder=chosen),
         plain=write_options(encoder=given),
         corpus=write_options(corpus=corpus, nli=pairs, column=options.column),
+        length=getattr(opened, "max_length", None),
     )
     return replace(advice, commands=commands)
 
