@@ -93,17 +93,17 @@ class LibraryNeededError(UserError):
 
     Args:
         path: The encoder as the user names it.
-        model: The loaded SentenceTransformer.
         parts: What is not computed here.
+        encoder: The encoder that has them computed; None if it is to be changed or trained.
     """
 
-    def __init__(self, path: str, model: Any, parts: Sequence[str]) -> None:
+    def __init__(self, path: str, parts: Sequence[str], encoder: Any) -> None:
         super().__init__(
             f"received {path} with {', '.join(parts)}, which only sentence-transformers "
             "computes; expected load_encoder without layers and pooling, and no training",
             argument="encoder",
         )
-        self.model = model
+        self.encoder = encoder
 
 
 def is_sentence_transformer(value: Any) -> bool:

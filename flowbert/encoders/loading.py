@@ -121,7 +121,9 @@ def _open(
             path, options.revision, options.dtype, is_changed=is_changed
         )
     except LibraryNeededError as error:
-        return [_by_library(error, settings).to(device)]
+        if error.encoder is None:
+            raise
+        return [error.encoder.to(device)]
     if backbone.folder.has_map:
         warn(
             f"encoder: {path} is a model, of which the encoder is used without the map; "
@@ -205,7 +207,9 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Any:
     try:
         return SentenceEncoder(path, **given)
     except LibraryNeededError as error:
-        return _by_library(error, given | {"path": path})
+        if error.encoder is None:
+            raise
+        return error.encoder
 
 
 def _other_class(path: str, settings: Mapping[str, Any]) -> str | None:
@@ -214,14 +218,3 @@ def _other_class(path: str, settings: Mapping[str, Any]) -> str | None:
     if file.is_file() or (file.suffix in _TEXT and not file.is_dir()):
         return "word_vectors.WordVectors"
     return None if settings.get("views") is None else "views.ViewsEncoder"
-
-
-def _by_library(error: LibraryNeededError, settings: Mapping[str, Any]) -> Any:
-    """The encoder of a folder whose vectors only sentence-transformers computes."""
-    is_frozen = settings.get("frozen", True)
-    is_changed = any(settings.get(name) is not None for name in ("layers", "pooling"))
-    if is_changed or not is_frozen:
-        raise error
-    make = import_object(_SENTENCE_TRANSFORMER_ENCODER)
-    path, revision = settings["path"], settings.get("revision")
-    return make(path, revision=revision, opened=error.model)

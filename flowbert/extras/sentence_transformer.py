@@ -20,9 +20,7 @@ from flowbert.encoders.folders import (
     EncoderFiles,
     Folder,
     LibraryNeededError,
-    is_sentence_transformer,
     loading,
-    locate,
 )
 from flowbert.encoders.pooling import POOLING_NAMES
 from flowbert.encoders.template import SLOT
@@ -42,34 +40,25 @@ class SentenceTransformerEncoder(Embedder, PicklableNetwork):
     custom modules cannot be detected.
 
     Args:
-        model: Folder or hub name, or a SentenceTransformer.
-        revision: Commit, branch or tag on the hub.
-        opened: The folder as a SentenceTransformer, if it is loaded already.
+        model: The SentenceTransformer.
+        path: Its folder or hub name, if it was loaded from there.
+        files: The files of the folder.
 
     Attributes:
         is_on_disk: Whether it is a folder, whose identity is valid beyond this process.
-
-    Raises:
-        UserError: If sentence-transformers cannot open the folder.
     """
 
     def __init__(
-        self, model: Any, *, revision: str | None = None, opened: Any = None
+        self, model: Any, path: str = "", files: EncoderFiles | None = None
     ) -> None:
         super().__init__()
-        self.is_on_disk = not is_sentence_transformer(model)
-        self.revision = revision
-        if self.is_on_disk:
-            self.path = str(model)
-            files = locate(self.path, revision)
-            model, self.revision = opened, files.revision
-            if model is None:
-                model = load_library(self.path, files)
-            self._source = _digest_files(files.folder)
-        else:
+        self.is_on_disk = files is not None
+        self.revision = None if files is None else files.revision
+        if files is None:
             network = getattr(model[0], "auto_model", None)
-            self.path = getattr(network, "name_or_path", "") or "SentenceTransformer"
-            self._source = secrets.token_hex(16)
+            path = getattr(network, "name_or_path", "") or "SentenceTransformer"
+        self.path = path
+        self._source = _digest_files(files.folder) if files else secrets.token_hex(16)
         self.model = model
         self.dim = int(model.get_embedding_dimension() or self.embed(["a"]).shape[1])
 
@@ -159,7 +148,8 @@ def open_transformer(
         reading, left_out = read_modules(model)
         subfolder = read_json(files.folder / MODULES_FILE, list)[0]["path"]
     if left_out and not (is_changed and reading):
-        raise LibraryNeededError(path, model, left_out)
+        encoder = SentenceTransformerEncoder(model, path, files)
+        raise LibraryNeededError(path, left_out, None if is_changed else encoder)
     if left_out:
         warn(f"encoder: {path} is used without its {', '.join(left_out)}")
     elif frozen and type(model[-1]).__name__ == "Normalize":

@@ -135,15 +135,6 @@ def test_mistakes(template, message):
     refused(f"^template: .*{message}", encoder_of, "llama", template=template)
 
 
-def test_a_published_template_has_a_pooling():
-    usual = encoder_of("llama")
-    expected = dict.fromkeys([*TEMPLATES, AROUND], "last_token") | {"echo": "mean"}
-    expected["the {}"] = "mean"
-    for template, pooling in expected.items():
-        made = encoder_of("llama", template=template), usual.read(template=template)
-        assert [str(encoder.pooling) for encoder in made] == [pooling, pooling]
-
-
 def merging_tokenizer(kind):
     """Bytes as GPT-2's, or letters as Llama 2's, with a mark for a space also before a text."""
     mark, letters = "Ġ", {*ByteLevel.alphabet()}

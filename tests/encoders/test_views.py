@@ -11,8 +11,6 @@ from encoders.tiny import (
     assert_near,
     write_tiny,
 )
-from experiments.small import write_pairs
-from flowbert.cli import main
 from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoder
 from flowbert.extras.views import ViewsEncoder
 from flowbert.maps import make_map
@@ -85,27 +83,6 @@ def test_a_model_of_views_is_saved_and_truncated(folder, tmp_path):
         tmp_path,
         encoder=str(write_tiny(tmp_path / "other", "llama", 1)),
     )
-
-
-def test_views_are_fitted_and_encoded_by_the_command_line(folder, tmp_path):
-    (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
-    method = "views:maps=[centering+whitening-4|raw]"
-    views = "[{layers: last, pooling: last_token, template: prompteol}, {layers: 1}]"
-    pairs = write_pairs(tmp_path / "pairs.tsv", count=9)
-    options = f"--encoder.path {folder} --corpus {tmp_path}/texts.txt --tasks {pairs}"
-    run = str(tmp_path / "run")
-    main(
-        [
-            *("fit", "--method", method, "--encoder.views", views),
-            *(*options.split(), "--run_dir", run, "--quiet"),
-        ]
-    )
-    output = tmp_path / "vectors.npy"
-    texts = str(tmp_path / "texts.txt")
-    main(["encode", "--model", run, "--input", texts, "--output", str(output)])
-    vectors = np.load(output)
-    assert vectors.shape == (len(TEXTS), 4 + 16)
-    assert_near(vectors, Model.load(run).encode(TEXTS))
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,9 @@
 """Fits under two processes: the figures are those of what they saved, and of one process."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 from equivalence.ways import differences, rows_of
-from flowbert.io import digest
 from flowbert.model import Model
 
 pytestmark = [
@@ -44,32 +40,3 @@ def test_a_flow(lab):
     # (tests/training/test_processes.py); figures are means of smooth functions of the vectors, and
     # two neighbours that change ranks among 60 pairs move Spearman by 12 / (60 * 3599) = 6e-5.
     np.testing.assert_allclose(rows["value"], one["value"], rtol=0, atol=1e-4)
-
-
-SCRIPT = """
-import flowbert
-trainer = {"accelerator": "cpu", "devices": 2, "max_epochs": 1}
-trainer["enable_progress_bar"] = False
-for seed in range(2):
-    flowbert.fit(
-        "flow", corpus="builtin-sample", max_sentences=300, baseline="none",
-        bootstrap=0, seed=seed, trainer=trainer,
-    )
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("launcher", ["torchrun", "Lightning"])
-def test_each_fit_of_two_processes_has_a_folder(launcher, tmp_path):
-    (tmp_path / "two.py").write_text(SCRIPT)
-    program = [sys.executable]
-    if launcher == "torchrun":
-        program += ["-m", "torch.distributed.run", "--nproc_per_node", "2"]
-    subprocess.run([*program, "two.py"], cwd=tmp_path, check=True, timeout=300)
-    folders = list((tmp_path / "runs" / "flow").iterdir())
-    assert len(folders) == 2
-    checkpoints = {
-        digest((each / "checkpoints" / "last.ckpt").read_bytes()) for each in folders
-    }
-    assert len(checkpoints) == 2
-    assert all((each / "results.json").is_file() for each in folders)
