@@ -318,8 +318,6 @@ def test_an_exported_folder_has_template_and_sink_in_its_tokenizer(
     model = Model(encoder, make_map("whitening:shrinkage=0.5").fit(rows))
     export(model, tmp_path / "to")
     stock = SentenceTransformer(str(tmp_path / "to"), device="cpu")
-    first: Any = stock[0]
-    assert first.auto_model.config.num_hidden_layers == 2  # of 3 blocks
     texts = [*SENTENCES, "mat cat dog " * 4 + "a cat sleeps on the small dog"]
     expected = model.encode(texts)
     assert_near(stock.encode(texts), expected)
