@@ -38,7 +38,7 @@ from flowbert.maps import (
     save_map,
 )
 from flowbert.vectors.moments import Moments
-from helpers import fit, pairs_of, refused, rows
+from helpers import fit, pairs_of, refused, rows, with_slow
 
 # scikit-learn's data are a few rows of a few columns: too few for most maps, which they say.
 pytestmark = pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
@@ -89,7 +89,9 @@ def test_every_map_is_tested():
 @pytest.mark.filterwarnings(
     "ignore:X (has|does not have valid) feature names:UserWarning"
 )
-@pytest.mark.parametrize("estimator", [*DEFAULT, Flow(**QUICK)], ids=str)
+@pytest.mark.parametrize(
+    "estimator", with_slow([*DEFAULT, Flow(**QUICK)], DEFAULT), ids=str
+)
 def test_scikit_learns_checks(estimator):
     checks = check_estimator(estimator, on_fail=None, on_skip=None)
     failed = [check for check in checks if check["status"] not in ("passed", "skipped")]
@@ -207,7 +209,7 @@ def test_tensors_that_are_no_rows_and_true_is_no_number(estimator):
         with pytest.raises(ValueError, match=r"X: received|NaN|infinity"):
             call(wrong)
     for name, value in estimator.get_params().items():
-        texts = ("random_state", "accelerator", "mixing", "coupling")
+        texts = ("random_state", "accelerator", "mixing", "coupling", "maps")
         if name not in texts and not isinstance(value, bool):
             refused(
                 f"{name}: received True", type(estimator)(**{name: True}).output_dim, 6

@@ -45,8 +45,8 @@ def test_two_processes_fit_the_flow_of_one(accumulate, init, tmp_path):
         )
 
 
-EPOCHS = 12
-KILLS = 3
+EPOCHS = 8
+KILLS = 2
 
 
 def fit_to_the_end(folder):
