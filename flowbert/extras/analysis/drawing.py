@@ -68,13 +68,9 @@ def scatter(ax: Axes, points: pd.DataFrame, **look: Any) -> None:
     ax.scatter(points["x"], points["y"], s=5, rasterized=True, **look)
 
 
-def new_axes(height: float = 2.7) -> tuple[Figure, Axes]:
-    """A figure of half the width of a page, with one axes.
-
-    Args:
-        height: Its height in inches.
-    """
-    figure = Figure((WIDTH, height), layout="constrained")
+def new_axes() -> tuple[Figure, Axes]:
+    """A figure of half the width of a page, with one axes."""
+    figure = Figure((WIDTH, 2.7), layout="constrained")
     return figure, figure.subplots()
 
 
@@ -82,35 +78,29 @@ def draw_facets(
     frame: pd.DataFrame,
     column: str,
     draw: Callable[[Axes, pd.DataFrame], None],
-    *,
     height: float = 2.7,
-    across: int = 4,
-    share: bool = False,
 ) -> Figure:
-    """Draw the rows of each value of a column on axes of their own.
+    """Draw the rows of each value of a column on axes of their own, four in the width of a page.
 
     Args:
         frame: The frame.
         column: Its column.
         draw: Draws some rows on axes.
         height: Height of the axes in inches.
-        across: Axes in the width of a page.
-        share: Whether the axes have the same scales.
     """
     parts = list(frame.groupby(column, sort=False))
-    columns = min(len(parts), across)
+    columns = min(len(parts), 4)
     lines = math.ceil(len(parts) / columns)
-    width = max(WIDTH, 2 * WIDTH * columns / across)
+    width = max(WIDTH, WIDTH * columns / 2)
     figure = Figure((width, lines * height), layout="constrained")
-    grid = figure.subplots(lines, columns, squeeze=False, sharex=share, sharey=share)
-    for number, (ax, (name, part)) in enumerate(zip(grid.flat, parts, strict=False)):
-        draw(ax, part)
-        ax.set_title(short(name, int(12 * width / columns)))
-        ax.tick_params(labelbottom=True, labelleft=True)
-        if number % columns:
-            ax.set_ylabel("")
+    grid = figure.subplots(lines, columns, squeeze=False)
     for ax in grid.flat[len(parts) :]:
         ax.remove()
+    for ax, (name, part) in zip(grid.flat, parts, strict=False):
+        draw(ax, part)
+        ax.set_title(short(name, int(12 * width / columns)))
+    for ax in grid[:, 1:].flat:
+        ax.set_ylabel("")
     return figure
 
 

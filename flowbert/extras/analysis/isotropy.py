@@ -144,7 +144,7 @@ def draw_sentences(frame: pd.DataFrame) -> Figure:
     sides = frame.assign(x=frame["x"].abs(), y=frame["y"].abs()).groupby("method")
     differing = sides[["x", "y"]].sum().round(3).drop_duplicates().index
     shown = frame[frame["method"].isin(differing)]
-    return draw_facets(shown, "method", _draw_map, height=2.2, across=5)
+    return draw_facets(shown, "method", _draw_map, height=2.2)
 
 
 def _draw_map(ax: Axes, frame: pd.DataFrame) -> None:

@@ -3,14 +3,12 @@
 import importlib.util
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from huggingface_hub import HfApi
-from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 from sklearn.metrics.pairwise import cosine_similarity
 
 from flowbert import __version__
@@ -138,8 +136,6 @@ def export(options: ExportOptions) -> Path:
             "of the model",
             argument="results",
         )
-    if options.push_to is not None:
-        check_access(options.push_to)
     with write_new_folder(to) as folder:
         tell(f"writing {options.format}")
         chosen.write(opened, folder)
@@ -196,20 +192,6 @@ def _largest_difference(
     return float(np.abs(ours - theirs).max())
 
 
-def check_access(name: str) -> None:
-    """Check name, token and connection before the export; nothing is created.
-
-    Args:
-        name: ``owner/name``.
-
-    Raises:
-        UserError: If the hub cannot be reached, or rejects the name or the token.
-    """
-    with _one_line(name):
-        validate_repo_id(name)
-        HfApi().whoami()
-
-
 def upload(folder: Path, name: str, private: bool) -> None:
     """Upload a folder; other files of the repository stay.
 
@@ -219,28 +201,22 @@ def upload(folder: Path, name: str, private: bool) -> None:
         private: Make a new repository private; an existing one keeps its setting.
 
     Raises:
-        UserError: If the hub cannot be reached or denies access.
+        UserError: If the hub cannot be reached, or rejects the name or the token.
     """
-    with _one_line(name, f"; {folder} is written"):
+    try:
         HfApi().create_repo(name, private=private, exist_ok=True)
         HfApi().upload_folder(
             repo_id=name,
             folder_path=folder,
             commit_message=f"flowbert {__version__}",
         )
-
-
-@contextmanager
-def _one_line(name: str, done: str = "") -> Iterator[None]:
-    try:
-        yield
     # Names, tokens, rights and connections fail with a dozen unrelated types.
     except Exception as error:
         raise UserError(
             argument="push_to",
             received=name,
             expected=(
-                "owner/name on the hub, online, and a token that "
-                f"may write to it, of `hf auth login` or HF_TOKEN ({first_line(error)}){done}"
+                "owner/name on the hub, online, and a token that may write to it, of `hf auth "
+                f"login` or HF_TOKEN ({first_line(error)}); {folder} is written"
             ),
         ) from error

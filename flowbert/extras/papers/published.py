@@ -15,6 +15,9 @@ from flowbert.data.text_files import as_list, user_path
 from flowbert.errors import UserError, nearest
 from flowbert.io import read_json
 
+IS_COPY = "taken, by its name and its size, for the published encoder"
+_OTHER_NAME = "in place of the published encoder"
+
 PUBLISHED_TASKS = {
     "STS12": 3108,
     "STS13": 1500,
@@ -128,8 +131,8 @@ def select_rows(
     return known[known["id"].isin(chosen)]
 
 
-def has_name_of(encoder: str, published: str) -> bool:
-    """Whether an encoder has the name of a published one.
+def compare_with_published(encoder: str, published: str) -> str:
+    """A note on what an encoder is to a published one, which it is taken for by name and sizes.
 
     ``_name_or_path`` in the config of a folder is not read: it may name what the encoder was
     fine-tuned from.
@@ -137,31 +140,22 @@ def has_name_of(encoder: str, published: str) -> bool:
     Args:
         encoder: Folder, run folder, text file of word vectors, or hub name.
         published: Hub name of the published encoder; empty for word vectors.
-    """
-    folder = user_path(encoder).absolute()
-    if folder.exists():
-        return folder.name == published.rpartition("/")[2]
-    return encoder.partition("@")[0] == published
-
-
-def other_sizes(encoder: str, published: str) -> str:
-    """Sizes in the config of a folder that the published encoder does not have.
-
-    Args:
-        encoder: Folder or hub name, which has the name of the published encoder.
-        published: Hub name of the published encoder.
 
     Returns:
-        A text such as ``num_hidden_layers 4, published 12``; empty for the same network.
+        A text that ends in :data:`IS_COPY`, or one that names the sizes that differ, such as
+        ``(num_hidden_layers 4, published 12)``.
     """
-    folder = user_path(encoder)
-    if not folder.exists():
-        return ""  # a name of the hub is the published encoder
+    folder = user_path(encoder).absolute()
+    name = folder.name if folder.exists() else encoder.partition("@")[0]
+    if name != (published.rpartition("/")[2] if folder.exists() else published):
+        return f"{folder.name} {_OTHER_NAME}"
     config = folder / "config.json"
     sizes = read_json(config) if config.is_file() else {}
-    texts = [
-        f"{name} {sizes.get(name)}, published {size}"
-        for name, size in notes()["sizes"][published].items()
-        if sizes.get(name) != size
+    differing = [
+        f"{size} {sizes.get(size)}, published {value}"
+        for size, value in notes()["sizes"][published].items()
+        if folder.exists() and sizes.get(size) != value
     ]
-    return "; ".join(texts)
+    if differing:
+        return f"{folder.name} {_OTHER_NAME} ({', '.join(differing)})"
+    return f"{folder.name} {IS_COPY}"

@@ -18,9 +18,9 @@ from flowbert.experiments.plan import Experiment, Method, plan_experiments
 from flowbert.experiments.results import Results
 from flowbert.experiments.run import run_experiments
 from flowbert.extras.papers.published import (
+    IS_COPY,
     PUBLISHED_TASKS,
-    has_name_of,
-    other_sizes,
+    compare_with_published,
     published,
     select_rows,
 )
@@ -32,8 +32,6 @@ from flowbert.tasks import AVERAGE, Task, load_tasks
 from flowbert.vectors import EmbeddingCache
 
 _FAILED = "cannot be run: "
-IS_COPY = "taken, by its name and its size, for the published encoder"
-OTHER_NAME = "in place of the published encoder"
 _UNIFORMITY_LIMIT = 1000  # no row has a published uniformity
 
 
@@ -143,19 +141,12 @@ def _place_encoder(
         if not same.any():
             check_choice("encoder", encoder, list(chosen["encoder"].unique()))
         return chosen[same]
-    notes = [_compare_names(encoder, row) for row in chosen.itertuples()]
-    is_copy = pd.Series(notes, chosen.index).str.endswith(IS_COPY)
+    # What is trained is no published encoder, whatever its name.
+    paths = chosen["path"].mask(chosen["trained"], "")
+    notes = paths.map(lambda path: compare_with_published(encoder, path))
+    is_copy = notes.str.endswith(IS_COPY)
     placed = chosen.assign(opened=encoder, context=~is_copy, note=notes)
     return placed[is_copy | placed["by_id"]] if is_copy.any() else placed
-
-
-def _compare_names(encoder: str, row: Any) -> str:
-    """Whether an encoder is the published one of a row, by its name and its sizes."""
-    name = Path(encoder).name
-    if row.trained or not has_name_of(encoder, row.path):
-        return f"{name} {OTHER_NAME}"
-    sizes = other_sizes(encoder, row.path)
-    return f"{name} {OTHER_NAME} ({sizes})" if sizes else f"{name} {IS_COPY}"
 
 
 def _load_tasks(

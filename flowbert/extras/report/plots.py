@@ -88,7 +88,7 @@ def plane(summary: Summary) -> pd.DataFrame:
 
 def draw_plane(frame: pd.DataFrame) -> Figure:
     """Alignment against uniformity for each encoder; a method has a colour and a marker."""
-    return draw_facets(frame, "group", _draw_plane, height=3.0, across=2, share=True)
+    return draw_facets(frame, "group", _draw_plane, height=3.0)
 
 
 def _draw_plane(ax: Axes, frame: pd.DataFrame) -> None:

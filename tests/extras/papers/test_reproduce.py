@@ -17,11 +17,11 @@ from flowbert.errors import UserError
 from flowbert.experiments import compare
 from flowbert.experiments.results import Results
 from flowbert.extras.papers.published import (
+    IS_COPY,
     PUBLISHED_TASKS,
+    compare_with_published,
     explain,
-    has_name_of,
     notes,
-    other_sizes,
     published,
 )
 from flowbert.extras.papers.reproduce import _place_encoder, reproduce
@@ -208,27 +208,22 @@ def test_other_pairs_are_no_target(of_minilm, run, minilm, monkeypatch):
     assert "STS16: 225 pairs here, 1186 in SentEval" in other["note"]
 
 
-def test_an_encoder_is_known_by_its_name(tmp_path):
-    for name in ("bert-base-uncased", "mine"):
-        (tmp_path / name).mkdir()
-        assert has_name_of(str(tmp_path / name), BERT) == (name != "mine")
-    assert has_name_of(f"{BERT}@main", BERT)
-    assert not has_name_of("bert-base-cased", BERT)
-
-
-def test_an_encoder_of_another_size_is_another(tmp_path):
+def test_an_encoder_is_known_by_its_name_and_its_sizes(tmp_path):
     """Every published encoder has sizes; a folder that differs in one is not that encoder."""
-    for path in ROWS["path"].unique():
-        if path:
-            sizes = notes()["sizes"][path]
-            config = tmp_path / path / "config.json"
-            config.parent.mkdir(parents=True)
-            write_json(config, sizes)
-            assert other_sizes(str(config.parent), path) == ""
-            for name, size in sizes.items():
-                write_json(config, sizes | {name: 4})
-                expected = f"{name} 4, published {size}"
-                assert other_sizes(str(config.parent), path) == expected
+    assert compare_with_published(f"{BERT}@main", BERT).endswith(IS_COPY)
+    assert not compare_with_published("bert-base-cased", BERT).endswith(IS_COPY)
+    for path in filter(None, ROWS["path"].unique()):
+        sizes = notes()["sizes"][path]
+        config = tmp_path / path / "config.json"
+        config.parent.mkdir(parents=True)
+        write_json(config, sizes)
+        folder = str(config.parent)
+        assert compare_with_published(folder, path).endswith(IS_COPY)
+        assert not compare_with_published(folder, "a/b").endswith(IS_COPY)
+        for name, size in sizes.items():
+            write_json(config, sizes | {name: 4})
+            expected = f"({name} 4, published {size})"
+            assert compare_with_published(folder, path).endswith(expected)
     (row,) = _place_encoder(RAW, str(tmp_path / BERT)).itertuples()
     assert row.context
     assert "in place of the published encoder (vocab_size 4, published" in row.note
