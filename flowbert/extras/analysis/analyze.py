@@ -117,7 +117,7 @@ def _score_pairs(
     tasks: Sequence[Task], maps: Mapping[str, Map], rows_of: Callable[[Task], Vectors]
 ) -> dict[str, tuple[Floats, dict[str, Floats]]]:
     """Gold scores, and cosines under each map, of the tasks of scored pairs."""
-    pairs = {}
+    pairs: dict[str, tuple[Floats, dict[str, Floats]]] = {}
     for task in tasks:
         if isinstance(task, STS):
             x = torch.from_numpy(rows_of(task)[:])
