@@ -68,10 +68,7 @@ def test_autocast_changes_nothing(name):
     assert_array_equal(found, expected)
 
 
-OTHER_TYPES = [np.float16, np.float64, np.int32, ">f4"]
-
-
-@pytest.mark.parametrize("kind", OTHER_TYPES)
+@pytest.mark.parametrize("kind", [np.float16, np.int32, ">f4"])
 def test_similarity_is_float32_for_vectors_of_any_type(kind):
     x = np.round(10 * X)[:50].astype(kind)
     expected = ENCODER.similarity(x.astype(np.float32), X)

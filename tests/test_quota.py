@@ -12,7 +12,6 @@ CASES = {
     "no limit": ("max 100000\n", 16),
     "a part of a processor": ("50000 100000\n", 1),
     "two and a half": ("250000 100000\n", 2),
-    "above the affinity": ("6400000 100000\n", 16),
     "not readable": ("\n", 16),
 }
 

@@ -1,6 +1,5 @@
 """The shapes that public objects and functions take and give, each by a table."""
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,8 +13,6 @@ from sentence_transformers.sentence_transformer import modules as library
 
 import flowbert
 from encoders.tiny import SENTENCES, write_tiny
-from flowbert.encoders import EncoderOptions, open_encoders
-from flowbert.encoders.template import TEMPLATES
 from flowbert.extras.sentence_transformer import SentenceTransformerEncoder
 from flowbert.extras.views import ViewsEncoder
 
@@ -106,7 +103,7 @@ def test_corpora(in_memory, embedders, tmp_path, monkeypatch):
     assert set(measured.frames["sentences"]["sentence"]) < set(TEXTS)
     advice = flowbert.advise(embedders["encoder"], corpus)
     shown = "SENTENCES.txt" if in_memory else file
-    assert f"--corpus={shown}" in str(advice)
+    assert f"--corpus {shown}" in str(advice)
 
 
 def test_objects_show_what_they_are(embedders):
@@ -139,22 +136,3 @@ def test_results_show_themselves_and_go_into_papers(embedders, monkeypatch):
     assert bold.startswith(f"| {used} | **")
     (bold,) = (row for row in latex.splitlines() if r"\bfseries" in row)
     assert bold.startswith(used.replace("_", r"\_"))
-
-
-def test_encoders_of_a_comparison_are_crossed(tmp_path, embedders):
-    write_tiny(tmp_path / "llama", "llama")
-    texts = ["knowledge", "all: {}"]
-    options = EncoderOptions(
-        str(tmp_path / "llama"), template=texts, layers=["0", "1"], pooling="mean"
-    )
-    opened: Any = open_encoders([options, embedders["encoder"]])
-    first, *others = opened
-    assert [(each.template, each.layers) for each in (first, *others[:3])] == [
-        (text, (layer,))
-        for text in (TEMPLATES["knowledge"], texts[1])
-        for layer in (0, 1)
-    ]
-    assert others[3] is embedders["encoder"]
-    assert all(each.backbone is first.backbone for each in others[:3])
-    named: Any = open_encoders(replace(options, template="knowledge,echo"))
-    assert named[-1].template == TEMPLATES["echo"]
