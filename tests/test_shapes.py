@@ -113,7 +113,8 @@ def test_objects_show_what_they_are(embedders):
     model = repr(embedders["whitened"])
     assert model.startswith("Model(SentenceEncoder(")
     assert model.endswith(
-        "bert, last, mean, dim 16), Whitening(n_components=3, shrinkage=0.5))"
+        "bert, layers last, pooling mean, max_length 128, dim 16), "
+        "Whitening(n_components=3, shrinkage=0.5))"
     )
 
 

@@ -25,9 +25,9 @@ from flowbert.cli.parse import (
     similar_options,
 )
 from flowbert.data.text_files import as_list, user_path
-from flowbert.errors import UserError, check_choice, warn
+from flowbert.errors import UserError, check_choice
 from flowbert.options import TRAINER_DEFAULTS
-from flowbert.progress import share_console, show_progress, tell
+from flowbert.progress import share_console, show_progress
 from flowbert.registry import import_custom, import_object
 from flowbert.text_tables import print_lines
 from flowbert.threads import threads_for, use_threads
@@ -93,7 +93,11 @@ def _print_measurements(command: str, returned: Any, output: str | None) -> None
     else:
         print_lines(str(returned).splitlines())
     if output is not None:
-        print_lines([f"written: {', '.join([output, *_page(output)])}"])
+        if command != "compare":
+            import_object("flowbert.experiments.results.write_page")(output)
+        page = str(Path(output).with_suffix(".html"))
+        is_written = os.environ.get("FLOWBERT_REPORT") != "0" and Path(page).is_file()
+        print_lines([f"written: {output}{f', {page}' if is_written else ''}"])
     elif command != "advise":
         print("nothing was written; --output FILE.json keeps this and writes its page")
     if command == "compare":
@@ -109,19 +113,6 @@ def _print_next(path: Path, results: Any) -> None:
 
     commands = next_commands(path, results.about)
     print_lines([f"    {program()} {each}" for each in commands])
-
-
-def _page(output: str) -> list[str]:
-    """Write the page of what a function wrote; empty if pages are switched off."""
-    if os.environ.get("FLOWBERT_REPORT") == "0":
-        return []
-    tell("writing the page")
-    try:
-        return [str(import_object("flowbert.extras.report.report")(output))]
-    # What the command was asked for is on the disk.
-    except Exception as error:
-        warn(f"no page was written: {error}")
-        return []
 
 
 # Rows of a table after which the verdicts are repeated, as they are far above.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -87,8 +88,15 @@ class Embedder(ABC):
         return {}
 
     def __repr__(self) -> str:
-        columns = ", ".join(filter(None, self.columns().values()))
-        return f"{type(self).__name__}({columns}, dim {self.dim})"
+        columns = self.columns()
+        name = Path(columns.pop("encoder", "")).name
+        for option in ("sink_token", "max_length"):
+            columns[option] = str(getattr(self, option, ""))
+        texts = [
+            name,
+            *(f"{option} {text}" for option, text in columns.items() if text),
+        ]
+        return f"{type(self).__name__}({', '.join([*texts, f'dim {self.dim}'])})"
 
     @abstractmethod
     def embed(

@@ -5,10 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-_FILES = {
-    "fit": "--corpus FILE --run_dir my-model",
-    "encode": "--input FILE --output vectors.npy",
-}
+from flowbert.data.corpus import OWN_NAMES
 
 
 def write_options(**options: Any) -> str:
@@ -39,17 +36,18 @@ def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
     Returns:
         Commands after the word for the program.
     """
-    gains = record.get("gains", [])
+    gains, config = record.get("gains", []), record.get("config", {})
     deciding = [row for row in gains if row["task"] == gains[0]["task"]]
     used = [row for row in deciding if row["choice"] == "use"]
-    commands = [_with_files(shlex.join(row.get("command", []))) for row in used]
-    commands = list(filter(None, dict.fromkeys(commands)))
+    commands = [
+        _with_files(shlex.join(row["command"]), _write_corpus(row, config))
+        for row in used
+        if row.get("command")
+    ]
     if not used or used[0]["role"] == "reference" or not (path / "model").is_dir():
-        return commands
-    folder, chosen = (
-        shlex.quote(str(path)),
-        f" --method {shlex.quote(used[0]['method'])}",
-    )
+        return list(dict.fromkeys(commands))
+    folder = shlex.quote(str(path))
+    chosen = f" --method {shlex.quote(used[0]['method'])}"
     if (path / "model" / "encoder").is_dir():  # a trained encoder, without a map
         head, chosen = used[0]["map"], ""
         if head != "raw":
@@ -61,6 +59,25 @@ def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _with_files(command: str) -> str:
-    """A command and its files; empty without a command."""
-    return command and f"{command} {_FILES[command.partition(' ')[0]]}"
+def _with_files(command: str, corpus: str = "--corpus FILE") -> str:
+    """A command that fits or encodes, with what it reads and writes."""
+    if command.startswith("encode"):
+        return f"{command} --input FILE --output vectors.npy"
+    return f"{command} {corpus} --run_dir my-model"
+
+
+def _write_corpus(row: Mapping[str, Any], config: Mapping[str, Any]) -> str:
+    """Options of the corpus that a comparison has fitted on, where they are known."""
+    name, tasks = row.get("corpus"), config.get("tasks")
+    options = {"max_sentences": config.get("max_sentences")}
+    if not isinstance(config.get("corpus"), str):
+        return "--corpus FILE"
+    if name not in OWN_NAMES:
+        pairs = config["nli"] if name == "nli" else None
+        options |= {"nli": pairs, "column": config["column"]}
+    elif isinstance(tasks, str) and tasks != "all" and "," not in tasks:
+        own = ("tasks", "senteval", "columns")
+        options |= {option: config[option] for option in own}
+    else:  # each task had its own
+        name = "FILE"
+    return write_options(corpus=name, **options)

@@ -13,7 +13,7 @@ from flowbert.data.text_files import as_list
 from flowbert.encoders import EncoderOptions, choose_device, open_encoders
 from flowbert.errors import UserError, record_warnings
 from flowbert.experiments.plan import Drawn, parse_methods, plan_experiments
-from flowbert.experiments.results import Results
+from flowbert.experiments.results import Results, write_page
 from flowbert.experiments.run import run_experiments
 from flowbert.io import as_json
 from flowbert.numbers import is_count
@@ -87,6 +87,7 @@ def compare(options: CompareOptions) -> Results:
     results.add_intervals(options.bootstrap, options.bootstrap_seed)
     if options.output is not None:
         results.save(options.output)
+        write_page(options.output)
     return results
 
 

@@ -196,5 +196,5 @@ def _average_seeds(frame: pd.DataFrame, draws: Floats, seed: int) -> Iterator[Ro
 
 def _averaged(rows: pd.DataFrame, mean: Floats) -> dict[str, Any]:
     """A row of results that is the mean of several."""
-    empty = {"experiment": "", "reason": "", "seed": None}
-    return rows.iloc[0].to_dict() | empty | {"value": mean[0]}
+    row: dict[str, Any] = rows.iloc[0].to_dict()
+    return row | {"experiment": "", "reason": "", "seed": None, "value": mean[0]}

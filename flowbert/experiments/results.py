@@ -1,9 +1,8 @@
 """Records of experiments in files, and results: one long table with intervals and verdicts."""
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import redirect_stdout
 from functools import cached_property
-from io import StringIO
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,7 +12,7 @@ import torch
 
 from flowbert.arrays import Floats
 from flowbert.data.text_files import user_path
-from flowbert.errors import UserError, check_choice
+from flowbert.errors import UserError, check_choice, warn
 from flowbert.experiments.intervals import (
     METHOD,
     RESULT_COLUMNS,
@@ -32,6 +31,8 @@ from flowbert.io import (
     write_atomically,
     write_json,
 )
+from flowbert.progress import tell
+from flowbert.registry import import_object
 from flowbert.tasks import Record, Task, load_scoring
 
 _KIND = "record of an experiment"
@@ -74,14 +75,21 @@ class Results:
         self.records = list(records)
 
     def __repr__(self) -> str:
-        with redirect_stdout(StringIO()) as text:
-            self.summary.print()
-        return text.getvalue().rstrip()
+        return repr(self.summary)
 
     def _repr_html_(self) -> str:
-        summary = self.summary
-        table = summary.style().to_html()
-        return "<br>".join([*summary.verdicts, table, *summary.notes])
+        return self.summary._repr_html_()
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the gains over raw with their 95% intervals, green for the row to use.
+
+        Args:
+            ax: Axes of matplotlib; None for new ones.
+
+        Returns:
+            The axes.
+        """
+        return self.summary.plot(ax)
 
     def to_markdown(self) -> str:
         """Scores by task with 95% intervals, in bold what the verdicts use."""
@@ -89,7 +97,9 @@ class Results:
 
     def to_latex(self) -> str:
         """The table of :meth:`to_markdown` for LaTeX with the package booktabs."""
-        table = self.summary.style().format(escape="latex")
+        text, is_used = self.summary.paper
+        bold = np.where(is_used, "font-weight: bold", "")
+        table = text.style.apply(lambda _: bold, axis=None).format(escape="latex")
         for axis in (0, 1):
             table.format_index(escape="latex", axis=axis)
         return str(table.to_latex(hrules=True, convert_css=True))
@@ -305,6 +315,20 @@ class Results:
         if folder.is_dir():
             records = [read_record(record_file(folder, x)) for x in content["records"]]
         return cls(content["rows"], content["record"], records)
+
+
+def write_page(path: str | Path) -> None:
+    """Write the page of a file of results or an analysis, unless ``FLOWBERT_REPORT`` is 0.
+
+    What goes wrong is a warning, as what was asked for is on the disk.
+    """
+    if os.environ.get("FLOWBERT_REPORT") == "0":
+        return
+    tell("writing the page")
+    try:
+        import_object("flowbert.extras.report.report")(path)
+    except Exception as error:
+        warn(f"no page was written: {error}")
 
 
 def records_folder(results: str | Path) -> Path:

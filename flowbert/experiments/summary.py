@@ -1,7 +1,10 @@
 """Results as people read them: one frame of scores, and tables, notes and the finding of it."""
 
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from functools import cached_property
+from html import escape
+from io import StringIO
 from typing import Any
 
 import numpy as np
@@ -175,27 +178,81 @@ class Summary:
         lines = [["", *text], ["---"] * (1 + text.shape[1]), *text.reset_index().values]
         return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
-    def style(self) -> Any:
-        """The same as a Styler of pandas."""
-        text, is_used = self.paper
-        bold = np.where(is_used, "font-weight: bold", "")
-        return text.style.apply(lambda _: bold, axis=None)
+    @property
+    def shown(self) -> pd.DataFrame:
+        """The rows that the terminal shows: of many, those that verdicts compare."""
+        rows = self.rows
+        if len(rows) > LISTED and self.has_gains:
+            rows = rows[rows["raw"] | rows["gain"].notna()]
+        return rows
+
+    @property
+    def unit(self) -> str:
+        """Metric and scale of the lead column, such as ``Spearman x 100``."""
+        return _title(self.metric)
+
+    @property
+    def title(self) -> str:
+        """Title of the terminal's table: metric and unit, and how many rows are shown."""
+        count, total = len(self.shown), len(self.rows)
+        more = f", {count} of {total} rows" if count < total else ""
+        return f"{self.unit} [95% interval]{more}"
 
     def print(self) -> int:
         """Print the verdicts, the table by encoder, and its notes; return its rows."""
         if self.verdicts:
             print_lines(self.verdicts, "bold")
             print()
-        rows, total = self.rows, len(self.rows)
-        if total > LISTED and self.has_gains:
-            rows = rows[rows["raw"] | rows["gain"].notna()]
+        rows = self.shown
         if len(rows):
-            more = f", {len(rows)} of {total} rows" if len(rows) < total else ""
-            title = f"{_title(self.metric)} [95% interval]{more}"
             text = self.text.loc[rows["label"]].set_axis(rows["name"])
-            print_table(text, title, rows["group"].tolist())
+            print_table(text, self.title, rows["group"].tolist())
         print_lines(self.notes)
         return len(rows)
+
+    def __repr__(self) -> str:
+        with redirect_stdout(StringIO()) as text:
+            self.print()
+        return text.getvalue().rstrip()
+
+    def _repr_html_(self) -> str:
+        rows = self.shown
+        names = (
+            rows[["group", "name"]] if rows["group"].nunique() > 1 else rows[["name"]]
+        )
+        text = self.text.loc[rows["label"]].set_axis(pd.MultiIndex.from_frame(names))
+        look = np.where(rows["choice"] == "use", "font-weight: bold; color: green", "")
+        table = text.rename_axis(names.shape[1] * [None]).style.apply(lambda _: look)
+        table = table.format(escape="html").set_caption(self.title)
+        for axis in (0, 1):
+            table = table.format_index(escape="html", axis=axis)
+        verdicts = [f"<b>{escape(line)}</b>" for line in self.verdicts]
+        return "<br>".join([*verdicts, table.to_html(), *map(escape, self.notes)])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the gains over raw with their 95% intervals, green for the row to use.
+
+        Args:
+            ax: Axes of matplotlib; None for new ones.
+
+        Returns:
+            The axes.
+        """
+        from matplotlib import pyplot
+
+        rows = self.shown.dropna(subset="gain")[::-1]
+        places = range(len(rows))
+        if ax is None:
+            size = 6.4, 1 + 0.3 * len(rows)
+            _, ax = pyplot.subplots(figsize=size, layout="constrained")
+        colours = np.where(rows["choice"] == "use", "tab:green", "tab:gray")
+        ax.hlines(places, rows["gain_low"], rows["gain_high"], colours)
+        ax.scatter(rows["gain"], places, c=colours)
+        ax.axvline(0, color="black", linewidth=0.8)
+        ax.set_yticks(places, rows["label"])
+        ax.set_ylim(-0.7, len(rows) - 0.3)
+        ax.set_xlabel(f"{self.lead}: gain over raw, {self.unit}")
+        return ax
 
     @property
     def used(self) -> pd.DataFrame:

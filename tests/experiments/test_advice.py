@@ -135,6 +135,19 @@ def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):
     assert commands(gain("raw")) == as_it_comes
     assert commands(gain("zca")) == [fit.format("zca", "bert")]
     assert commands() == commands(gain("mine", command=[])) == []
+    # A comparison knows its corpus, but for that of each of several tasks.
+    config: dict[str, Any] = {"corpus": "a b.txt,target", "column": "text", "nli": None}
+    config |= {"tasks": "p.csv", "senteval": None, "columns": "x,y,z"}
+    corpora = {
+        ("a b.txt", "p.csv"): "'a b.txt' --column text",
+        ("target", "p.csv"): "target --tasks p.csv --columns x,y,z",
+        ("target", "p.csv,q.csv"): "FILE",
+    }
+    for (corpus, tasks), expected in corpora.items():
+        record = {"config": config | {"tasks": tasks}}
+        gains = [gain("zca", corpus=corpus)]
+        (command,) = next_commands(tmp_path, record | {"gains": gains})
+        assert command == fit.format("zca", "bert").replace("FILE", expected)
     # A run has a model, which is a map, or a trained encoder without a map.
     (tmp_path / "model").mkdir()
     assert commands(gain("raw")) == as_it_comes

@@ -18,6 +18,7 @@ from flowbert.experiments.intervals import RESULT_COLUMNS
 from flowbert.experiments.plan import VERSIONS
 from flowbert.maps import Chain, Raw, make_map
 from flowbert.tasks import STS, load_task
+from helpers import draw_nothing
 
 COMPARING = sys.modules["flowbert.experiments.run"]
 FLOW = "flow:levels=1:depth=1:width=4:steps=3"
@@ -200,6 +201,13 @@ def test_methods_without_meaning_have_a_reason(encoder, output, pairs, tmp_path)
     again = run(encoder, "raw,whitening", **given)
     assert_frame_equal(again.frame, results.frame)
     assert again.about["warnings"] == results.about["warnings"] != []
+
+
+def test_a_file_of_results_has_a_page(encoder, output, pairs, monkeypatch):
+    draw_nothing(monkeypatch)
+    monkeypatch.setenv("FLOWBERT_REPORT", "1")
+    run(encoder, tasks=pairs[0], output=output)
+    assert "whitening" in output.with_suffix(".html").read_text()
 
 
 def test_where_tokens_are_counted_the_corpus_has_an_effect_without_a_map(tmp_path):

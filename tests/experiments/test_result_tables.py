@@ -7,6 +7,7 @@ import shlex
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from extras.report.rows import results, row, sts_rows
 from flowbert.experiments.labels import name_rows
@@ -135,6 +136,23 @@ def test_a_score_is_bold_if_the_verdict_of_its_metric_uses_it():
     gains = [{**rows[1], **GAIN}, {**others[0], **GAIN}]
     lines = Results([*rows, *others], {"gains": gains}).to_markdown().splitlines()
     assert [("**" in line) for line in lines[2:]] == [False, True]
+
+
+def test_a_notebook_shows_the_table_of_the_terminal_and_a_plot():
+    rows = [sts_rows(method, "STSB")[2] for method in ("raw", "a<b")]
+    results = Results(rows, {"gains": [{**rows[1], **GAIN}], "verdicts": ["use a<b"]})
+    html = results._repr_html_()
+    cells = re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", html)
+    assert [cell for cell in cells if not cell.startswith("&nbsp")] == [
+        *("", "STSB", "over raw"),
+        *("a&lt;b", "use", "50.0 [45.0, 55.0]", "+9.0 [8.0, 10.0]"),
+        *("raw", "", "50.0 [45.0, 55.0]", ""),
+    ]
+    assert html.startswith("<b>use a&lt;b</b>")
+    assert html.endswith(results.summary.notes[-1])
+    ax = results.plot(Figure().subplots())
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["a<b"]
+    assert ax.collections[0].get_segments()[0].tolist() == [[8, 0], [10, 0]]
 
 
 def test_a_cell_of_markdown_is_one_cell():
