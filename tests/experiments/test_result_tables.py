@@ -139,13 +139,13 @@ def test_a_score_is_bold_if_the_verdict_of_its_metric_uses_it():
 
 
 def test_a_notebook_shows_the_table_of_the_terminal_and_a_plot():
-    rows = [sts_rows(method, "STSB")[2] for method in ("raw", "a<b")]
+    rows = [sts_rows("raw", "STSB")[2], sts_rows("a<b", "STSB", 0.6)[2]]
     results = Results(rows, {"gains": [{**rows[1], **GAIN}], "verdicts": ["use a<b"]})
     html = results._repr_html_()
     cells = re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", html)
     assert [cell for cell in cells if not cell.startswith("&nbsp")] == [
         *("", "STSB", "over raw"),
-        *("a&lt;b", "use", "50.0 [45.0, 55.0]", "+9.0 [8.0, 10.0]"),
+        *("a&lt;b", "use", "60.0 [55.0, 65.0]", "+9.0 [8.0, 10.0]"),
         *("raw", "", "50.0 [45.0, 55.0]", ""),
     ]
     assert html.startswith("<b>use a&lt;b</b>")
