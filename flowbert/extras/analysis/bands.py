@@ -116,7 +116,8 @@ def _draw_histograms(ax: Axes, frame: pd.DataFrame, colour: str) -> None:
         ax.stairs(heights, edges, baseline=place, fill=True, color=colour)
         median = band["median"].iloc[0]
         ax.vlines(median, place, place + _HEIGHT, INK)
-        ax.text(1.01, place + 0.2, f"{median:z.2f}", **right)
+        text = f"{median:z.2f}".replace("-", "\N{MINUS SIGN}")
+        ax.text(1.01, place + 0.2, text, **right)
     ax.set_yticks([place + 0.3 for place in range(len(names))], names)
     ax.tick_params(axis="y", length=0)
     ax.grid(visible=False, axis="y")

@@ -55,12 +55,9 @@ def method_colour(method: str) -> str:
 
 
 def short(text: str, longest: int = 64) -> str:
-    """A text, or its beginning and its end if it is too long."""
+    """A text, or its beginning if it is too long."""
     text = " ".join(str(text).split())
-    if len(text) <= longest:
-        return text
-    end = longest // 3
-    return f"{text[: longest - end - 1]}…{text[-end:]}"
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def scatter(ax: Axes, points: pd.DataFrame, **look: Any) -> None:

@@ -15,6 +15,7 @@ from flowbert.extras.analysis.drawing import (
     ORDINAL,
     draw_facets,
     method_colour,
+    new_axes,
     short,
 )
 from flowbert.text_tables import in_order
@@ -71,36 +72,29 @@ def _draw_logged(ax: Axes, frame: pd.DataFrame) -> None:
 
 
 def plane(summary: Summary) -> pd.DataFrame:
-    """Alignment and uniformity, means over the tasks.
-
-    Columns group (run and encoder), label, alignment and uniformity.
-    """
-    space = summary.space
-    means = space[space["metric"].isin(PLANE)].set_index(["label", "split", "metric"])
+    """Alignment and uniformity, means over the tasks: columns label, alignment and uniformity."""
+    scores = summary.scores
+    means = scores[scores["metric"].isin(PLANE)].set_index(["label", "split", "metric"])
     points = in_order(means["value"], ["metric"]).reset_index()
-    rows = summary.rows.set_index("label")[["group", "name"]]
-    points = points.join(rows, on="label").dropna(subset="name")
-    points["label"] = points["name"]
+    points = points[points["label"].isin(summary.rows["label"])]
     if points["split"].nunique() > 1:
         points["label"] += ", " + points["split"]
-    return points.reindex(columns=["group", "label", *PLANE]).dropna(subset=PLANE)
+    return points.reindex(columns=["label", *PLANE]).dropna()
 
 
 def draw_plane(frame: pd.DataFrame) -> Figure:
-    """Alignment against uniformity for each encoder; a method has a colour and a marker."""
-    return draw_facets(frame, "group", _draw_plane, height=3.0)
-
-
-def _draw_plane(ax: Axes, frame: pd.DataFrame) -> None:
+    """Alignment against uniformity; a method has a colour and a marker."""
+    figure, ax = new_axes()
     for point, marker in zip(frame.itertuples(), cycle(_MARKERS), strict=False):
         look: Any = {"color": method_colour(point.label), "label": short(point.label)}
         ax.plot(point.uniformity, point.alignment, marker, markersize=6, **look)
     ax.margins(0.12)
     ax.set(xlabel="uniformity (lower is better)", ylabel="alignment (lower is better)")
+    return figure
 
 
 def layer_scores(frame: pd.DataFrame) -> pd.DataFrame:
-    """Spearman x 100 by single layer: columns task, line, layer, position and value."""
+    """Spearman x 100 by single layer, the lowest first: columns task, line, layer and value."""
     is_single = frame["layers"].str.isdigit() | frame["layers"].eq("last")
     shown = is_single & frame["metric"].eq("spearman")
     shown &= frame["aggregation"].eq(main_aggregation(frame))
@@ -112,7 +106,7 @@ def layer_scores(frame: pd.DataFrame) -> pd.DataFrame:
     rows = rows.assign(line=lines, layer=rows["layers"], value=100 * rows["value"])
     keys = ["task", "line", "layer"]
     means = rows.groupby(keys, sort=False)["value"].mean().reset_index()
-    return means.assign(position=means["layer"].map(layers.index))
+    return means.sort_values("layer", key=lambda names: names.map(layers.index))
 
 
 def draw_layer_scores(frame: pd.DataFrame) -> Figure:
@@ -121,12 +115,10 @@ def draw_layer_scores(frame: pd.DataFrame) -> Figure:
 
 
 def _draw_layers(ax: Axes, frame: pd.DataFrame) -> None:
-    for line, rows in frame.sort_values("position").groupby("line", sort=False):
+    for line, rows in frame.groupby("line", sort=False):
         style = "o--" if str(line).endswith(", dev") else "o-"
         look: Any = {"color": method_colour(line), "label": short(line)}
-        ax.plot(rows["position"], rows["value"], style, **look)
-    ticks = frame.drop_duplicates("position")
-    ax.set_xticks(ticks["position"], ticks["layer"])
+        ax.plot(rows["layer"], rows["value"], style, **look)
     ax.set(xlabel="layer", ylabel="Spearman \N{MULTIPLICATION SIGN} 100")
 
 

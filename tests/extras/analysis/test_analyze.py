@@ -89,15 +89,6 @@ def test_cosines_are_those_of_the_task(corpus, words):
     np.testing.assert_array_equal(raw, same)
 
 
-def test_each_flow_has_bits_under_its_name(corpus, words):
-    flows = ["flow:epochs=1", "flow:epochs=1:noise=4"]
-    frame = analyze(words, flows, corpus=corpus, limit=50).frames["bits"]
-    bits = frame.set_index("density")["bits"]
-    assert bits.index.is_unique
-    assert {*flows, *(f"{flow}, couplings off" for flow in flows)} <= set(bits.index)
-    assert bits[flows[0]] < bits[flows[1]]  # the noise is a worse density
-
-
 def test_fitted_maps_and_models_are_used_as_they_are(corpus, words):
     encoder = WordVectors(words)
     fitted = Whitening(4).fit(encoder.encode(SENTENCES))

@@ -12,8 +12,12 @@ from helpers import normal
 
 
 def bits_of(flow, fitting, held_out):
-    sample = Sample(flows={"flow": flow}, fitting=fitting, held_out=held_out)
-    return bits_module.bits(sample).set_index("density")["bits"]
+    flows = {"flow": flow, "same": flow}
+    sample = Sample(flows=flows, fitting=fitting, held_out=held_out)
+    bits = bits_module.bits(sample).set_index("density")["bits"]
+    assert bits.index.is_unique
+    assert bits["same, couplings off"] == bits["flow, couplings off"]
+    return bits
 
 
 def test_bits_of_gaussians_are_their_entropies(monkeypatch):

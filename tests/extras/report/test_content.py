@@ -112,7 +112,7 @@ def test_scores_of_single_layers_are_lines_over_the_layers():
     layers = ["0", "1", "10", "2", "0,1"]
     rows = [sts_rows("raw", "STSB", layers=each, role="method") for each in layers]
     frame = results(sts_rows("raw", "STSB", layers="last"), *rows)
-    scores = layer_scores(frame).sort_values("position")
+    scores = layer_scores(frame)
     assert scores["layer"].tolist() == ["0", "1", "2", "10", "last"]
     assert set(scores["line"]) == {"raw, test"}
     few = frame[frame["layers"].isin(["0", "last"])]
