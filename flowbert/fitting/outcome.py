@@ -14,7 +14,7 @@ from flowbert.errors import UserError, warn
 from flowbert.experiments import Results
 from flowbert.experiments.plan import Method, plan_experiments
 from flowbert.experiments.run import fit_map, run_experiments
-from flowbert.maps import Flow, LabelledPairs, Map, Raw
+from flowbert.maps import Flow, LabelledPairs, Raw
 from flowbert.maps.flow_module import FlowModule
 from flowbert.model import Model
 from flowbert.options import FitOptions
@@ -34,58 +34,48 @@ _NOT_MEASURED = (
 )
 
 
-def fit_closed_form(
-    options: FitOptions,
-    map: Any,
-    data: RowsDataModule,
-    pairs: LabelledPairs | None,
-    device: Any,
-) -> Method:
-    """The map that is fitted in closed form.
-
-    Raises:
-        UserError: If it is undefined.
-    """
-    seed = options.seed
-    fitted, reason = fit_map(map, data.all_rows, pairs=pairs, seed=seed, device=device)
-    if reason is not None:
-        raise UserError(f"{options.method}: {reason}", argument="method")
-    used = seed if fitted.seeded else _seed_of_subset(options)
-    return Method(options.method, fitted, data.name, used)
-
-
-def _seed_of_subset(options: FitOptions) -> int | None:
-    """The seed that a map depends on which draws no random numbers: that of ``max_sentences``."""
-    return None if options.max_sentences is None else options.seed
-
-
-def flow_and_baseline(
+def list_maps(
     options: FitOptions,
     module: Any,
-    baseline: Map | None,
+    closed_form: Any,
     data: RowsDataModule,
     pairs: LabelledPairs | None,
-    last: Path,
+    trainer: Any,
 ) -> list[Method]:
-    """The trained flow, after the map that it is compared with.
+    """The map that is fitted in closed form; or the trained flow, after its baseline.
 
     Args:
         options: The options.
-        module: The module after the training.
-        baseline: The map, which the Trainer has fitted.
+        module: The module after the training; None for a map.
+        closed_form: The map, which is fitted here; or the baseline, which the Trainer has fitted.
         data: The vectors.
-        pairs: Labelled pairs that the baseline learns from.
-        last: The last checkpoint.
+        pairs: Labelled pairs that the map learns from.
+        trainer: The Trainer.
+
+    Raises:
+        UserError: If the map is undefined.
     """
+    seed, rows = options.seed, data.all_rows
+    # Without random numbers a map depends on the seed of max_sentences alone.
+    fixed = None if options.max_sentences is None else seed
+    if module is None:
+        device = trainer.strategy.root_device
+        fitted, reason = fit_map(
+            closed_form, rows, pairs=pairs, seed=seed, device=device
+        )
+        if reason is not None:
+            raise UserError(f"{options.method}: {reason}", argument="method")
+        used = seed if fitted.seeded else fixed
+        return [Method(options.method, fitted, data.name, used)]
+    last = Path(trainer.default_root_dir) / "checkpoints" / "last.ckpt"
     if last.is_file() and not module.fit_parameters:  # forked processes have trained
         module.fit_parameters = read_checkpoint(last)["fit_parameters"]
-    flow = Method("flow", Flow.from_module(module), data.name, options.seed)
-    if baseline is None:
+    flow = Method("flow", Flow.from_module(module), data.name, seed)
+    if closed_form is None:
         return [flow]
-    if not baseline.is_fitted:  # by forked processes alone
-        baseline.fit(data.rows, pairs=pairs)
-    seed = _seed_of_subset(options)
-    return [Method(baseline.text, baseline, data.name, seed), flow]
+    if not closed_form.is_fitted:  # by forked processes alone
+        closed_form.fit(data.rows, pairs=pairs)
+    return [Method(closed_form.text, closed_form, data.name, fixed), flow]
 
 
 def save(

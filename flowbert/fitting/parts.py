@@ -15,6 +15,7 @@ from flowbert.data.corpus import OWN_NAMES, Corpus, load_corpus
 from flowbert.data.scored_pairs import SAMPLE_TASK, Subset
 from flowbert.encoders import Encoder, open_encoder
 from flowbert.errors import UserError, check_choice
+from flowbert.fitting.run_options import write_config
 from flowbert.maps import MAPS, LabelledPairs, Map, make_map
 from flowbert.maps.flow_module import FlowModule
 from flowbert.options import (
@@ -31,6 +32,7 @@ from flowbert.training import (
     RowsDataModule,
     StepLog,
     TaskEvaluation,
+    VectorWriter,
     WhiteningBaseline,
     checkpoint_callbacks,
     read_checkpoint,
@@ -154,6 +156,23 @@ def make_trainer_of(options: FitOptions, folder: Path, tasks: Sequence[Task]) ->
         plugins=[AtomicCheckpointIO()],
         default_root_dir=str(folder),
     )
+
+
+def add_outputs(
+    command: str,
+    trainer: Any,
+    options: FitOptions,
+    folder: Path,
+    shape: tuple[int, int],
+) -> None:
+    """Add the loggers, and the writer of a prediction of that shape; write the options of a fit."""
+    if command == "predict":
+        writer = VectorWriter(folder / "predictions.npy", shape)
+        trainer.callbacks.append(writer)
+    if trainer.is_global_zero:
+        trainer.loggers += make_loggers(options.log_to, folder)
+        if command == "fit":
+            write_config(options, folder)
 
 
 def make_loggers(names: Sequence[str], folder: Path) -> list[Any]:

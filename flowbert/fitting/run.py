@@ -9,14 +9,14 @@ from flowbert.errors import record_warnings
 from flowbert.experiments import Results
 from flowbert.fitting.outcome import (
     analyze,
-    fit_closed_form,
-    flow_and_baseline,
+    list_maps,
     log_scores,
     measure,
     save,
     write_page,
 )
 from flowbert.fitting.parts import (
+    add_outputs,
     claim,
     describe_fitted,
     embed,
@@ -29,15 +29,13 @@ from flowbert.fitting.parts import (
     make_closed_form,
     make_evaluations,
     make_flow,
-    make_loggers,
     make_trainer_of,
     methods_on_text,
     open_encoder_of,
 )
-from flowbert.fitting.run_options import complete, write_config
+from flowbert.fitting.run_options import complete
 from flowbert.options import FitOptions
 from flowbert.threads import threads_for
-from flowbert.training import VectorWriter
 from flowbert.training.checkpoints import BestCheckpoint, check_fitted_on
 from flowbert.training.trainer import quiet_lightning, seeded
 from flowbert.vectors import EmbeddingCache
@@ -53,9 +51,6 @@ def run(command: str, options: FitOptions, folder: Path) -> Results:
 
     Returns:
         The results; empty without tasks, of a prediction, and on all processes but the first.
-
-    Raises:
-        UserError: If an option is wrong; nothing has been written then.
     """
     with record_warnings() as warned, ExitStack() as held:
         options, fitted_before = find_checkpoint_of(complete(options))
@@ -81,13 +76,7 @@ def run(command: str, options: FitOptions, folder: Path) -> Results:
                 module = make_flow(options, dim, closed_form)
                 rows, pairs = embed(cache, encoder, source, tasks, labels)
                 data = make_batches(options, rows, source)
-        if is_first:
-            trainer.loggers += make_loggers(options.log_to, folder)
-        if command == "fit" and is_first:
-            write_config(options, folder)
-        if command == "predict":
-            writer = VectorWriter(folder / "predictions.npy", (len(source), dim))
-            trainer.callbacks.append(writer)
+        add_outputs(command, trainer, options, folder, (len(source), dim))
         if module is not None:
             module.fitted_on = fitted_on
             measured = make_evaluations(tasks, cache, encoder, closed_form, pairs)
@@ -95,13 +84,10 @@ def run(command: str, options: FitOptions, folder: Path) -> Results:
             _train(command, trainer, module, data, options, folder)
         if command == "predict" or not is_first or trainer.fast_dev_run:
             return Results([], {})
-        if module is None:
-            methods = [fit_closed_form(options, closed_form, data, pairs, device)]
-        elif options.trains_encoder:
+        if options.trains_encoder:
             methods = on_text.list_methods(options, module, encoder, data, cache)
         else:
-            last = folder / "checkpoints" / "last.ckpt"
-            methods = flow_and_baseline(options, module, closed_form, data, pairs, last)
+            methods = list_maps(options, module, closed_form, data, pairs, trainer)
         if command == "fit":
             save(options, encoder, methods, folder)
         results = measure(options, encoder, methods, tasks, cache, device)

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
-from pytorch_lightning import Callback
+from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.callbacks import (
     BatchSizeFinder,
     GradientAccumulationScheduler,
     LearningRateFinder,
 )
 from pytorch_lightning.cli import LightningCLI
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader
 
 from fits import DIM, differences, fit, make_data, make_module, make_rows
 from flowbert.flows import bits_per_dim
@@ -150,43 +150,12 @@ def test_numbers_of_numpy_are_numbers_in_checkpoints(tmp_path):
     assert options.items() >= {"width": 4, "seed": 1, "learning_rate": 1e-3}.items()
 
 
-@pytest.mark.parametrize("wrap", [TensorDataset, lambda x: x])
-def test_a_stock_trainer_with_stock_loaders(wrap, tmp_path):
-    """Whose batches are lists of one tensor, or tensors."""
-    x = torch.from_numpy(ROWS)
-    loader: Any = DataLoader(wrap(x), 64)
-    trainer = fit(tmp_path, loader=loader)
-    module: Any = trainer.lightning_module
+def test_other_data_are_refused():
+    loader: Any = DataLoader(torch.from_numpy(ROWS), 64)  # type: ignore[arg-type]
     with quiet_lightning():
-        trainer.test(module, [loader, loader], verbose=False)
-        logged = {name for name in trainer.callback_metrics if name.endswith("nll")}
-        assert logged == {"test/nll", "test_1/nll"}
-        trainer.validate(module, loader, verbose=False)
-        nll = -module.flow.log_prob(x).mean()
-        # Means of batches in float32 against one mean.
-        close(trainer.callback_metrics["val/nll"], nll, rtol=1e-5, atol=0)
-        predicted: Any = trainer.predict(module, loader)
-    close(torch.cat(predicted), module.flow.latents(x))
-    assert module.invalid_reason is None
-    start = x.var(0).mean() * module.hparams["noise"]
-    close(module.noise_std, start.sqrt(), rtol=1e-5, atol=0)
-
-
-def persistent():
-    options: dict[str, Any] = {"num_workers": 1, "persistent_workers": True}
-    rows: Any = torch.from_numpy(ROWS)
-    return DataLoader(rows, 60, multiprocessing_context="fork", **options)
-
-
-def stream():
-    return (rows for rows in torch.from_numpy(ROWS).split(60))
-
-
-@pytest.mark.parametrize("loader", [persistent, stream])
-def test_the_initialization_takes_no_batch_of_the_training(loader, tmp_path):
-    trainer = fit(tmp_path, loader=loader(), max_epochs=1)
-    assert trainer.global_step == 10
-    assert bool(trainer.lightning_module.flow.initialized)
+        options: Any = {"logger": False, "enable_checkpointing": False, "max_epochs": 1}
+        trainer = Trainer(accelerator="cpu", **options)
+        refused("datamodule: received NoneType", trainer.fit, make_module(), loader)
 
 
 @pytest.mark.parametrize("finder", [LearningRateFinder, BatchSizeFinder])
