@@ -106,16 +106,6 @@ def average_seeds(draws: Floats, seed: int) -> Floats:
     return mean
 
 
-def last_rows(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """The last row with each value of the keys, in the order of the first ones.
-
-    Of the rows of several seeds, the last is their mean.
-    """
-    order = frame.groupby(keys, sort=False).ngroup()
-    last = order.drop_duplicates(keep="last").sort_values(kind="stable")
-    return frame.loc[last.index]
-
-
 def main_aggregation(frame: pd.DataFrame, metric: str = "spearman") -> str:
     """The aggregation of a metric that is shown first, and that verdicts go by.
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from flowbert.data.scored_pairs import SAMPLE_TASK
-from flowbert.experiments.intervals import last_rows, main_aggregation
+from flowbert.experiments.intervals import main_aggregation
 from flowbert.experiments.labels import name_rows, settings_of
 from flowbert.experiments.verdict import GAIN_KEYS, LISTED
 from flowbert.tasks import AGGREGATIONS, AVERAGE
@@ -57,7 +57,8 @@ class Summary:
         rows = self.frame.assign(label=self.names["label"])
         gains = pd.DataFrame(self.about.get("gains", []), columns=[*GAIN_KEYS, *_GAINS])
         rows = rows.merge(gains.rename(columns=_GAINS), "left", GAIN_KEYS)
-        scores = last_rows(rows, ["label", *_PLACE, "aggregation"])
+        keys = ["label", *_PLACE, "aggregation"]
+        scores = rows.drop_duplicates(keys, keep="last").copy()
         scales = scores["metric"].map(lambda name: metric_of(name).scale)
         scores[_SCORE] = scores[_SCORE].mul(scales, axis=0)
         has_deviation = scores["std"].notna()
@@ -313,16 +314,11 @@ def _metric_notes(frame: pd.DataFrame) -> list[str]:
 
 def _missing_scores(frame: pd.DataFrame) -> list[str]:
     """A line on each method and reason of scores that are NaN."""
-    lines = []
     failed = frame[frame["reason"] != ""].groupby(["method", "reason"], sort=False)
-    for (method, reason), rows in failed:
-        tasks, metrics = rows["task"].unique(), rows["metric"].unique()
-        is_measured = frame["method"].eq(method) & frame["task"].isin(tasks)
-        if len(metrics) < frame.loc[is_measured, "metric"].nunique():
-            titles = [metric_of(name).title for name in metrics]
-            method = f"{', '.join(titles)} of {method}"
-        lines.append(f"nan: {method} on {', '.join(tasks)}: {reason}")
-    return lines
+    return [
+        f"nan: {method} on {', '.join(rows['task'].unique())}: {reason}"
+        for (method, reason), rows in failed
+    ]
 
 
 def _title(name: str) -> str:

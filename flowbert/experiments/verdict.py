@@ -12,7 +12,6 @@ from flowbert.experiments.intervals import (
     SCORE,
     find_intervals,
     has_interval,
-    last_rows,
     main_aggregation,
 )
 from flowbert.experiments.labels import name_rows, settings_of
@@ -189,7 +188,7 @@ def _verdict(rows: pd.DataFrame, draws: Floats) -> Verdict:
 
 def _ranked_rows(frame: pd.DataFrame, draws: Floats) -> pd.DataFrame:
     """A row for each score of a method with an interval, in order; of several seeds their mean."""
-    rows = last_rows(frame, SCORE)
+    rows = frame.drop_duplicates(SCORE, keep="last")
     is_reference = rows["encoder"] == "none"  # such as the gold score
     return rows[has_interval(draws[rows.index]) & ~is_reference]
 
