@@ -82,20 +82,24 @@ def _read_parquet(path: Path, column: str | None) -> Any:
     from pyarrow.compute import list_value_length
     from pyarrow.parquet import ParquetFile
 
-    sizes: set[int | None] = set()
+    count, sizes = 0, set[int | None]()
     with tempfile.TemporaryFile() as copy:
         for name in _parquet_files(path):
             with ParquetFile(name, pre_buffer=False, buffer_size=_BUFFER) as file:
                 column = _vector_column(file.schema_arrow, column, Path(name))
                 # A scan would read whole groups of rows ahead, and a file may be one group.
-                for batch in file.iter_batches(BLOCK_ROWS, columns=[column]):
+                batches = file.iter_batches(
+                    BLOCK_ROWS, columns=[column], use_threads=False
+                )
+                for batch in batches:
+                    count += len(batch)
                     sizes.update(list_value_length(batch[0]).unique().to_pylist())
                     values = batch[0].flatten().to_numpy(zero_copy_only=False)
                     copy.write(values.astype(np.float32).tobytes())
         if len(sizes) != 1 or None in sizes:
             raise UserError(f"{path}: rows have the sizes {sizes}; expected one")
         copy.flush()
-        return np.memmap(copy, np.float32, "r").reshape(-1, *sizes)
+        return np.memmap(copy, np.float32, "r", shape=(count, *sizes))
 
 
 def _parquet_files(path: Path) -> list[str]:
