@@ -85,31 +85,21 @@ class Kept(DummyLogger):
         self.metrics |= metrics
 
 
-def test_every_logger_of_the_trainer_gets_the_results(tmp_path):
-    logger = Kept()
+def test_every_logger_gets_the_results_of_a_map_in_closed_form(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", None)  # not imported
+    logger, method = Kept(), "whitening:shrinkage=0.1"
     results = fit(
-        "whitening:shrinkage=0.1",
+        method,
         max_sentences=300,
         trainer={"logger": logger},
-        run_dir=tmp_path,
-    )
-    for metric, name in (("spearman", "spearman_wmean"), ("alignment", "alignment")):
-        score = results.score("whitening:shrinkage=0.1", "SAMPLE", metric)
-        logged = f"whitening:shrinkage=0.1/SAMPLE/test/{name}"
-        assert logger.metrics[logged] == score
-
-
-def test_a_map_in_closed_form_is_logged(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "wandb", None)  # not imported
-    fit(
-        "whitening:shrinkage=0.1",
-        max_sentences=300,
         log_to="tensorboard",
         run_dir=tmp_path,
     )
     (events,) = tmp_path.glob("tensorboard/events.*")
-    name = b"whitening:shrinkage=0.1/SAMPLE/test/spearman_wmean"
-    assert name in events.read_bytes()
+    for metric, name in (("spearman", "spearman_wmean"), ("alignment", "alignment")):
+        logged = f"{method}/SAMPLE/test/{name}"
+        assert logger.metrics[logged] == results.score(method, "SAMPLE", metric)
+        assert logged.encode() in events.read_bytes()
 
 
 def test_a_wandb_run_of_the_caller_stays_open(wandb, tmp_path):

@@ -43,6 +43,10 @@ _SWITCHES = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
+_SKIPPED = """
+
+Only sentence-transformers computes these vectors: servers such as text-embeddings-inference, vLLM
+and llama.cpp skip its {} without an error, and give others."""
 _SMALLEST = 1e-8  # for weight 0: a sentence of such tokens alone gets its plain mean
 
 
@@ -235,11 +239,17 @@ class SentenceTransformers(Format):
         return opened.encode(list(sentences), show_progress_bar=False)
 
     def usage(self, name: str, model: Model) -> str:
-        """A few lines of Python, and their requirements."""
+        """A few lines of Python, their requirements, and what servers leave out."""
+        modules = map_modules(model.map)
+        if isinstance(model.encoder, SentenceEncoder):
+            modules = stock_modules(model.encoder, model.map)
+        names = {type(module).__name__ for module in modules}
         flag, needed = "", "no other package and no flag"
-        if any(isinstance(each, MapModule) for each in map_modules(model.map)):
+        if MapModule.__name__ in names:
             flag = ", trust_remote_code=True"
             needed = "flowbert, whose module computes the map"
+        skipped = " and ".join(sorted(names - {"Pooling", "Dense"}))
+        servers = _SKIPPED.format(skipped) if skipped else ""
         return f"""\
 ```python
 from sentence_transformers import SentenceTransformer
@@ -249,22 +259,7 @@ embeddings = model.encode(["A man rides.", "Nobody rides."])
 print(model.similarity(embeddings, embeddings))
 ```
 
-It needs sentence-transformers 5.4 or newer, {needed}.{_readers(model)}"""
-
-
-def _readers(model: Model) -> str:
-    """A paragraph on modules that servers skip without an error; empty without such modules."""
-    modules = map_modules(model.map)
-    if isinstance(model.encoder, SentenceEncoder):
-        modules = stock_modules(model.encoder, model.map)
-    names = {type(module).__name__ for module in modules}
-    skipped = sorted(names - {"Pooling", "Dense"})
-    if not skipped:
-        return ""
-    return f"""
-
-Only sentence-transformers computes these vectors: servers such as text-embeddings-inference, vLLM
-and llama.cpp skip its {" and ".join(skipped)} without an error, and give others."""
+It needs sentence-transformers 5.4 or newer, {needed}.{servers}"""
 
 
 class MapModule(nn.Module):

@@ -216,12 +216,6 @@ def _plan(
         for task in tasks.values()
         if ("spearman", row.aggregation) in task.metrics
     }
-    if not corpora:
-        raise UserError(
-            f"received tasks without the aggregation {row.aggregation}; expected tasks with their "
-            "subsets",
-            argument="senteval",
-        )
     methods = [Method(row.map, make_map(row.map), encoder=encoder)]
     return plan_experiments([encoder], methods, corpora, {}, seeds)
 

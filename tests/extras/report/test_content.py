@@ -87,14 +87,6 @@ def test_what_was_logged_more_than_once_is_drawn():
     assert training(read_metrics(Path("none"))).empty
 
 
-def test_splits_are_columns_and_missing_scores_are_rows():
-    rows = [sts_rows("raw", "STSB", split=split) for split in ("test", "dev")]
-    rows.append(sts_rows("zca", "STSB", math.nan, reason="no variance"))
-    summary = Summary(results(*rows), {})
-    assert summary.cells["column"].unique().tolist() == ["STSB test", "STSB dev"]
-    assert list(summary.rows["method"]) == ["raw", "zca"]
-
-
 def test_a_finding_without_a_better_method():
     rows = sts_rows("raw", "STSB")
     kept = dict.fromkeys(("gain", "low", "high"), math.nan) | {"choice": "use"}
