@@ -21,7 +21,7 @@ import flowbert
 from equivalence.ways import write_task
 from experiments.small import write_pairs
 from flowbert.cli import main
-from flowbert.cli.commands import config_of_line
+from flowbert.cli.commands import config_of_line, read_trainer
 from flowbert.cli.parse import COMMANDS, list_options, read_line, read_value
 from flowbert.data.text_files import as_list
 from flowbert.encoders import choose_device
@@ -257,6 +257,13 @@ def test_every_number_has_limits(command, method):
     options = list_options(command, method).items()
     numbers = {name for name, each in options if {int, float} & {*each.types}}
     assert numbers <= {"encoder.layers", "seeds"}  # their names and lists have others
+
+
+def test_other_commands_have_the_trainer_of_the_fit():
+    words = ["run", "--trainer.accelerator=cpu", "--trainer.callbacks+=RichProgressBar"]
+    given, shown = read_trainer(read_line("validate", words))
+    assert given.keys() == {"accelerator", "callbacks"}
+    assert (shown["precision"], shown["accelerator"]) == (None, "cpu")
 
 
 def test_a_comparison_from_its_file_for_a_paper(folder, capsys, monkeypatch):

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 from dataclasses import fields
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+import yaml
 from numpy.testing import assert_array_equal
 from pytorch_lightning import Callback
 
@@ -199,6 +201,17 @@ def test_a_missing_split_is_told_before_any_pass(run, tmp_path, monkeypatch):
         run_dir=folder,
     )
     assert not folder.exists()
+
+
+def test_files_of_a_run_name_no_code_that_is_called(run, tmp_path):
+    """Nor that of a module which is imported already."""
+    changed = shutil.copytree(run, tmp_path / "run")
+    config = yaml.safe_load((changed / "config.yaml").read_text())
+    called = {"class_path": "os.mkdir", "init_args": {"path": str(tmp_path / "made")}}
+    config["trainer"]["strategy"] = called
+    (changed / "config.yaml").write_text(yaml.safe_dump(config))
+    refused("trainer: received 'os.mkdir'", validate, changed, run_dir=tmp_path / "new")
+    assert not (tmp_path / "made").exists()
 
 
 @pytest.mark.parametrize("kind", [np.save, np.asarray])

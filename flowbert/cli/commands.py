@@ -144,7 +144,10 @@ def train(function: Callable[..., Any], line: CommandLine, options: Any) -> None
     from flowbert.training.run_folder import is_first_process, new_folder
 
     command = line.command
-    options = replace(options, trainer=read_trainer(line))
+    given, shown = read_trainer(line)
+    if command == "fit" or line["print_config"]:
+        given = shown
+    options = replace(options, trainer=given)
     if line["print_config"]:
         print(config_text(complete(options) if command == "fit" else options))
         return
@@ -202,8 +205,10 @@ def list_trainer_options() -> dict[str, Option]:
     return options
 
 
-def read_trainer(line: CommandLine) -> dict[str, Any]:
-    """Options of the Trainer, with defaults, as YAML has them: objects by their class paths.
+def read_trainer(line: CommandLine) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Options of the Trainer that are given, and the same with defaults.
+
+    They are as YAML has them: objects by their class paths.
 
     Args:
         line: The command line.
@@ -236,13 +241,16 @@ def read_trainer(line: CommandLine) -> dict[str, Any]:
             action._typehint = whole_numbers_first(action._typehint)
             hints[action.dest] = action._typehint
     try:
-        parser.parse_args(words, defaults=False)
+        given = parser.parse_args(words, defaults=False)
     except jsonargparse.ArgumentError as error:
         raise _trainer_error(str(error), hints) from error
     parser.set_defaults({f"trainer.{name}": x for name, x in TRAINER_DEFAULTS.items()})
-    text = parser.dump(parser.parse_args(words), skip_none=False, skip_validation=True)
-    options: dict[str, Any] = yaml.safe_load(text)["trainer"]
-    return options
+    texts = [
+        parser.dump(each, skip_none=False, skip_validation=True)
+        for each in (given, parser.parse_args(words))
+    ]
+    given, shown = ((yaml.safe_load(text) or {}).get("trainer", {}) for text in texts)
+    return given, shown
 
 
 def _trainer_error(message: str, hints: Mapping[str, Any]) -> UserError:

@@ -15,7 +15,7 @@ from flowbert.errors import UserError
 from flowbert.methods.examples import Examples
 from flowbert.numbers import Seed
 from flowbert.options import BatchOptions
-from flowbert.progress import track
+from flowbert.progress import tell
 from flowbert.seeding import Stream
 from flowbert.training.sampler import BatchDataModule, same_for_all
 
@@ -88,14 +88,12 @@ class TextDataModule(BatchDataModule):
         lengths = super().lengths()
         if self.pool == 1:
             return lengths
-        starts = range(0, len(lengths), _SENTENCES_AT_ONCE)
-        for start in track(starts, "counting tokens"):
-            indices = self.fitted[start : start + _SENTENCES_AT_ONCE]
+        tell("counting tokens")
+        for start in range(0, len(lengths), _SENTENCES_AT_ONCE):
+            block = slice(start, start + _SENTENCES_AT_ONCE)
             for column in set(self.examples.columns):
-                sentences = [column[i] for i in indices]
-                lengths[start : start + _SENTENCES_AT_ONCE] += self.encoder.lengths(
-                    sentences
-                )
+                sentences = [column[i] for i in self.fitted[block]]
+                lengths[block] += self.encoder.lengths(sentences)
         return lengths
 
     def describe(self) -> dict[str, Any]:

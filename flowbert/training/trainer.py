@@ -19,7 +19,7 @@ from pytorch_lightning.callbacks import ProgressBar
 
 from flowbert.errors import UserError
 from flowbert.io import without_numpy
-from flowbert.registry import import_object
+from flowbert.registry import Registry
 from flowbert.training.callbacks import EpochBar
 
 # Patterns of messages, with the reason why each is harmless.
@@ -87,7 +87,8 @@ def _instantiate(value: Any) -> Any:
         return value
     arguments = value.get("init_args") or {}
     made = {name: _instantiate(x) for name, x in arguments.items()}
-    return import_object(value["class_path"])(**made)
+    # Refused where a command reads the options from files of a run.
+    return Registry("class").find(value["class_path"], "trainer")(**made)
 
 
 def check_machines(trainer: Trainer, group: str = "") -> None:
