@@ -105,7 +105,8 @@ class EncoderOptions(Options):
 
     Args:
         path: Folder, hub name (``owner/name@revision`` too), run folder of a trained encoder,
-            ``builtin-sample``, or text file of word vectors; ``compare`` accepts several: ``a,b``.
+            ``builtin-sample``, a .gguf file, or text file of word vectors; ``compare`` accepts
+            several: ``a,b``.
         revision: Commit, branch or tag on the hub.
         layers: ``last``, ``last2``, ``first_last``, ``embedding_last``, or indices of the hidden
             states to average, such as ``1,12``. None for those of the folder, else ``last``.

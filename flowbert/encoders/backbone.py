@@ -163,10 +163,8 @@ class Backbone(PicklableNetwork):
 
     def remove_pooler(self) -> None:
         """Compute no pooler: one that is not trained, or consists of random numbers."""
-        if "add_pooling_layer" in inspect.signature(type(self.network)).parameters:
-            self.network.pooler = None
-        elif hasattr(self.network, "pooler"):  # called even where it is None
-            self.network.pooler = nn.Identity()
+        if self.has_pooler:
+            self.network.pooler = nn.Identity()  # some call it even where it is None
 
     @property
     def is_decoder(self) -> bool:

@@ -57,15 +57,20 @@ def load_backbone(
     else:
         folder = read_folder(files.folder)
         with loading(path):
-            config = AutoConfig.from_pretrained(files.folder, trust_remote_code=False)
+            config = AutoConfig.from_pretrained(
+                files.folder, gguf_file=files.gguf_file, trust_remote_code=False
+            )
             _check_config(path, config)
             tokenizer = AutoTokenizer.from_pretrained(
-                files.folder, trust_remote_code=False
+                files.folder, gguf_file=files.gguf_file, trust_remote_code=False
             )
     # Exported folders set it; each call asks for hidden states.
     config.output_hidden_states = False
     with loading(path):
         network, report = load_model(AutoModel, files, dtype, config=config)
+    if files.gguf_file:  # its weights are plain numbers now, which can be saved
+        network.hf_quantizer = None
+        vars(network.config).pop("quantization_config", None)
     missing = sorted(report["missing_keys"])
     _check_weights(path, network, missing, sorted(report["unexpected_keys"]))
     _check_tokenizer(path, tokenizer, network.config.vocab_size)
@@ -83,6 +88,7 @@ def load_model(
         files.source,
         revision=files.revision,
         subfolder=files.subfolder,
+        gguf_file=files.gguf_file,
         trust_remote_code=False,
         output_loading_info=True,
         **in_dtype(getattr(torch, dtype)),

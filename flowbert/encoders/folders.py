@@ -63,12 +63,14 @@ class EncoderFiles(NamedTuple):
         source: Folder or hub name, for ``from_pretrained``.
         revision: Commit on the hub; None for a folder.
         subfolder: Folder inside of the source.
+        gguf_file: Name of the file of llama.cpp in the folder that is the encoder.
     """
 
     folder: Path
     source: str
     revision: str | None = None
     subfolder: str = ""
+    gguf_file: str | None = None
 
 
 class Folder(NamedTuple):
@@ -118,7 +120,8 @@ def locate(
     """Find the files of an encoder; on the hub fetch the small ones.
 
     Args:
-        path: A folder, a run folder, a hub name, ``owner/name@revision``, or ``builtin-sample``.
+        path: A folder, a run folder, a .gguf file, a hub name, ``owner/name@revision``, or
+            ``builtin-sample``.
         revision: Commit, branch or tag on the hub.
         argument: Name of the argument, for the message.
 
@@ -127,6 +130,9 @@ def locate(
     """
     folder = sample_encoder_path() if path == SAMPLE else user_path(path)
     if path and folder.exists():
+        if folder.suffix == ".gguf":
+            source = str(folder.parent)
+            return EncoderFiles(folder.parent, source, gguf_file=folder.name)
         if (folder / TRAINED_ENCODER).is_dir():
             folder = folder / TRAINED_ENCODER
         elif (folder / "model" / MODEL_FILE).is_file() and not (
@@ -148,7 +154,7 @@ def read_folder(folder: Path) -> Folder:
     """What ``flowbert.json`` of a folder says, or the defaults.
 
     Raises:
-        UserError: If the file is damaged, or the network alone is not what its folder is for.
+        UserError: If the file is damaged.
     """
     settings = folder / SETTINGS_FILE
     if settings.is_file():
@@ -157,27 +163,14 @@ def read_folder(folder: Path) -> Folder:
             reading["pooling"] = str(make_pooling(reading["pooling"]))
         has_map = bool(map_files(folder / "model"))
         return Folder(reading, load_token_weights(folder), has_map=has_map)
-    config = folder / "config.json"
-    if config.is_file():
-        schema = {"architectures": (list, None)}
-        for name in read_json(config, schema)["architectures"] or ():
-            if str(name).endswith("ForSequenceClassification"):
-                raise UserError(
-                    f"received {folder}, a classifier or cross-encoder ({name}); expected an "
-                    "encoder, such as its base that AutoModel loads and saves",
-                    argument="encoder",
-                )
     return Folder()
 
 
 def map_files(folder: Path) -> list[Path]:
     """Files of maps in the ``model`` of a run or an export."""
     files = sorted(folder.glob("*.safetensors"))
-    others = (
-        WEIGHTS_FILE,
-        "raw.safetensors",
-    )  # earlier versions wrote no map as a file, too
-    return [file for file in files if file.name not in others]
+    # Earlier versions wrote no map as a file, too.
+    return [x for x in files if x.name not in (WEIGHTS_FILE, "raw.safetensors")]
 
 
 def save_token_weights(folder: Path, weights: Tensor | None) -> None:

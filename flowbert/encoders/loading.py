@@ -215,6 +215,7 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Any:
 def _other_class(path: str, settings: Mapping[str, Any]) -> str | None:
     """Class below ``flowbert.extras`` of a file of word vectors, and of views."""
     file = user_path(path)
-    if file.is_file() or (file.suffix in _TEXT and not file.is_dir()):
+    is_text = file.is_file() and file.suffix != ".gguf"
+    if is_text or (file.suffix in _TEXT and not file.is_dir()):
         return "word_vectors.WordVectors"
     return None if settings.get("views") is None else "views.ViewsEncoder"

@@ -98,7 +98,10 @@ class _Passes:
         self.tokenization = encoders[0].tokenization
         self.encoders = encoders
         self.sentences = sentences
-        self.batch_tokens = batch_tokens or _choose_batch_tokens(backbone)
+        usual = BATCH_TOKENS_ACCELERATOR
+        if backbone.device.type == "cpu":
+            usual = BATCH_TOKENS_CPU * 4 // backbone.dtype.itemsize
+        self.batch_tokens = batch_tokens or usual
         self.count_cut = 0
         self.equal_lengths = backbone.findings.equal_lengths
         if self.equal_lengths:
@@ -167,12 +170,6 @@ def compute(
         inputs, features = prefix.add_to(features), prefix.cut(features)
     output = encoders[0].backbone(inputs, top)
     return torch.cat([x.pool(output, features) for x in encoders], dim=1)
-
-
-def _choose_batch_tokens(backbone: Backbone) -> int:
-    if backbone.device.type == "cpu":
-        return BATCH_TOKENS_CPU * 4 // backbone.dtype.itemsize
-    return BATCH_TOKENS_ACCELERATOR
 
 
 def _check_finite(

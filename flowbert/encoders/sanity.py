@@ -107,24 +107,20 @@ def _agrees(
 
 def _states(backbone: Any, rows: list[dict[str, list[int]]]) -> Tensor:
     """Hidden states of a batch, ``(L + 1, B, T, D)``, float32, on the CPU."""
-    named = f"{backbone.path!r} of type {backbone.network.config.model_type!r}"
     features = _features(backbone, rows)
+    layers = backbone.num_layers + 1
     try:
-        states = backbone(features).hidden_states
+        states = _stack(backbone(features).hidden_states)
+        if states.shape != (layers, *features["input_ids"].shape, backbone.dim):
+            raise ValueError(f"hidden states of shape {tuple(states.shape)}")
     except Exception as error:  # modelling code raises a dozen types
         raise UserError(
-            f"received {named}, which cannot be computed: {first_line(error)}",
+            f"received {backbone.path!r} of type {backbone.network.config.model_type!r}, which "
+            f"does not compute a vector of size {backbone.dim} of each token and layer: "
+            f"{first_line(error)}",
             argument="encoder",
         ) from error
-    expected = (*features["input_ids"].shape, backbone.dim)
-    shapes = [tuple(state.shape) for state in states or ()]
-    if shapes != [expected] * (backbone.num_layers + 1):
-        raise UserError(
-            f"received {named}, whose layers do not give each token a vector of size "
-            f"{backbone.dim}; expected a text encoder such as BERT",
-            argument="encoder",
-        )
-    return _stack(states)
+    return states
 
 
 def _stack(states: Sequence[Tensor]) -> Tensor:

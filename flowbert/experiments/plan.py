@@ -15,7 +15,6 @@ from flowbert.data.scored_pairs import Subset
 from flowbert.data.text_files import as_list
 from flowbert.encoders import (
     Encoder,
-    EncoderOptions,
     SentenceEncoder,
     digests_reused,
     is_sentence_transformer,
@@ -360,11 +359,4 @@ def _each_once(experiments: Sequence[Experiment]) -> list[Experiment]:
 
 def as_saved(encoder: Encoder) -> Encoder:
     """The network of an encoder with the layers, pooling and template of its folder."""
-    if not isinstance(encoder, SentenceEncoder):
-        return encoder
-    try:
-        return encoder.as_saved()
-    except UserError:  # a part of the network, such as its pooler, was not loaded
-        backbone = encoder.backbone
-        options = EncoderOptions(encoder.path, backbone.revision)
-        return open_encoder(options, device=encoder.device)
+    return encoder.as_saved() if isinstance(encoder, SentenceEncoder) else encoder

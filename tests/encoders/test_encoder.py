@@ -185,17 +185,6 @@ def test_cut_sentences_are_told_wherever_they_are_encoded(bert):
             encode(texts)
 
 
-def test_cut_sentences_of_several_blocks_are_told_once(bert, monkeypatch):
-    monkeypatch.setattr("flowbert.vectors.cache.BLOCK_SENTENCES", 2)
-    short = bert.read(max_length=3)
-    texts = ["", "the", "the cat", "a dog runs", "a bird sings"]
-    fill = partial(EmbeddingCache(folder=False).fill, [short])
-    for encode in (partial(short.encode, batch_size=2), fill):
-        with warned("max_length: 3 of 5 sentences were cut to 3 tokens") as caught:
-            encode(texts)
-        assert len(caught) == 1
-
-
 @pytest.mark.filterwarnings("ignore:max_length. .* were cut")
 @pytest.mark.parametrize(
     ("kind", "longest"),
@@ -269,14 +258,6 @@ def test_a_cut_is_that_of_the_tokenizer(kind, side, tiny):
 
 
 # --------------------------------------------------------------------------- precision
-
-
-def test_a_model_of_double_precision_is_loaded_again(tiny, tmp_path):
-    encoder = SentenceEncoder(tiny("bert")).double()
-    Model(encoder).save(tmp_path / "model")
-    loaded = Model.load(tmp_path)
-    assert loaded.encoder.identity == encoder.identity
-    assert np.array_equal(loaded.encode(SENTENCES), encoder.encode(SENTENCES))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

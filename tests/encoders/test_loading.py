@@ -129,12 +129,6 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
         "a T5EncoderModel of type 't5'",
     ),
     "no vocabulary": (CanineConfig().save_pretrained, "type 'canine'; expected a text"),
-    "classifier": (
-        lambda folder: update(
-            folder / "config.json", architectures=["BertForSequenceClassification"]
-        ),
-        "BertForSequenceClassification",
-    ),
 }
 
 
@@ -143,6 +137,11 @@ def test_bad_folders(name, folder):
     damage, part = DAMAGES[name]
     damage(folder)
     not_loaded(folder, part)
+
+
+def test_a_gguf_file_is_an_encoder_for_transformers(tmp_path):
+    (tmp_path / "x.gguf").write_bytes(b"GGUF")
+    not_loaded(tmp_path / "x.gguf", "it cannot be loaded")
 
 
 def test_a_missing_pooler_matters_to_cls_pooler_only(folder, tiny):

@@ -116,19 +116,7 @@ def test_a_sentence_of_weight_zero_gets_its_plain_mean(text, bert):
 @pytest.mark.parametrize("prefix", ["", "##", "\u0120", "\u2581"])
 def test_ranks_in_every_kind_of_vocabulary(prefix):
     words = [f"{prefix}{word}" for word in ("the", "of", "2nd")]
-    others = [
-        "[CLS]",
-        "[unused1]",
-        "<0x0A>",
-        "...",
-        "'s",
-        "!",
-        "a",
-        f"{prefix}s",
-        "-",
-        "",
-        None,
-    ]
+    others = ["[CLS]", "<0x0A>", "...", "'s", "a", f"{prefix}s", "", None]
     ranks = rank_tokens([*others, "<unk>", *words, "?"], "<unk>").tolist()
     assert ranks == [1.0] * len(others) + [3.0, 1.0, 2.0, 3.0, 1.0]
 

@@ -25,11 +25,6 @@ from helpers import with_slow
 TEXTS = [*SENTENCES, "The CAT", "  a dog ", "mat " * 40]
 PROMPTS = {"prompts": {"query": "the big "}, "default_prompt_name": "query"}
 HIDDEN = {"method": "forward", "method_output_name": ("hidden_states", -2)}
-SWITCHES = {
-    "pooling_mode_cls_token": "cls",
-    "pooling_mode_max_tokens": "max",
-    "pooling_mode_mean_tokens": "mean",
-}
 
 
 def made(folder, modules, kind="bert", transformer=None, **options):
@@ -118,23 +113,6 @@ THEIRS: dict[str, Any] = {
 FOLDERS = OURS | THEIRS
 
 
-def rewrite_as_before(folder):
-    """Names of modules and of poolings as before sentence-transformers 5.4."""
-    path = folder / "modules.json"
-    records = json.loads(path.read_text())
-    for record in records:
-        kind = record["type"].rpartition(".")[2]
-        record["type"] = f"sentence_transformers.models.{kind}"
-    path.write_text(json.dumps(records))
-    for file in folder.glob("*_Pooling/config.json"):
-        config = json.loads(file.read_text())
-        if config["pooling_mode"] in SWITCHES.values():
-            mode = config.pop("pooling_mode")
-            config["word_embedding_dimension"] = config.pop("embedding_dimension")
-            config |= {switch: mode == name for switch, name in SWITCHES.items()}
-            file.write_text(json.dumps(config))
-
-
 def move_transformer(folder):
     """The transformer in a folder of its own, as sentence-transformers 0.x wrote it."""
     path = folder / "modules.json"
@@ -176,6 +154,5 @@ def test_a_folder_has_the_vectors_of_the_library(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", with_slow(OLDER, ["mean"]))
-@pytest.mark.parametrize("layout", [rewrite_as_before, move_transformer])
-def test_older_layouts(name, layout, tmp_path):
-    check(name, tmp_path, layout)
+def test_a_transformer_in_a_folder_of_its_own(name, tmp_path):
+    check(name, tmp_path, move_transformer)
