@@ -59,7 +59,10 @@ MISTAKES = [
     ("fit --resume stopped --seed 1", "--seed: received 1.*trainer.max_epochs"),
     ("test", "required: run"),
     ("test done --model.noise 1", "--model.noise: no such option"),
-    ("fit --ckpt_path best --run_dir stopped", "--ckpt_path: received 'best'; .*last"),
+    (
+        "fit --ckpt_path best --run_dir stopped",
+        "--ckpt_path: received .*best.ckpt; no such",
+    ),
     ("encode --output v.npy", "--input: received 0"),
     ("export", "required: model, to"),
     ("compare --labels wrong.csv --columns a,b,d --methods learned-removal", "d"),

@@ -28,7 +28,6 @@ from flowbert.tasks import STS, Task
 from flowbert.tasks import load_tasks as load_tasks_by_name
 from flowbert.tasks.sts import training_labels
 from flowbert.training import (
-    AtomicCheckpointIO,
     RowsDataModule,
     StepLog,
     TaskEvaluation,
@@ -153,7 +152,6 @@ def make_trainer_of(options: FitOptions, folder: Path, tasks: Sequence[Task]) ->
     return make_trainer(
         {**TRAINER_DEFAULTS, **(options.trainer or {})},
         callbacks=[StepLog(), *saving],
-        plugins=[AtomicCheckpointIO()],
         default_root_dir=str(folder),
     )
 

@@ -28,27 +28,10 @@ def new_folder(method: str) -> Path:
 
 
 def find_checkpoint(name: str | Path, run: str | Path | None) -> Path:
-    """The checkpoint of a name: ``last`` or ``best`` of a run, as Lightning has them, or a path.
-
-    Args:
-        name: The name or path.
-        run: The run folder.
-
-    Raises:
-        UserError: If there is no such run or checkpoint.
-    """
+    """The path of a checkpoint: of ``last`` or ``best`` in a run folder, or the path itself."""
     if name not in _NAMES:
         return user_path(name)
-    folder = user_path(run or ".") / "checkpoints"
-    path = folder / f"{name}.ckpt"
-    if not path.is_file():
-        files = ", ".join(sorted(file.stem for file in folder.glob("*.ckpt")))
-        raise UserError(
-            argument="ckpt_path",
-            received=name,
-            expected=f"one that {folder} has ({files or 'none'}), or the path of one",
-        )
-    return path
+    return user_path(run or ".") / "checkpoints" / f"{name}.ckpt"
 
 
 def is_first_process() -> bool:

@@ -21,6 +21,7 @@ from flowbert.errors import UserError
 from flowbert.io import without_numpy
 from flowbert.registry import Registry
 from flowbert.training.callbacks import EpochBar
+from flowbert.training.checkpoints import AtomicCheckpointIO
 
 # Patterns of messages, with the reason why each is harmless.
 _HARMLESS = (
@@ -45,23 +46,20 @@ _NODE_RANKS = {"NODE_RANK", "GROUP_RANK"}
 
 
 def make_trainer(
-    options: Mapping[str, Any],
-    callbacks: Sequence[Callback],
-    plugins: Sequence[Any],
-    **fixed: Any,
+    options: Mapping[str, Any], callbacks: Sequence[Callback], **fixed: Any
 ) -> Trainer:
-    """A Trainer of options that a user gives.
+    """A Trainer of options that a user gives, whose checkpoints are written atomically.
 
     Args:
         options: The user's options.
         callbacks: Callbacks after the user's.
-        plugins: Plugins after the user's.
         **fixed: Arguments that the user cannot set.
 
     Raises:
         UserError: If an option is unknown or has a value that is not allowed.
     """
     settings = {name: _instantiate(value) for name, value in options.items()}
+    plugins = [AtomicCheckpointIO()]
     for name, ours in {"callbacks": callbacks, "plugins": plugins}.items():
         chosen = settings.get(name) or []
         settings[name] = [*(chosen if isinstance(chosen, list) else [chosen]), *ours]

@@ -243,13 +243,12 @@ def test_a_pseudo_inverse_is_computed_once_per_fit(estimator, monkeypatch):
     monkeypatch.setattr(torch.linalg, "pinv", counted)
     monkeypatch.setattr("flowbert.maps.base.BLOCK_ROWS", 50)
     x, y = rows(300, 6), rows(300, 6, seed=1)
-    fitted, other = fit(estimator, x), fit(clone(estimator), y)
+    fitted = fit(clone(estimator), x)
     for _ in range(2):
         expected = fitted.inverse_transform(fitted.transform(x))
     assert counted.call_count == (type(estimator) is not Raw)
-    other.inverse_transform(other.transform(y))
-    for again in (other.set_state(fitted.get_state()), fit(fit(fitted, y), x)):
-        assert_array_equal(again.inverse_transform(again.transform(x)), expected)
+    again = fit(fit(estimator, y), x)
+    assert_array_equal(again.inverse_transform(again.transform(x)), expected)
 
 
 @pytest.mark.parametrize(

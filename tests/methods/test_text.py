@@ -78,16 +78,18 @@ def test_held_out_sentences_are_not_fitted():
 
 @pytest.mark.parametrize(("held_out", "batches"), [(0.0, 4), (0.5, 2), (0.04, 3)])
 def test_validation_is_always_the_same(held_out, batches):
-    options = {"positive": "crop"}
-    alone, workers = (
-        text_data(ENCODER, examples(**options), held_out=held_out, workers=count)
-        for count in (0, 2)
-    )
-    first = list(alone.val_dataloader())
+    data = text_data(ENCODER, examples(positive="crop"), held_out=held_out)
+    first = list(data.val_dataloader())
     # A single sentence has no negatives: then fitted ones are validated with.
     assert [batch["rows"].shape for batch in first] == [(2, 8)] * batches
-    assert equal(first, list(alone.test_dataloader()))
-    assert equal(first, list(workers.val_dataloader()))
+    assert equal(first, list(data.test_dataloader()))
+
+
+def test_workers_make_the_same_batches():
+    alone, workers = (
+        text_data(ENCODER, examples(positive="crop"), workers=count) for count in (0, 2)
+    )
+    assert equal(list(alone.val_dataloader()), list(workers.val_dataloader()))
     assert equal(list(alone.train_dataloader()), list(workers.train_dataloader()))
 
 

@@ -9,7 +9,7 @@ SMALL = {"accelerator": "cpu", "logger": False, "devices": 1}
 
 
 def make(**options):
-    return make_trainer(SMALL | options, [], [], enable_checkpointing=False)
+    return make_trainer(SMALL | options, [], enable_checkpointing=False)
 
 
 @pytest.mark.parametrize("name", ["NODE_RANK", "GROUP_RANK"])
