@@ -1,4 +1,4 @@
-"""Readers of tables: csv, tsv, jsonl, parquet, arrow and feather; errors name file and row.
+"""Readers of tables: csv, tsv, jsonl and parquet; errors name file and row.
 
 To add a format, write a function that reads a frame from an open file and add it to
 ``TABLE_FORMATS``; for a compression see :mod:`flowbert.data.text_files`.
@@ -156,19 +156,15 @@ def frame_of_lines(
 
     Args:
         path: File of the lines.
-        lines: The lines; blank ones are dropped.
+        lines: The lines; blank ones are dropped, and fields that a line lacks are NaN.
         names: Names of the fields; further fields are ignored.
         columns: The columns that are read.
 
     Raises:
-        UserError: If a line has too few fields; as of :func:`make_frame`.
+        UserError: As of :func:`make_frame`.
     """
-    rows = [line.split("\t")[: len(names)] for line in lines if line.strip()]
-    for number, row in enumerate(rows, start=1):
-        if len(row) < len(names):
-            raise UserError(
-                f"{path}: row {number}: {len(row)} fields; expected {', '.join(names)}"
-            )
+    fields = (line.split("\t") for line in lines if line.strip())
+    rows = [dict(zip(names, row, strict=False)) for row in fields]
     return make_frame(path, pd.DataFrame(rows, columns=list(names)), [columns])
 
 
@@ -341,28 +337,14 @@ def _read_jsonl(file: BinaryIO) -> pd.DataFrame:
 
 
 def _read_parquet(file: BinaryIO) -> pd.DataFrame:
+    """Read the columns that hold no vectors."""
     import pyarrow.parquet as pq
+    from pyarrow import types
 
     source = pq.ParquetFile(file if file.seekable() else io.BytesIO(file.read()))
-    return from_arrow(source.read(_flat_columns(source.schema_arrow)))
-
-
-def _read_arrow(file: BinaryIO) -> pd.DataFrame:
-    import pyarrow as pa
-
-    content = pa.py_buffer(file.read())
-    try:
-        table = pa.ipc.open_file(content).read_all()
-    except pa.ArrowInvalid:  # as ``datasets`` writes it
-        table = pa.ipc.open_stream(content).read_all()
-    return from_arrow(table.select(_flat_columns(table.schema)))
-
-
-def _flat_columns(schema: Any) -> list[str]:
-    """Names of the columns that hold no vectors."""
-    import pyarrow as pa
-
-    return [field.name for field in schema if not pa.types.is_nested(field.type)]
+    fields = source.schema_arrow
+    names = [field.name for field in fields if not types.is_nested(field.type)]
+    return from_arrow(source.read(names))
 
 
 def from_arrow(table: Any) -> pd.DataFrame:
@@ -385,7 +367,5 @@ TABLE_FORMATS: dict[str, Callable[[BinaryIO], pd.DataFrame]] = {
     ".tsv": partial(_read_fields, separator="\t", quoting=csv.QUOTE_NONE),
     ".jsonl": _read_jsonl,
     ".parquet": _read_parquet,
-    ".arrow": _read_arrow,
-    ".feather": _read_arrow,
 }
 """Reader of each extension, of an open file."""

@@ -6,7 +6,7 @@ import io
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,6 @@ from typing import Any
 import yaml
 
 from flowbert.errors import UserError, nearest
-
-_DIGITS = re.compile(r"([0-9]+)")
 
 
 def user_path(path: str | Path) -> Path:
@@ -125,27 +123,11 @@ def read_yaml(path: Path) -> Mapping[str, Any]:
     return content or {}
 
 
-def sort_names(names: Iterable[str]) -> list[str]:
-    """Names in alphabetical order, their numbers in numeric order.
-
-    Example:
-        >>> sort_names(["part.10.txt", "part.2.txt"])
-        ['part.2.txt', 'part.10.txt']
-    """
-
-    def key(name: str) -> tuple[list[str | int], str]:
-        parts: list[str | int] = list(_DIGITS.split(name))
-        parts[1::2] = map(int, parts[1::2])
-        return parts, name
-
-    return sorted(names, key=key)
-
-
 def expand_files(spec: str | Path) -> list[Path]:
     """Files of a comma-separated list of paths and globs (with ``**``), without repetitions.
 
     A path that exists is taken literally, even with a bracket in its name; the files of one glob
-    are sorted by name, with numbers in numeric order. A ``?`` matches a comma in a name. A
+    are sorted by name. A ``?`` matches a comma in a name. A
     ``Path`` is one path, even with commas in its name.
 
     Raises:
@@ -159,7 +141,7 @@ def expand_files(spec: str | Path) -> list[Path]:
             check_file(path)
             files.append(path)
             continue
-        matches = map(Path, sort_names(glob.glob(str(path), recursive=True)))
+        matches = map(Path, sorted(glob.glob(str(path), recursive=True)))
         found = [match for match in matches if match.is_file()]
         if not found:
             check_file(path)

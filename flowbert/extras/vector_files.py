@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from flowbert.arrays import BLOCK_ROWS, VECTOR_VALUES
-from flowbert.data.text_files import check_file, sort_names, user_path
+from flowbert.data.text_files import check_file, user_path
 from flowbert.errors import UserError, choices, first_line
 from flowbert.vectors.write import PARQUET_COLUMN
 
@@ -21,8 +21,7 @@ def read_vectors(path: str | Path, column: str | None = None) -> Any:
     The vectors of .parquet files are first copied into a temporary file.
 
     Args:
-        path: A .npy, .safetensors or .parquet file, or a folder of .parquet files, sorted by name
-            with numbers in numeric order.
+        path: A .npy, .safetensors or .parquet file, or a folder of .parquet files, sorted by name.
         column: Tensor or column of lists; needed where there are several.
 
     Returns:
@@ -103,9 +102,7 @@ def _read_parquet(path: Path, column: str | None) -> Any:
 
 
 def _parquet_files(path: Path) -> list[str]:
-    return (
-        sort_names(map(str, path.rglob("*.parquet"))) if path.is_dir() else [str(path)]
-    )
+    return sorted(map(str, path.rglob("*.parquet"))) if path.is_dir() else [str(path)]
 
 
 def _vector_column(schema: Any, wanted: str | None, path: Path) -> str:

@@ -53,9 +53,6 @@ class EmbeddingCache:
         folder: Folder of the files; None for the environment variable FLOWBERT_CACHE, or else
             ``~/.cache/flowbert``; False for memory.
 
-    Raises:
-        UserError: If the home folder is unknown.
-
     Example:
         >>> from flowbert.encoders import SentenceEncoder
         >>> cache = EmbeddingCache(folder=False)
@@ -69,12 +66,6 @@ class EmbeddingCache:
         self.folder = None
         if not isinstance(folder, bool):
             self.folder = user_path(folder)
-            if str(self.folder).startswith("~"):
-                raise UserError(
-                    f"received {folder}, and the home folder is unknown; set HOME, or "
-                    "FLOWBERT_CACHE to another folder",
-                    argument="cache",
-                )
         self._stores: dict[str, Store] = {}
 
     def fill(

@@ -34,7 +34,7 @@ def test_files_of_globs_and_lists_in_order(tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x\n")
     files = expand_files(f"{tmp_path}/c.txt, {tmp_path}/*.txt,{tmp_path}/**/d.txt")
-    assert [path.name for path in files] == ["c.txt", "9.txt", "10.txt", "d.txt"]
+    assert [path.name for path in files] == ["c.txt", "10.txt", "9.txt", "d.txt"]
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.txt.zst"])

