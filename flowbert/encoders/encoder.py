@@ -28,13 +28,8 @@ from flowbert.encoders.pooling import (
 from flowbert.encoders.reading import Reading, resolve
 from flowbert.encoders.template import name_template
 from flowbert.encoders.tokenization import Tokenization
-from flowbert.errors import warn
 from flowbert.io import digest_tensors, write_json, write_new_folder
 from flowbert.progress import tell
-
-NOT_LEARNED = (
-    "has no learned token weights; learned_weights is the same as mean until a training"
-)
 
 
 class SentenceEncoder(Embedder, nn.Module):
@@ -148,8 +143,6 @@ class SentenceEncoder(Embedder, nn.Module):
         self.pooling.bind(self.tokenization, count_over, token_weights)
         self.dim = self.pooling.output_dim(self.backbone.dim)
         self.log_token_factors = None if frozen else self.pooling.train_weights()
-        if frozen and self.pooling.learned and token_weights is None:
-            warn(f"encoder: {self.path} {NOT_LEARNED}")
         is_fresh = reading is None and frozen and template is None
         if is_fresh and not self.template and self.backbone.is_decoder:
             tell(f"{self.path}: a decoder without a template; prompteol may be better")

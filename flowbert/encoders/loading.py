@@ -21,7 +21,6 @@ from flowbert.encoders.layers import LayerSpec, expand_layers
 from flowbert.encoders.template import CHAT, TEMPLATES
 from flowbert.errors import UserError, first_line, warn
 from flowbert.options import EncoderOptions
-from flowbert.progress import tell
 from flowbert.registry import import_object
 
 _SENTENCE_TRANSFORMER_ENCODER = f"{SENTENCE_TRANSFORMER}.SentenceTransformerEncoder"
@@ -149,8 +148,6 @@ def _open(
         encoders += [first, *(first.read(layers=layers) for layers in sets[1:])]
     for encoder in encoders:
         encoder.by_layer = few_layers
-    names = dict.fromkeys(str(encoder.pooling) for encoder in encoders)
-    tell(f"{backbone.path}: pooling {', '.join(names)}")
     return list(encoders)
 
 

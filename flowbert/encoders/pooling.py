@@ -174,8 +174,6 @@ class MeanPooling(Pooling):
     """
 
     def __init__(self, unit: bool = False) -> None:
-        if not isinstance(unit, bool):
-            raise UserError(argument="unit", received=unit, expected="true or false")
         self.unit = unit
         self.linear = not unit
 

@@ -37,15 +37,9 @@ class Tokenization:
         self.template_tokens: Template | None = None
         self.room = reading.max_length
         special = special_texts(backbone.tokenizer)
-        used = [token for token in special if token in reading.template]
-        if used and self.prompt:  # a prompt is tokenized together with the sentence
-            raise UserError(
-                f"received {reading.template!r}; expected text behind {SLOT}, or none of the "
-                f"special token {used[0]!r}",
-                argument="template",
-            )
+        is_used = any(token in reading.template for token in special)
         # A sentence must not end the message of a chat.
-        self.read_as_text = special if used else []
+        self.read_as_text = special if is_used else []
         text = SLOT if self.prompt else reading.template or SLOT
         if reading.sink_token or text != SLOT:
             self.template_tokens = Template.make(

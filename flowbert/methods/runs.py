@@ -1,6 +1,5 @@
 """The parts of a run that trains an encoder: examples, encoder, module, what is compared."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 import torch
 
 from flowbert.encoders import SentenceEncoder, open_encoder
-from flowbert.encoders.encoder import NOT_LEARNED
 from flowbert.errors import UserError
 from flowbert.experiments.plan import Method
 from flowbert.maps import Raw, make_map
@@ -46,10 +44,7 @@ def open_frozen(
     Raises:
         UserError: If it is not a transformer.
     """
-    with warnings.catch_warnings():
-        if _module_class(options).pools:  # token weights are about to be learned
-            warnings.filterwarnings("ignore", f".*{NOT_LEARNED}")
-        encoder = open_encoder(options.encoder, sentences, device)
+    encoder = open_encoder(options.encoder, sentences, device)
     if not isinstance(encoder, SentenceEncoder):
         raise UserError(
             f"received {encoder.path}; expected a transformer to train",

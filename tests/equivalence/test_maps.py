@@ -8,8 +8,8 @@ import pytest
 from equivalence.ways import (
     FIGURES,
     VECTORS,
+    assert_same,
     by_validate,
-    differences,
     exported_model,
     frame_of,
     may_refuse,
@@ -62,7 +62,7 @@ def check_figures(lab, method, way, split="test"):
     if rows is None:
         assert may_refuse(way, method)
     else:
-        assert differences(rows, lab.reference(method, split)) == ""
+        assert_same(rows, lab.reference(method, split))
 
 
 @pytest.mark.parametrize(("method", "way"), cells(FIGURES))
