@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from pytorch_lightning import Callback
 
-from fits import fit
 from flowbert import threads
 from flowbert.cli import main
 from flowbert.threads import (
@@ -58,16 +56,6 @@ def test_a_given_number_is_that_of_every_size(monkeypatch):
     with use_threads(5), threads_for(SMALL):
         assert torch.get_num_threads() == 5
     assert torch.get_num_threads() == 4
-
-
-def test_a_failed_training_restores_them(tmp_path):
-    class Fails(Callback):
-        def on_train_batch_end(self, *_):
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        fit(tmp_path, Fails())
-    assert torch.get_num_threads() == choose_threads() == 4
 
 
 def test_threads_of_the_option_are_those_of_a_command(monkeypatch, tmp_path):

@@ -98,7 +98,8 @@ def _read_parquet(path: Path, column: str | None) -> Any:
         if len(sizes) != 1 or None in sizes:
             raise UserError(f"{path}: rows have the sizes {sizes}; expected one")
         copy.flush()
-        return np.memmap(copy, np.float32, "r", shape=(count, *sizes))
+        shape: Any = count, *sizes
+        return np.memmap(copy, np.float32, "r", shape=shape)
 
 
 def _parquet_files(path: Path) -> list[str]:

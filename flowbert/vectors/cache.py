@@ -63,9 +63,7 @@ class EmbeddingCache:
     def __init__(self, folder: str | Path | bool | None = None) -> None:
         if folder is None:
             folder = os.environ.get("FLOWBERT_CACHE") or "~/.cache/flowbert"
-        self.folder = None
-        if not isinstance(folder, bool):
-            self.folder = user_path(folder)
+        self.folder = None if isinstance(folder, bool) else user_path(folder)
         self._stores: dict[str, Store] = {}
 
     def fill(

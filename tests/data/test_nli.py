@@ -2,12 +2,9 @@
 
 import json
 import random
-from collections import Counter
 
 import datasets
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from flowbert.data.nli import LABELS, NLIData, load_nli
 from flowbert.data.scored_pairs import load_sts
@@ -49,18 +46,6 @@ def test_numbers_have_the_names_of_their_file(tmp_path):
         assert load_nli(source).labels == (*names, names[1])
     for source in sources(["entailment", "not_entailment"], [0, 1]):
         refused("row 2: label is 'not_entailmen", load_nli, source)
-
-
-WORDS = st.sampled_from("abc")
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.tuples(WORDS, WORDS, st.sampled_from(LABELS)), min_size=1))
-def test_triples_use_each_pair_at_most_once(pairs):
-    used = []
-    for premise, entailed, contradicted in NLIData(*zip(*pairs, strict=True)).triples():
-        used += [(premise, entailed, LABELS[0]), (premise, contradicted, LABELS[2])]
-    assert not Counter(used) - Counter(pairs)
 
 
 def test_simcse_triples_come_back(tmp_path):

@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import random
-import resource
 import signal
 import sqlite3
 import time
@@ -198,28 +197,6 @@ def test_a_folder_that_is_only_read(tmp_path, monkeypatch):
         [CountingEncoder()],
         ["another"],
     )
-
-
-def test_a_full_disk(tmp_path, monkeypatch):
-    """Of a file that may not grow, as of a full disk, the block is left out as a whole."""
-    path = filled(tmp_path, BLOCK)
-    monkeypatch.setattr(cache, "BLOCK_SENTENCES", 100)
-    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
-    limit = path.stat().st_size + store._PAGE_BYTES, unlimited[1]
-    resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-    try:
-        refused(
-            f"^cache: {tmp_path}, or .* cannot be written",
-            EmbeddingCache(tmp_path).fill,
-            [CountingEncoder()],
-            texts(600),
-        )
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
-    kept = stored(tmp_path)
-    assert 100 < kept < 600
-    assert kept % 100 == BLOCK
-    assert check(tmp_path, 600) == (600 - kept, [])
 
 
 # -------------------------------------------------------------- interruptions, processes
