@@ -116,8 +116,8 @@ class Summary:
         names = names[names["label"].isin(self.cells["label"])].drop_duplicates("label")
         names["place"] = names["group"].factorize()[0]
         lead = self.cells[self.cells["column"] == self.lead].set_index("label")
-        scores = lead[[*_SCORE, *_GAINS.values()]]
-        rows = names.join(scores, on="label").fillna({"choice": ""})
+        scores = lead[[*_SCORE, *_GAINS.values()]].reindex(names["label"])
+        rows = names.join(scores.set_axis(names.index)).fillna({"choice": ""})
         is_rising = metric_of(self.metric).sign == -1
         return rows.sort_values(["place", "value"], ascending=[True, is_rising])
 
