@@ -1,5 +1,6 @@
 """Files of vectors: the only writer, whose .npy files resume."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -115,7 +116,8 @@ def _write_npy(
 ) -> tuple[int, int]:
     """Append blocks to a file; what is finished is counted in a file beside it."""
     state = path.with_suffix(".json")
-    rows, size = read_json(state, list) if state.exists() else (0, 0)
+    is_begun = state.exists() and path.exists()
+    rows, size = read_json(state, list) if is_begun else (0, 0)
     with path.open("ab") as file:
         file.truncate(size)  # of a block, a killed process leaves a part
         for block in blocks(rows):
@@ -124,9 +126,10 @@ def _write_npy(
                 header |= {"shape": (count, block.shape[1]), "fortran_order": False}
                 np.lib.format.write_array_header_1_0(file, header)
             file.write(block.tobytes())
-            file.flush()
             rows += len(block)
             if resumes:
+                file.flush()
+                os.fsync(file.fileno())  # before it is counted
                 write_json(state, [rows, file.tell()])
     shape: tuple[int, int] = np.load(path, "r", allow_pickle=False).shape
     return shape
