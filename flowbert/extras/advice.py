@@ -55,7 +55,8 @@ accuracy. Fit, and compare on your own pairs:
     flowbert compare --methods raw,advised {plain} {corpus} --tasks PAIRS.csv"""
 
 _DECODER_TEXT = """
-Two views, this one and the mean of the sentence in a lower layer, may be better (docs/decoders.md).
+Two views, this one and the mean of the sentence in a lower layer, may be better, and so may
+--encoder.template chat where the tokenizer has a chat template (docs/decoders.md).
 --encoder.dtype bfloat16 is faster on processors with AMX or AVX512-BF16 and on GPUs. A sentence
 and its template are cut to {length} tokens (--encoder.max_length).
 Fit, and compare on your own pairs:
