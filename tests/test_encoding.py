@@ -237,10 +237,6 @@ MISTAKES = [
     ({"output": "a.csv"}, "output: received a.csv"),
     ({"method": "flow"}, "method: received 'flow' without"),
     ({"devices": 2}, "devices: received 2"),
-    (
-        {"num_nodes": 2, "output": "a.npy", "device": "cpu"},
-        "num_nodes: received 2; expected 1 without torchrun",
-    ),
     ({"encoder": EncoderOptions(layers="pairs")}, "encoder"),
 ]
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from flowbert.training.prediction import VectorWriter
-from flowbert.training.trainer import check_machines, quiet_lightning
+from flowbert.training.trainer import quiet_lightning
 
 _PREDICTED_AT_ONCE = 1024
 
@@ -60,7 +60,6 @@ def predict_vectors(
             enable_progress_bar=False,
             callbacks=[VectorWriter(path, shape)],
         )
-        check_machines(trainer)
         loader: DataLoader[Any] = DataLoader(sentences, _PREDICTED_AT_ONCE)
         trainer.predict(_ModelModule(model), loader, return_predictions=False)
     return shape

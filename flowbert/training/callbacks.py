@@ -9,7 +9,6 @@ import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from torch.optim import Optimizer
 
-from flowbert.errors import UserError
 from flowbert.progress import bar
 from flowbert.threads import threads_for
 
@@ -47,21 +46,10 @@ class WhiteningBaseline(Callback):
         return self._generate_state_key(name=self.name)
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Fit the map, unless it was fitted or loaded before.
-
-        Raises:
-            UserError: If the Trainer has no data module with rows.
-        """
-        if self.map.is_fitted:
-            return
-        rows = getattr(trainer.datamodule, "rows", None)  # type: ignore[attr-defined]
-        if rows is None:
-            raise UserError(
-                "received none with rows; expected RowsDataModule, or a fitted baseline",
-                argument="datamodule",
-            )
-        pairs = None if self.pairs is None else self.pairs()
-        self.map.fit(rows, pairs=pairs)
+        """Fit the map on the rows of the data module, unless it was fitted or loaded before."""
+        if not self.map.is_fitted:
+            pairs = None if self.pairs is None else self.pairs()
+            self.map.fit(trainer.datamodule.rows, pairs=pairs)  # type: ignore[attr-defined]
 
     on_validation_start = on_test_start = on_fit_start
 

@@ -137,18 +137,13 @@ class BestCheckpoint(ModelCheckpoint):
 
 
 def checkpoint_callbacks(
-    folder: str | Path,
-    monitor: str | None = None,
-    *,
-    mode: str = "max",
-    **options: Any,
+    folder: str | Path, monitor: str | None = None, **options: Any
 ) -> list[ModelCheckpoint]:
-    """Callbacks that keep ``last.ckpt``, and ``best.ckpt`` by a logged score.
+    """Callbacks that keep ``last.ckpt``, and ``best.ckpt`` of the highest logged score.
 
     Args:
         folder: Where to write.
         monitor: Name of the score, looked at after each validation; None for no ``best.ckpt``.
-        mode: ``max`` or ``min``.
         **options: Fields of :class:`flowbert.options.CheckpointOptions`.
 
     Raises:
@@ -169,6 +164,6 @@ def checkpoint_callbacks(
         interval = timedelta(minutes=chosen.every_n_minutes)
         callbacks.append(_WithinEpochs(**last, train_time_interval=interval))
     if monitor is not None:
-        best = last | {"filename": "best", "monitor": monitor, "mode": mode}
+        best = last | {"filename": "best", "monitor": monitor, "mode": "max"}
         callbacks.append(BestCheckpoint(**best, save_on_train_epoch_end=False))
     return callbacks

@@ -1,7 +1,6 @@
 """Trainers whose notices are reduced to what a user can act on."""
 
 import logging
-import os
 import random
 import signal
 import threading
@@ -12,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.callbacks import ProgressBar
@@ -41,9 +39,6 @@ _HARMLESS = (
 # Parts of messages about options that Lightning raises as other errors than its own.
 _ABOUT_OPTIONS = ("`val_check_interval`", "Early stopping conditioned on metric")
 
-_NODE_RANKS = {"NODE_RANK", "GROUP_RANK"}
-"""Variables of the environment that tell a machine its number."""
-
 
 def make_trainer(
     options: Mapping[str, Any], callbacks: Sequence[Callback], **fixed: Any
@@ -69,12 +64,10 @@ def make_trainer(
         settings["enable_progress_bar"] = False
     with quiet_lightning():
         try:
-            trainer = Trainer(**without_numpy(settings), **fixed)
+            return Trainer(**without_numpy(settings), **fixed)
         # Lightning raises errors of many types for wrong options.
         except Exception as error:
             raise UserError(str(error).strip(), argument="trainer") from error
-    check_machines(trainer, "trainer.")
-    return trainer
 
 
 def _instantiate(value: Any) -> Any:
@@ -87,28 +80,6 @@ def _instantiate(value: Any) -> Any:
     made = {name: _instantiate(x) for name, x in arguments.items()}
     # Refused where a command reads the options from files of a run.
     return Registry("class").find(value["class_path"], "trainer")(**made)
-
-
-def check_machines(trainer: Trainer, group: str = "") -> None:
-    """Check that a launcher starts all machines.
-
-    Without a launcher Lightning waits for the other machines for half an hour.
-
-    Args:
-        trainer: The Trainer, before it starts any process.
-        group: Prefix of the option names in messages.
-
-    Raises:
-        UserError: If nothing starts the other machines.
-    """
-    environment = getattr(trainer.strategy, "cluster_environment", None)
-    is_alone = isinstance(environment, LightningEnvironment)
-    if trainer.num_nodes > 1 and is_alone and not _NODE_RANKS & os.environ.keys():
-        raise UserError(
-            argument=f"{group}num_nodes",
-            received=trainer.num_nodes,
-            expected="1 without torchrun on each machine, or another launcher",
-        )
 
 
 @contextmanager

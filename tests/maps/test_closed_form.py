@@ -208,9 +208,3 @@ def test_parameters_are_checked_along_a_chain():
         8,
     )
     refused("shrinkage", make_map("whitening:shrinkage=much").check, 8)
-
-
-def test_few_sentences_are_told_with_shrinkage_too():
-    with warned("N=7 distinct .* few; use more sentences"):
-        Whitening(shrinkage=0.3).fit(rows(7, 40))
-    Whitening(shrinkage=0.3).fit(rows(8, 40))

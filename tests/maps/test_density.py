@@ -53,20 +53,6 @@ def test_without_all_directions_it_is_the_density_along_those_that_are_kept():
     assert_allclose(zca.score_samples(flat), whitening.score_samples(flat), rtol=1e-9)
 
 
-@pytest.mark.parametrize("text", ["whitening", "standardization", FLOW])
-def test_blocks_kinds_and_chains(text, monkeypatch):
-    """A chain scores what its last map receives, as scikit-learn's pipelines do."""
-    fitted = make_map(text).fit(X)
-    expected = fitted.score_samples(X)
-    assert expected.dtype == np.float64
-    monkeypatch.setattr("flowbert.maps.base.BLOCK_ROWS", 7)
-    for given in (X, torch.from_numpy(X), X[::-1].copy()[::-1]):
-        assert_allclose(fitted.score_samples(given), expected, rtol=1e-12)
-    chain = make_map(f"centering+{text}").fit(X)
-    last = chain.parts[-1]
-    assert_allclose(chain.score_samples(X), last.score_samples(X - X.mean(axis=0)))
-
-
 def test_an_exponent_that_does_not_whiten_has_no_density():
     fitted = Whitening(exponent=-0.4).fit(X)
     refused("exponent: received -0.4; expected -0.5", fitted.score_samples, X)

@@ -1,7 +1,6 @@
 """Every map under scikit-learn's own checks, for numpy and torch alike."""
 
 import math
-import warnings
 from functools import partial
 from typing import Any
 from unittest.mock import Mock
@@ -266,15 +265,6 @@ def test_fewer_directions_than_asked_for_are_told(estimator, count, kept):
     with pytest.warns(FlowbertWarning, match=f"{kept} directions in place of"):
         estimator.fit(x)
     assert estimator.n_components_ == kept == estimator.transform(x).shape[1]
-
-
-def test_a_direction_without_variance_is_expected():
-    """A last LayerNorm leaves one."""
-    x = rows(400, 6)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        fitted = Whitening().fit(x - x.mean(axis=1, keepdims=True))
-    assert fitted.n_components_ == 5
 
 
 class SignedRoot(Map):

@@ -144,10 +144,8 @@ def test_sample_and_digest():
     numbers = drawn.targets.tolist()
     assert numbers == sorted({*numbers})
     assert drawn.columns == tuple(tuple(c[i] for i in numbers) for c in columns)
-    assert examples.sample(6, seed=1).digest == examples.digest
-    swapped = Examples("letters", columns[::-1], np.arange(6))
     without = Examples("letters", columns)
-    assert len({each.digest for each in (examples, drawn, swapped, without)}) == 4
+    assert len({each.digest for each in (examples, drawn, without)}) == 3
 
 
 def test_sentences_in_memory():

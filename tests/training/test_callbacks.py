@@ -1,16 +1,14 @@
 """The baseline, the log of steps, and when and how checkpoints are written."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from pytorch_lightning import Callback, Trainer
+from pytorch_lightning import Callback
 from pytorch_lightning.loggers import CSVLogger
 from torch.testing import assert_close
-from torch.utils.data import DataLoader
 
 from fits import fit, make_data, make_module, make_rows
 from flowbert.maps import Whitening, make_map
@@ -65,16 +63,6 @@ def test_a_baseline_learns_from_pairs_and_may_be_a_chain(tmp_path):
         fit,
         tmp_path,
         WhiteningBaseline(make_map("learned-removal-2")),
-    )
-
-
-def test_an_unfitted_baseline_needs_rows():
-    trainer = Trainer(
-        accelerator="cpu", logger=False, callbacks=[WhiteningBaseline(Whitening())]
-    )
-    loader: DataLoader[Any] = DataLoader(X, batch_size=4)  # type: ignore[arg-type]
-    refused(
-        "datamodule: received none with rows", trainer.validate, make_module(), loader
     )
 
 
