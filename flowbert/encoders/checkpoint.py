@@ -111,10 +111,9 @@ def _check_config(path: str, config: Any) -> None:
     # A T5EncoderModel is half of one, which AutoModel does not load.
     is_pair = config.is_encoder_decoder or hasattr(config, "num_decoder_layers")
     if is_pair or not all(hasattr(config, name) for name in sizes):
-        saved = "".join(f", a {name}" for name in config.architectures or ())
         raise UserError(
-            f"received {path!r}{saved} of type {config.model_type!r}; expected a text "
-            "encoder such as BERT",
+            f"received {path!r} of type {config.model_type!r}; expected a text encoder such as "
+            "BERT",
             argument="encoder",
         )
 
@@ -129,9 +128,8 @@ def _check_weights(
     """
     lacking = [name for name in missing if not name.startswith("pooler")]
     if lacking:
-        saved = ", ".join(network.config.architectures or ["an unnamed class"])
         raise UserError(
-            f"received {path!r}, saved from {saved}, which lacks {len(lacking)} weights of "
+            f"received {path!r}, which lacks {len(lacking)} weights of a "
             f"{type(network).__name__}, first {lacking[0]!r}",
             argument="encoder",
         )

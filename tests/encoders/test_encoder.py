@@ -28,7 +28,7 @@ from flowbert.encoders import (
     SentenceEncoder,
     check_same_encoder,
 )
-from flowbert.encoders.backbone import NO_LIMIT, Backbone
+from flowbert.encoders.backbone import Backbone
 from flowbert.encoders.encoder import encode_counted
 from flowbert.model import Model
 from flowbert.vectors import EmbeddingCache
@@ -202,12 +202,6 @@ def test_the_longest_sentence_fits(kind, longest, tiny):
     assert encoder.lengths(["cat " * 600]) == [longest]
     assert np.isfinite(encoder.encode(["cat " * 600])).all()
     refused(f"max_length: received {longest + 1}", encoder.read, max_length=longest + 1)
-
-
-def test_a_network_without_a_limit_reads_long_sentences(tiny):
-    encoder = SentenceEncoder(tiny("xlnet"), max_length=0)
-    assert encoder.max_length == NO_LIMIT
-    assert encoder.read(max_length=NO_LIMIT + 1).max_length == NO_LIMIT + 1
 
 
 @pytest.mark.parametrize(
