@@ -243,10 +243,9 @@ def format_table(frame: pd.DataFrame) -> pd.DataFrame:
     The first column names the rows, unless the index does.
 
     Example:
-        >>> format_table(pd.DataFrame({"method": ["raw"], "mean_cosine": [-0.5]}))
-               mean cosine
-        method
-        raw         -0.500
+        >>> frame = pd.DataFrame({"method": ["raw"], "mean_cosine": [-0.5]})
+        >>> format_table(frame).loc["raw", "mean cosine"]
+        '-0.500'
     """
     text = frame.rename(columns=lambda name: str(name).replace("_", " ")).astype(object)
     for place, name in enumerate(frame):
