@@ -113,7 +113,7 @@ def check_options(seeds: int | Sequence[int], output: str | Path | None) -> list
 
 
 def _load_corpora(corpus: Any, nli: str, column: str | None) -> dict[str, Corpus | str]:
-    """The corpora by name; a text stands for what each task has of its own."""
+    """The corpora by name; ``target`` and ``train_only``, which depend on the task, are texts."""
     if isinstance(corpus, str):
         corpus = {name: name for name in as_list(corpus, "corpus")}
     elif not isinstance(corpus, Mapping):

@@ -171,7 +171,9 @@ Drawn = tuple[Corpus, int | None]
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """One method on one task, fitted on one corpus with one seed; its role is one of these.
+    """One method on one task, fitted on one corpus with one seed.
+
+    The role is one of these.
 
     ``reference``: the encoder as it comes, which others have to beat; ``method``; ``advised``;
     ``reading``: the vectors without a map that methods were asked for, next to the reference.

@@ -35,7 +35,7 @@ class Summary:
     Attributes:
         frame: As the argument.
         about: As the argument.
-        verdicts: Those of the metadata.
+        verdicts: Lines of the metadata that say which row to use.
         names: Names of the rows, see :func:`flowbert.experiments.labels.name_rows`.
     """
 

@@ -80,8 +80,8 @@ class Task(ABC):
         headline: Metric of verdicts; None for a task without verdicts.
         averaged: Whether the headline enters the average over tasks.
         scored_with: Names of further attributes that scores depend on: arrays, numbers, texts or
-            tuples of them. They are kept with results, and make the digest. Those of K values, one
-            for each item, are drawn with the items.
+            tuples of them. They are kept with results, and are part of the digest. An attribute
+            of K values, one for each item, is resampled with the items.
         name: Name in tables.
         split: Measured split.
         sentences: Distinct sentences to embed, M of them.

@@ -440,7 +440,7 @@ class Space:
     """Vectors of a task.
 
     Attributes:
-        vectors: Those of its distinct sentences, ``(M, D)``.
+        vectors: Vectors of its distinct sentences, ``(M, D)``.
         first: First vectors of its positive pairs, ``(P, D)``.
         second: Second vectors of its positive pairs, ``(P, D)``.
         limit: Largest number of vectors for a time of O(M^2 D); None for all.

@@ -60,7 +60,7 @@ class Lexical(SimilarityTask):
         return {"gold": self.gold}
 
     def extras(self, vectors: Tensor, items: Floats) -> dict[ScoreName, float]:
-        """No others."""
+        """No further scores."""
         return {}
 
 
