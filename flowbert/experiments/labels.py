@@ -70,7 +70,9 @@ def name_rows(frame: pd.DataFrame) -> pd.DataFrame:
         "name": methods + _in_brackets(details),
         "label": methods + _in_brackets(_join(named[differs])),
     }
-    return pd.DataFrame(names)
+    return pd.DataFrame(
+        names, dtype=object
+    )  # pandas cannot join empty texts of pyarrow
 
 
 def _by_options(methods: pd.Series) -> pd.Series:

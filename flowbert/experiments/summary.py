@@ -217,18 +217,21 @@ class Summary:
         return text.getvalue().rstrip()
 
     def _repr_html_(self) -> str:
+        tables = [self._style().to_html()] if len(self.rows) else []
+        verdicts = [f"<b>{escape(line)}</b>" for line in self.verdicts]
+        return "<br>".join([*verdicts, *tables, *map(escape, self.notes)])
+
+    def _style(self) -> Any:
+        """The terminal's table as a Styler of pandas."""
         rows = self.shown
-        names = (
-            rows[["group", "name"]] if rows["group"].nunique() > 1 else rows[["name"]]
-        )
+        several = rows["group"].nunique() > 1
+        names = rows[["group", "name"] if several else ["name"]]
         text = self.text.loc[rows["label"]].set_axis(pd.MultiIndex.from_frame(names))
         look = np.where(rows["choice"] == "use", "font-weight: bold; color: green", "")
         table = text.rename_axis(names.shape[1] * [None]).style.apply(lambda _: look)
-        table = table.format(escape="html").set_caption(self.title)
         for axis in (0, 1):
-            table = table.format_index(escape="html", axis=axis)
-        verdicts = [f"<b>{escape(line)}</b>" for line in self.verdicts]
-        return "<br>".join([*verdicts, table.to_html(), *map(escape, self.notes)])
+            table.format_index(escape="html", axis=axis)
+        return table.format(escape="html").set_caption(self.title)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the gains over raw with their 95% intervals, green for the row to use.

@@ -36,6 +36,12 @@ def test_foreign_files_are_named(text, output):
     refused(output.name, Results.load, output)
 
 
+def test_results_without_rows_show_their_verdict():
+    results = Results([], {"verdicts": ["saved"]})
+    assert repr(results) == "saved"
+    assert "<b>saved</b>" in results._repr_html_()
+
+
 ANSWERS = "question,label,answer\n" + "".join(
     f"who {n}?,{n % 2},a man {n}\nwho {n}?,{1 - n % 2},a dog {n % 3}\n"
     for n in range(25)
