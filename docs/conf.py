@@ -50,7 +50,7 @@ nitpicky = True
 # Neither names of other libraries (no network) nor types of signatures that nobody makes.
 _INTERNAL = (
     r"flowbert\..*\.(_\w+|BatchLoader|EncoderFiles|Findings|Folder|PicklableNetwork|Registered|Row|Store"
-    r"|TensorOrFloat|CustomEncoder|Readout|Table|BatchSampler|R)"
+    r"|TensorOrFloat|CustomEncoder|Table|BatchSampler|R)"
 )
 nitpick_ignore_regex = [("py:.*", r"(?!flowbert).*"), ("py:(class|obj)", _INTERNAL)]
 
