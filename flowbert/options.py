@@ -299,7 +299,7 @@ class TrainingOptions(Options):
     warmup: Share = 0.1
 
     def training(self) -> dict[str, Any]:
-        """These options by name, the arguments of :class:`flowbert.methods.EncoderModule`."""
+        """These options by name, the arguments of ``EncoderModule``."""
         names = [field.name for field in fields(TrainingOptions)]
         return {name: getattr(self, name) for name in names}
 
