@@ -73,7 +73,7 @@ def _draw_logged(ax: Axes, frame: pd.DataFrame) -> None:
 
 def plane(summary: Summary) -> pd.DataFrame:
     """Alignment and uniformity, means over the tasks: columns label, alignment and uniformity."""
-    scores = summary.scores
+    scores = summary.space
     means = scores[scores["metric"].isin(PLANE)].set_index(["label", "split", "metric"])
     points = in_order(means["value"], ["metric"]).reset_index()
     points = points[points["label"].isin(summary.rows["label"])]

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 from extras.report.rows import results, row, sts_rows
 from flowbert.experiments.summary import Summary
@@ -14,7 +15,7 @@ from flowbert.extras.report.content import (
     read_metrics,
     read_run_files,
 )
-from flowbert.extras.report.plots import layer_scores, training
+from flowbert.extras.report.plots import layer_scores, plane, training
 
 
 def write_log(path, steps, loss, **columns):
@@ -109,3 +110,10 @@ def test_scores_of_single_layers_are_lines_over_the_layers():
     assert set(scores["line"]) == {"raw, test"}
     few = frame[frame["layers"].isin(["0", "last"])]
     assert layer_scores(few).empty
+
+
+def test_the_plane_has_means_over_the_tasks():
+    frame = results(sts_rows("raw", "STS13", 0.5), sts_rows("raw", "STS16", 0.7))
+    (point,) = plane(Summary(frame, {})).to_dict("records")
+    assert point["label"] == "raw"
+    assert (point["alignment"], point["uniformity"]) == pytest.approx((0.6, -0.4))
