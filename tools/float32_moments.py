@@ -17,11 +17,12 @@ from flowbert import SentenceEncoder, load_corpus
 
 def covariance(x: Tensor, rows: int) -> Tensor:
     """Covariance of centered float32 rows, from blocks of ``rows`` of them."""
-    sums = [(block.T @ block).double() for block in x.split(rows)]
+    sums = [(block.T @ block).double() for block in torch.split(x, rows)]
     while len(sums) > 1:
         pairs = [sums[i : i + 2] for i in range(0, len(sums), 2)]
         sums = [torch.stack(pair).sum(0) for pair in pairs]
-    return sums[0] / (len(x) - 1)
+    whole: Tensor = sums[0] / (len(x) - 1)
+    return whole
 
 
 def main() -> None:
