@@ -328,6 +328,10 @@ def _read_year(root: Path, name: str) -> Iterator[Part]:
         path = folder / f"STS.input.{subset}.txt"
         gold = folder / f"STS.gs.{subset}.txt"
         pairs, scores = read_lines(path), read_lines(gold)
+        if len(pairs) != len(scores):
+            raise UserError(
+                f"{path}: has {len(pairs)} lines; expected {len(scores)}, as {gold}"
+            )
         lines = [f"{score}\t{pair}" for score, pair in zip(scores, pairs, strict=True)]
         # A wrong score is reported with the name of its file.
         yield "test", subset, _scored(path, lines, (gold.name, *_SENTENCES), gold.name)

@@ -111,6 +111,7 @@ HEADER = "pair_ID\tsentence_A\tsentence_B\trelatedness-score\tlabel"
 @pytest.mark.parametrize(
     ("load", "file", "row", "line", "message"),
     [
+        (load_sts, GOLD, 1, "4\n2", "has 3 lines; expected 4"),
         (load_sts, INPUT, 3, "one", "row 3: sentence2 is nan; expected text"),
         (
             load_sts,
