@@ -42,7 +42,9 @@ def make_module(**options):
     return FlowModule(**small | {"learning_rate": 0.01} | options)
 
 
-def fit(folder, *callbacks, module=None, data=None, ckpt_path=None, **options):
+def fit(
+    folder, *callbacks, module=None, data=None, loader=None, ckpt_path=None, **options
+):
     """Fit, by default for two epochs; the Trainer has the module."""
     writes = any("Checkpoint" in type(each).__name__ for each in callbacks)
     defaults = {
@@ -58,9 +60,12 @@ def fit(folder, *callbacks, module=None, data=None, ckpt_path=None, **options):
     }
     with quiet_lightning():
         trainer = Trainer(callbacks=list(callbacks), **defaults | options)
+        if loader is None and data is None:
+            data = make_data()
         trainer.fit(
             make_module() if module is None else module,
-            datamodule=make_data() if data is None else data,
+            loader,
+            datamodule=data,
             ckpt_path=ckpt_path,
             weights_only=True if ckpt_path else None,
         )

@@ -8,20 +8,28 @@ import torch
 from numpy.typing import NDArray
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor
+from torch.utils.data import DistributedSampler, RandomSampler, SequentialSampler
 
-from flowbert.errors import UserError, warn
+from flowbert.errors import warn
 from flowbert.flows import FlowOptions, FullPrecision, Glow, bits_per_dim
 from flowbert.numbers import Seed
 from flowbert.seeding import Stream
 from flowbert.training.base import MethodModule
 from flowbert.training.optim import BertAdam
 from flowbert.training.rows import RowsDataModule
-from flowbert.vectors import Vectors
+from flowbert.vectors import Vectors, as_vectors
 from flowbert.vectors.moments import Moments
 
 RowsBatch = Tensor | NDArray[np.float32]
 
 LIKELIHOOD_SPLITS = ("train", "held_out")
+
+_INITIAL_ROWS = 1024  # rows of a DataLoader that the actnorms are initialized with
+
+# Samplers that draw from all rows of a data set.
+_ALL_ROWS = (RandomSampler, SequentialSampler, DistributedSampler)
+
+_USUAL_BATCH = 64  # if a loader has no batch size
 
 # Share of the noise's standard deviation below which a dimension hardly varies.
 _SMALLEST_DEVIATION = 0.1
@@ -30,9 +38,13 @@ _SMALLEST_DEVIATION = 0.1
 class FlowModule(FullPrecision, MethodModule):
     r"""Fit a flow to vectors u by :math:`\max \log N(z; 0, I) + \log|\det dz/du|`.
 
-    It trains on a :class:`flowbert.training.RowsDataModule`, and is initialized with its rows when
-    the training starts. The loss is logged as ``step/nll`` (nats) and ``step/bits_per_dim``, the
-    likelihood in validation as ``train/...`` and ``held_out/...``.
+    It trains on batches ``(B, D)`` of a :class:`flowbert.training.RowsDataModule`, or of any
+    DataLoader, whose batches may be lists of one tensor, too. The flow is initialized when the
+    training starts, with rows of the data set, or with the first batch of other iterables.
+
+    The loss is logged as ``step/nll`` (nats) and ``step/bits_per_dim``, the likelihood in
+    validation as ``train/...`` and ``held_out/...``; of other loaders as ``val/...``,
+    ``val_1/...`` and so on.
 
     References:
         On the Sentence Embeddings from Pre-trained Language Models (Li et al., 2020).
@@ -76,19 +88,19 @@ class FlowModule(FullPrecision, MethodModule):
 
     def on_train_start(self) -> None:
         """Initialize the flow and set the noise, unless the fit is resumed."""
-        if not self.flow.initialized:
-            data = self._data()
-            self._initialize(data.init_sample(), data.rows)
-            self._check_distinct(data.rows)
+        super().on_train_start()
+        if self.flow.initialized:
+            return
+        rows = self._fitted_rows()
+        if rows is not None:
+            self._initialize(rows.init_sample(), rows.rows)
+            self._check_distinct(rows.rows)
 
-    def _data(self) -> RowsDataModule:
-        datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
-        if not isinstance(datamodule, RowsDataModule):
-            raise UserError(
-                f"received {type(datamodule).__name__}; expected RowsDataModule(vectors)",
-                argument="datamodule",
-            )
-        return datamodule
+    def on_train_batch_start(self, batch: RowsBatch, batch_idx: int) -> None:
+        """Initialize the flow with the first batch of a loader that can be read only once."""
+        if not self.flow.initialized:
+            rows = self._rows(batch)
+            self._initialize(rows, as_vectors(rows))
 
     def _initialize(self, sample: Tensor, rows: Vectors) -> None:
         """Set the noise by a sample, and initialize the flow with it or with all rows."""
@@ -120,15 +132,21 @@ class FlowModule(FullPrecision, MethodModule):
     @property
     def numbers_at_once(self) -> float:
         """Number of values in a batch."""
-        return self.flow.dim * self._data().batch_size
+        return self.flow.dim * self._batch_size
+
+    @property
+    def _batch_size(self) -> int:
+        sources: list[Any] = [self.trainer.datamodule, self.trainer.train_dataloader]  # type: ignore[attr-defined]
+        sizes = [getattr(source, "batch_size", None) for source in sources]
+        return next((size for size in sizes if size), _USUAL_BATCH)
 
     def _parameters_so_far(self) -> dict[str, Any]:
-        data = self._data()
+        datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
         return {
             "steps": self.trainer.global_step,
-            "batch_size": data.batch_size * self.trainer.world_size,
-            "held_out": data.held_out,
-            "init_size": data.init_size,
+            "batch_size": self._batch_size * self.trainer.world_size,
+            "held_out": getattr(datamodule, "held_out", 0.0),
+            "init_size": getattr(datamodule, "init_size", _INITIAL_ROWS),
         }
 
     def on_train_end(self) -> None:
@@ -145,6 +163,19 @@ class FlowModule(FullPrecision, MethodModule):
         """Restore what the fit has used."""
         super().on_load_checkpoint(checkpoint)
         self.fit_parameters = checkpoint.get("fit_parameters", {})
+
+    def _fitted_rows(self) -> RowsDataModule | None:
+        """The data module, or rows of a loader's data set; None if it can be read only once."""
+        datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
+        if hasattr(datamodule, "init_sample"):
+            return datamodule  # type: ignore[no-any-return]
+        loader: Any = self.trainer.train_dataloader
+        if type(getattr(loader, "sampler", None)) not in _ALL_ROWS:
+            return None
+        dataset, random = loader.dataset, Stream(self.seed, "start sample").rng()
+        order = random.permutation(len(dataset))[:_INITIAL_ROWS].tolist()
+        rows = self._rows(loader.collate_fn([dataset[i] for i in order]))
+        return RowsDataModule(rows, init_size=_INITIAL_ROWS, seed=self.seed)
 
     def _moments(self, rows: Vectors) -> tuple[Tensor, Tensor]:
         """Mean and covariance of the rows with the noise of the training."""
@@ -182,7 +213,11 @@ class FlowModule(FullPrecision, MethodModule):
         """Log the likelihood of fitting or held-out vectors, without noise."""
         rows = self._rows(batch)
         nll = -self.flow.log_prob(rows).mean()
-        split = LIKELIHOOD_SPLITS[dataloader_idx]
+        split = "test" if self.trainer.testing else "val"
+        if dataloader_idx:
+            split += f"_{dataloader_idx}"
+        if hasattr(self.trainer.datamodule, "likelihood_rows"):  # type: ignore[attr-defined]
+            split = LIKELIHOOD_SPLITS[dataloader_idx]
         self.log_dict(
             {
                 f"{split}/nll": nll,
@@ -212,5 +247,7 @@ class FlowModule(FullPrecision, MethodModule):
             )
         )
 
-    def _rows(self, batch: RowsBatch) -> Tensor:
+    def _rows(self, batch: Any) -> Tensor:
+        if isinstance(batch, list | tuple):
+            (batch,) = batch
         return torch.as_tensor(batch).to(self.device, self.flow.dtype)

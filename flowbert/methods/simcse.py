@@ -95,6 +95,11 @@ class SimCSEModule(EncoderModule):
         if isinstance(self.head, AffineHead) and self.trainer.ckpt_path is None:
             self._fit_head()
 
+    def on_train_start(self) -> None:
+        """Fit a head that is a map for Lightning's LearningRateFinder, too."""
+        super().on_train_start()
+        self.on_validation_start()
+
     def on_validation_start(self) -> None:
         """Fit a head that is a map, unless it was fitted or loaded before."""
         if isinstance(self.head, AffineHead) and not self.head.is_fitted:

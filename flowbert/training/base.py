@@ -1,12 +1,10 @@
 """Base class of all LightningModules: optimizer, random numbers, checks, checkpoints."""
 
 import math
-from functools import partial
 from typing import Any
 
 import torch
 from pytorch_lightning import Callback, LightningModule
-from pytorch_lightning.callbacks import BatchSizeFinder, LearningRateFinder
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor
 from torch.optim import Optimizer
@@ -75,18 +73,7 @@ class MethodModule(LightningModule):
         return {}
 
     def configure_callbacks(self) -> list[Callback]:
-        """Threads by the size of the work, and exact resumes.
-
-        Raises:
-            UserError: For Lightning's finders, whose steps would change schedule and resumes.
-        """
-        for callback in self.trainer.callbacks:  # type: ignore[attr-defined]
-            if isinstance(callback, BatchSizeFinder | LearningRateFinder):
-                raise UserError(
-                    f"received {type(callback).__name__}; expected a fit with the value that it "
-                    "has found in another one",
-                    argument="trainer.callbacks",
-                )
+        """Threads by the size of the work, and exact resumes."""
         return [TrainingThreads(), ExactResume()]
 
     @property
@@ -106,7 +93,8 @@ class MethodModule(LightningModule):
                 "expected max_steps or max_epochs, or a constant schedule without warm-up",
                 argument="model.schedule",
             )
-        scheduler = LambdaLR(optimizer, partial(self.share_of_peak, steps=steps))
+        self._scheduled = steps, self.learning_rate
+        scheduler = LambdaLR(optimizer, self._share_of_peak)
         # A fused step unscales float16 gradients by itself, too late to clip them.
         optimizer._step_supports_amp_scaling = False  # type: ignore[attr-defined]
         return {
@@ -114,12 +102,29 @@ class MethodModule(LightningModule):
             "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
         }
 
-    def share_of_peak(self, step: int, steps: float) -> float:
-        """The learning rate of a step, of ``steps`` in all, as a share of the peak."""
+    def _share_of_peak(self, step: int) -> float:
+        """The learning rate of a step as a share of the peak."""
+        steps, _ = self._scheduled
         rising = math.ceil(self.warmup * steps) if self.warmup else 0
         if step < rising:
             return step / rising
         return SHARES_OF_PEAK[self.schedule](step - rising, steps - rising)
+
+    def on_train_start(self) -> None:
+        """Schedule with the batch size and the learning rate that Lightning's finders have set."""
+        _, before = self._scheduled
+        self._scheduled = count_steps(self.trainer), self.learning_rate
+        if self.learning_rate == before:
+            return
+        scheduler: Any = self.lr_schedulers()
+        scheduler.base_lrs = [
+            rate * self.learning_rate / before for rate in scheduler.base_lrs
+        ]
+        share = self._share_of_peak(self.global_step)
+        for group, rate in zip(
+            scheduler.optimizer.param_groups, scheduler.base_lrs, strict=True
+        ):
+            group["lr"] = share * rate
 
     @property
     def schedule_over_length(self) -> str:

@@ -18,14 +18,15 @@ class ExactResume(Callback):
     that had resumed from the last batch of an epoch.
 
     Raises:
-        UserError: If the run had another number of steps and a schedule over them, or if more steps
-            were done than are wanted.
+        UserError: If the run had another number of steps and a schedule over them, if more steps
+            were done than are wanted, or if another callback has reset the training.
     """
 
     def __init__(self) -> None:
         self._gradients: dict[str, Tensor] = {}
         self._saved_steps: tuple[int, float] | None = None  # done, and in all
-        self._total_steps: float | None = None  # before the fit starts
+        # None before the fit starts: Lightning's finders save and load checkpoints then.
+        self._total_steps: float | None = None
 
     def on_save_checkpoint(
         self, trainer: Trainer, pl_module: Any, checkpoint: dict[str, Any]
@@ -74,6 +75,16 @@ class ExactResume(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
         """Restore the gradients of a checkpoint that was written while they accumulated."""
+        if (
+            self._saved_steps is not None
+            and trainer.global_step != self._saved_steps[0]
+        ):
+            raise UserError(
+                f"received one that resets the training to step {trainer.global_step}, after a "
+                f"checkpoint of step {self._saved_steps[0]}; expected none of Lightning's finders "
+                "with ckpt_path",
+                argument="trainer.callbacks",
+            )
         for name, parameter in pl_module.named_parameters():
             if name in self._gradients:
                 parameter.grad = self._gradients[name].to(parameter.device)

@@ -1,20 +1,22 @@
 """The flow's LightningModule: what it learns, logs, refuses, and on several processes."""
 
 import math
+from contextlib import redirect_stderr
+from io import StringIO
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
-from pytorch_lightning import Callback, Trainer
+from pytorch_lightning import Callback
 from pytorch_lightning.callbacks import (
     BatchSizeFinder,
     GradientAccumulationScheduler,
     LearningRateFinder,
 )
 from pytorch_lightning.cli import LightningCLI
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, TensorDataset
 
 from fits import DIM, differences, fit, make_data, make_module, make_rows
 from flowbert.flows import bits_per_dim
@@ -150,19 +152,61 @@ def test_numbers_of_numpy_are_numbers_in_checkpoints(tmp_path):
     assert options.items() >= {"width": 4, "seed": 1, "learning_rate": 1e-3}.items()
 
 
-def test_other_data_are_refused():
-    loader: Any = DataLoader(torch.from_numpy(ROWS), 64)  # type: ignore[arg-type]
+@pytest.mark.parametrize("wrap", [TensorDataset, lambda x: x])
+def test_a_stock_trainer_with_stock_loaders(wrap, tmp_path):
+    """Whose batches are lists of one tensor, or tensors."""
+    x = torch.from_numpy(ROWS)
+    loader: Any = DataLoader(wrap(x), 64)
+    trainer = fit(tmp_path, loader=loader)
+    module: Any = trainer.lightning_module
     with quiet_lightning():
-        options: Any = {"logger": False, "enable_checkpointing": False, "max_epochs": 1}
-        trainer = Trainer(accelerator="cpu", **options)
-        refused("datamodule: received NoneType", trainer.fit, make_module(), loader)
+        trainer.test(module, [loader, loader], verbose=False)
+        logged = {name for name in trainer.callback_metrics if name.endswith("nll")}
+        assert logged == {"test/nll", "test_1/nll"}
+        trainer.validate(module, loader, verbose=False)
+        nll = -module.flow.log_prob(x).mean()
+        # Means of batches in float32 against one mean.
+        close(trainer.callback_metrics["val/nll"], nll, rtol=1e-5, atol=0)
+        predicted: Any = trainer.predict(module, loader)
+    close(torch.cat(predicted), module.flow.latents(x))
+    assert module.invalid_reason is None
+    start = x.var(0).mean() * module.hparams["noise"]
+    close(module.noise_std, start.sqrt(), rtol=1e-5, atol=0)
 
 
-@pytest.mark.parametrize("finder", [LearningRateFinder, BatchSizeFinder])
-def test_finders_would_change_schedule_and_resumes(finder, tmp_path):
-    refused(
-        rf"^trainer\.callbacks: received {finder.__name__}", fit, tmp_path, finder()
-    )
+def persistent():
+    options: dict[str, Any] = {"num_workers": 1, "persistent_workers": True}
+    rows: Any = torch.from_numpy(ROWS)
+    return DataLoader(rows, 60, multiprocessing_context="fork", **options)
+
+
+def stream():
+    return (rows for rows in torch.from_numpy(ROWS).split(60))
+
+
+@pytest.mark.parametrize("loader", [persistent, stream])
+def test_the_initialization_takes_no_batch_of_the_training(loader, tmp_path):
+    trainer = fit(tmp_path, loader=loader(), max_epochs=1)
+    assert trainer.global_step == 10
+    assert bool(trainer.lightning_module.flow.initialized)
+
+
+def test_callbacks_that_find_the_learning_rate_or_the_batch_size(tmp_path):
+    """What is trained then is what these settings train from the start."""
+    options: dict[str, Any] = {"max_epochs": 6, "log_every_n_steps": 1}
+    finder = LearningRateFinder(1e-4, 0.1, num_training_steps=25)
+    with redirect_stderr(StringIO()):  # its progress bar
+        found = fit(tmp_path, finder, module=make_module(warmup=0.2), **options)
+    rate = found.lightning_module.learning_rate
+    assert rate != make_module().learning_rate
+    module = make_module(warmup=0.2, learning_rate=rate)
+    assert differences(found, fit(tmp_path, module=module, **options)) == []
+    data = make_data()
+    size = BatchSizeFinder(init_val=3, max_trials=2)
+    found = fit(tmp_path, size, data=data, **options)
+    assert data.batch_size != make_data().batch_size
+    expected = fit(tmp_path, data=make_data(batch_size=data.batch_size), **options)
+    assert differences(found, expected) == []
 
 
 def test_a_schedule_over_epochs_that_accumulate_differently(tmp_path):

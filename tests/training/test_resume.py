@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from pytorch_lightning.callbacks import ModelCheckpoint
+from pytorch_lightning.callbacks import BatchSizeFinder, ModelCheckpoint
 
 from fits import (
     BATCHES,
@@ -135,6 +135,20 @@ def test_a_schedule_over_the_run_is_not_stretched(schedule, tmp_path):
         tmp_path,
         module=make_module(**schedule),
         max_epochs=-1,
+    )
+
+
+def test_a_finder_is_refused_in_a_resumed_fit(tmp_path):
+    """Lightning goes on from the checkpoint of the finder then, at step 0."""
+    fit(tmp_path, *checkpoint_callbacks(tmp_path), max_epochs=1)
+    finder = BatchSizeFinder(init_val=2, max_trials=1)
+    refused(
+        r"^trainer\.callbacks: .* to step 0, after a checkpoint of step 5",
+        fit,
+        tmp_path,
+        finder,
+        module=make_module(schedule="constant"),
+        ckpt_path=tmp_path / "last.ckpt",
     )
 
 
