@@ -450,3 +450,22 @@ def test_an_accelerator_is_chosen_where_there_is_one(monkeypatch):
     for has_cuda, name in ((True, "cuda"), (False, "mps")):
         monkeypatch.setattr("torch.cuda.is_available", lambda x=has_cuda: x)
         assert choose_device("auto").type == name
+
+
+CLOSED = ["{python} -m flowbert --version >&-", "{python} -m flowbert typo >&- 2>&-"]
+
+
+@pytest.mark.parametrize(("line", "code"), [*zip(CLOSED, (0, 2), strict=True)])
+def test_a_closed_standard_stream_of_a_process(line, code):
+    done = subprocess.run(line.format(python=sys.executable), shell=True, check=False)
+    assert done.returncode == code
+
+
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+@pytest.mark.usefixtures("folder")
+def test_a_closed_standard_stream_of_a_command(name, monkeypatch):
+    monkeypatch.setattr(sys, name, None)
+    main(["encode", "--input=wrong.csv", "--column=a", "--output=a.npy"])
+    assert Path("a.npy").is_file()
+    main(["compare", "--methods=raw", "--tasks=wrong.csv", "--columns=a,b,c"])
+    getattr(sys, name).close()

@@ -69,6 +69,10 @@ def main(args: Sequence[str] | None = None) -> None:
     if args is None:
         args = sys.argv[1:]
         sys.path.append(os.getcwd())  # import paths name modules in the current folder
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed, as by ``>&-``
+            mode = "r" if name == "stdin" else "w"
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
     if isinstance(sys.stdout, TextIOWrapper):  # that of a terminal may not be UTF-8
         sys.stdout.reconfigure(errors="replace")
     command, *words = list(args) or ["--help"]
