@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import huggingface_hub
 import numpy as np
@@ -14,8 +15,12 @@ from encoders.tiny import SENTENCES, write_tiny
 from extras.export.models import FLOW, TEXTS, fit_map, model_of
 from flowbert.encoders import SentenceEncoder, load_encoder
 from flowbert.encoding import encode
+from flowbert.extras.maps.all_but_the_top import RemoveDirections
 from flowbert.maps import (
+    Flow,
     Map,
+    Truncation,
+    Whitening,
     as_map,
     save_map,
 )
@@ -218,3 +223,23 @@ def test_a_save_that_fails_leaves_nothing(wrong, tmp_path):
     refused("cannot be saved", model.save, tmp_path / "new")
     refused("cannot be saved", save_map, model.map, tmp_path / "new" / "map")
     assert [*tmp_path.iterdir()] == []
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path):
+    """As parameters of maps and settings of encoders: saved, named and loaded as Python's."""
+    one: Any = np.int64(1)
+    fitted: list[Any] = [
+        Whitening(n_components=4 * one, shrinkage=np.float32(0.25) * one),
+        Truncation(np.int32(3) * one),
+        RemoveDirections(2 * one),
+        Flow(epochs=one, levels=one, depth=one, noise=np.float32(0.5) * one),
+    ]
+    encoder = SentenceEncoder("builtin-sample", max_length=64 * one)
+    vectors = encoder.encode(SENTENCES)
+    for each in fitted:
+        model = Model(encoder, each.fit(vectors))
+        model.save(tmp_path)
+        loaded: Any = Model.load(tmp_path, model.map_name)
+        assert loaded.map.text == each.text
+        assert loaded.digest == model.digest
+        assert_array_equal(loaded.encode(SENTENCES), model.encode(SENTENCES))

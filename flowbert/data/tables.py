@@ -128,7 +128,7 @@ def make_frame(
     frame: pd.DataFrame,
     layouts: Sequence[Sequence[str]],
 ) -> pd.DataFrame:
-    """Choose columns of a frame, as :func:`read_frame` does; of equal names the first is read.
+    """Choose columns of a frame, as :func:`read_frame` does.
 
     Args:
         path: File or folder of the rows.
@@ -136,13 +136,16 @@ def make_frame(
         layouts: As in :func:`choose_columns`.
 
     Raises:
-        UserError: If there is no row, or no layout fits.
+        UserError: If there is no row, no layout fits, or a chosen column occurs twice.
     """
     if not len(frame):
         raise UserError(f"{path}: has no row")
     names = list(map(str, frame))
     columns = list(choose_columns(names, layouts, path))
-    chosen = frame.iloc[:, list(map(names.index, columns))].set_axis(columns, axis=1)
+    chosen = frame.set_axis(names, axis=1)[columns]
+    for name in columns:
+        if (count := names.count(name)) > 1:
+            raise UserError(f"{path}: has {count} columns {name!r}; expected one")
     if frame.index.name is None:
         chosen = chosen.set_axis(pd.RangeIndex(1, len(frame) + 1, name="row"))
     chosen.attrs["source"] = str(path)
@@ -352,14 +355,15 @@ def from_arrow(table: Any) -> pd.DataFrame:
     metadata = table.schema.metadata or {}
     info = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {})
     features = info.get("features", {})
-    columns: dict[str, list[Any]] = {}
+    columns: list[list[Any]] = []  # two may have one name
     for name, column in zip(table.column_names, table.columns, strict=True):
-        feature = features.get(name, {})
-        columns[name] = column.to_pylist()
+        feature, values = features.get(name, {}), column.to_pylist()
         if feature.get("_type") == "ClassLabel":
             labels = dict(enumerate(feature["names"]))
-            columns[name] = [labels.get(value, value) for value in columns[name]]
-    return pd.DataFrame(columns, dtype=object)
+            values = [labels.get(value, value) for value in values]
+        columns.append(values)
+    frame = pd.DataFrame(dict(enumerate(columns)), dtype=object)
+    return frame.set_axis(table.column_names, axis="columns")
 
 
 TABLE_FORMATS: dict[str, Callable[[BinaryIO], pd.DataFrame]] = {

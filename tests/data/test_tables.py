@@ -128,12 +128,6 @@ def test_a_decimal_comma_is_a_number_where_no_comma_separates(sign, tmp_path):
         refused("score is '6,6'; expected a finite number", load_tasks, str(path))
 
 
-def test_of_two_columns_with_a_name_the_first_is_read(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("text,text\na,b\n")
-    assert read_texts(read_frame(path, ["text"])) == ["a"]
-
-
 ROWS = [("a", "b", 1.0), ("c", "", 2.0), ("e", "f", 3.0), ("g", "h", 4.0)]
 
 
@@ -160,3 +154,17 @@ def test_half_a_character_becomes_a_question_mark(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"text": "\\ud83d\\ude42 \\ud83d"}\n')
     frame = read_frame(tmp_path / "a.jsonl")
     assert read_texts(frame, "text") == ["\U0001f642 ?"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_column_that_occurs_twice(kind, tmp_path):
+    path = tmp_path / f"a.{kind}"
+    if kind == "csv":
+        path.write_text("text,text,v\na,b,c\n")
+    else:
+        table = pa.Table.from_arrays(
+            [pa.array([x]) for x in "abc"], ["text", "text", "v"]
+        )
+        pq.write_table(table, path)
+    refused("2 columns 'text'; expected one", read_frame, path, ["text"])
+    assert read_frame(path, ["v"])["v"].tolist() == ["c"]

@@ -295,3 +295,11 @@ def test_wrong_settings(settings, message, tiny):
 def test_no_and_wrong_sentences(bert, tiny):
     assert bert.lengths([]) == []
     refused("''", SentenceEncoder(tiny("gpt2")).encode, ["cat", ""])
+
+
+def test_a_model_of_double_precision_is_loaded_again(tiny, tmp_path):
+    encoder = SentenceEncoder(tiny("bert")).double()
+    Model(encoder).save(tmp_path / "model")
+    loaded = Model.load(tmp_path)
+    assert loaded.encoder.identity == encoder.identity
+    assert np.array_equal(loaded.encode(SENTENCES), encoder.encode(SENTENCES))

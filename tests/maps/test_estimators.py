@@ -10,6 +10,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import (
     check_estimator,
@@ -21,6 +22,7 @@ from sklearn.utils.estimator_checks import (
 from flowbert.errors import FlowbertWarning
 from flowbert.extras.maps.all_but_the_top import LearnedRemoval, RemoveDirections
 from flowbert.extras.views import ViewsMap
+from flowbert.flows import Glow
 from flowbert.maps import (
     MAPS,
     ZCA,
@@ -33,7 +35,9 @@ from flowbert.maps import (
     Standardization,
     Truncation,
     Whitening,
+    as_map,
     load_map,
+    make_map,
     save_map,
 )
 from flowbert.vectors.moments import Moments
@@ -285,3 +289,43 @@ def test_a_map_needs_no_fit_of_its_own(tmp_path):
     assert_allclose(load_map(tmp_path / "map").transform(x), expected)
     with pytest.raises(ValueError, match="expecting 6 features"):
         fitted.transform(rows(3, 5))
+
+
+def test_a_flow_builds_one_network(monkeypatch):
+    built: list[Any] = []
+    make = Glow.__init__
+    monkeypatch.setattr(
+        Glow, "__init__", lambda *args, **kw: built.append(make(*args, **kw))
+    )
+    x = rows(70, 6)
+    flow = Flow(**QUICK)
+    assert flow.check(6) == 6
+    assert len(built) == 0
+    flow.fit(x).inverse_transform(flow.transform(x))
+    assert len(built) == 1
+
+
+ODD_ARRAYS: dict[str, Any] = {
+    "reversed": lambda x: x[::-1].copy()[::-1],
+    "reversed columns": lambda x: x[:, ::-1].copy()[:, ::-1],
+    "Fortran": np.asfortranarray,
+    "big-endian": lambda x: x.astype(x.dtype.newbyteorder(">")),
+    "read-only": lambda x: np.frombuffer(x.tobytes(), x.dtype).reshape(x.shape),
+    "every other": lambda x: np.repeat(x, 2, axis=0)[::2],
+    "half precision": lambda x: x.astype(np.float16),
+}
+
+
+@pytest.mark.parametrize("layout", ODD_ARRAYS)
+@pytest.mark.parametrize("text", ["whitening-4+standardization", "views", "PCA"])
+def test_layout_and_byte_order_of_an_array_change_nothing(text, layout):
+    x = rows(60, 6).astype(np.float16).astype(np.float32)
+    odd = ODD_ARRAYS[layout](x)
+    assert np.array_equal(odd, x)
+    new = partial(as_map, PCA(4)) if text == "PCA" else partial(make_map, text)
+    expected = new().fit(x).transform(x)
+    found = new().fit(odd).transform(odd)
+    assert_array_equal(found, expected)
+    assert found.dtype == np.float32
+    fitted = new().fit(x)
+    assert_array_equal(fitted.transform(odd[:1]), fitted.transform(x[:1]))

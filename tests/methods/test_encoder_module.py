@@ -2,6 +2,7 @@
 
 import os
 import socket
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -335,3 +336,18 @@ def test_mistakes(options, head, message):
     schedule = "linear" if options else "cosin"
     with pytest.raises(ValueError, match=message):
         SimCSEModule(trainable(**options), head=head, schedule=schedule)
+
+
+def test_a_given_reading_is_that_of_the_trained_encoder():
+    """Also a sink that the pooling would not choose."""
+    given = {"layers": "last", "max_length": 20, "sink_token": "the"}
+    modules = [
+        METHODS["mlm"](small(pooling="mean", **given)),
+        METHODS["sbert"](small(pooling="mean", **given)),
+        METHODS["simcse"](small(pooling="cls", **given), head="mlp"),
+    ]
+    for module in modules:
+        trained, before = module.trained_encoder(), module.encoder
+        kept = {"pooling": trained.reading.pooling}
+        assert trained.reading == replace(before.reading, **kept), module.name
+        assert trained.sink_token == "the"

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowbert.seeding import Stream
-from flowbert.tasks import load_task
+from flowbert.tasks import PairTask, load_task
 from flowbert.tasks.measures import ResampledSpearman, draw_counts, spearman
 
 
@@ -44,3 +44,28 @@ def test_a_resample_has_the_correlation_of_the_drawn_pairs(size, levels, seed):
             x, y = np.repeat(values, drawn), np.repeat(gold, drawn)
             # Sums of ranks are whole numbers; four operations round.
             np.testing.assert_allclose(correlation, spearman(x, y), atol=1e-15)
+
+
+class OfGold(PairTask):
+    """A custom task: its score knows nothing of resamples."""
+
+    metrics = (("agreement", "all"),)
+    headline = "agreement"
+    scored_with = ("gold",)
+
+    def __init__(self, other):
+        super().__init__(other.name, *other.pairs())
+        self.gold = other.gold
+
+    def score(self, items):
+        return {("agreement", "all"): spearman(items, self.gold)}
+
+
+def test_any_task_is_scored_on_drawn_items():
+    task = load_task("SAMPLE")
+    rng = np.random.default_rng(0)
+    items = {name: rng.integers(0, 9, task.count) / 9 for name in "ab"}
+    (found,) = OfGold(task).resample(items, 20).values()
+    # Sums of ranks are whole numbers; four operations round.
+    expected = task.resample(items, 20)["spearman", "all"]
+    np.testing.assert_allclose(found, expected, atol=1e-15)
