@@ -289,7 +289,7 @@ SOURCE = "".join(
 
 
 @pytest.mark.parametrize(
-    "options", {kind for each in TRAINED_METHODS.values() for kind in each[1:]}
+    "options", dict.fromkeys(x for each in TRAINED_METHODS.values() for x in each[1:])
 )
 def test_every_option_of_a_method_is_read(options):
     """One that was added and is not used anywhere has no effect (in full: test_options.py)."""

@@ -1,7 +1,7 @@
 """Records of experiments in files, and results: one long table with intervals and verdicts."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -317,18 +317,24 @@ class Results:
         return cls(content["rows"], content["record"], records)
 
 
-def write_page(path: str | Path) -> None:
-    """Write the page of a file of results or an analysis, unless ``FLOWBERT_REPORT`` is 0.
+def write_page(path: str | Path, analyze: Callable[[], None] | None = None) -> None:
+    """Write the page of a run or a file, unless ``FLOWBERT_REPORT`` is 0.
 
     What goes wrong is a warning, as what was asked for is on the disk.
+
+    Args:
+        path: A run folder, or a file of results or of an analysis.
+        analyze: Writes an analysis for the page first.
     """
     if os.environ.get("FLOWBERT_REPORT") == "0":
         return
     tell("writing the page")
     try:
+        if analyze is not None:
+            analyze()
         import_object("flowbert.extras.report.report")(path)
     except Exception as error:
-        warn(f"no page was written: {error}")
+        warn(f"{path}: the page was not written ({error}); the results are saved")
 
 
 def records_folder(results: str | Path) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 from flowbert.data.text_files import user_path
 from flowbert.experiments import Results
 from flowbert.experiments.compare import check_options
-from flowbert.fitting.outcome import write_page
+from flowbert.experiments.results import write_page
 from flowbert.fitting.run import run
 from flowbert.fitting.run_options import read_run, write_config
 from flowbert.options import FitOptions, PredictOptions, RunOptions, takes

@@ -1,7 +1,6 @@
 """What follows a fit: methods to compare, the saved model, results and page."""
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -10,7 +9,7 @@ import torch
 from pytorch_lightning.loggers import CSVLogger
 
 from flowbert.encoders import SentenceEncoder, digests_reused
-from flowbert.errors import UserError, warn
+from flowbert.errors import UserError
 from flowbert.experiments import Results
 from flowbert.experiments.plan import Method, plan_experiments
 from flowbert.experiments.run import fit_map, run_experiments
@@ -141,26 +140,7 @@ def log_scores(trainer: Any, results: Results) -> None:
             logger.finalize("success")
 
 
-def write_page(folder: Path, analyze: Callable[[], None] | None = None) -> None:
-    """Write the page; what goes wrong is a warning, as the results are on the disk.
-
-    Args:
-        folder: The run folder.
-        analyze: Writes the analysis for the page, if there is one.
-    """
-    if os.environ.get("FLOWBERT_REPORT") == "0":
-        return
-    tell("writing the page")
-    try:
-        if analyze is not None:
-            analyze()
-        import_object("flowbert.extras.report.report")(folder)
-    except Exception as error:
-        message = f"{folder}: the page was not written ({error}); the results are saved"
-        warn(message)
-
-
-def analyze(
+def write_analysis(
     folder: Path,
     results: Results,
     seed: int,

@@ -24,8 +24,7 @@ from flowbert.options import (
     FitOptions,
 )
 from flowbert.registry import import_object
-from flowbert.tasks import STS, Task
-from flowbert.tasks import load_tasks as load_tasks_by_name
+from flowbert.tasks import STS, Task, load_tasks
 from flowbert.tasks.sts import training_labels
 from flowbert.training import (
     RowsDataModule,
@@ -95,13 +94,13 @@ def make_closed_form(options: FitOptions) -> Map | None:
     return baseline
 
 
-def load_tasks(options: FitOptions, split: str) -> list[Task]:
+def load_tasks_of(options: FitOptions, split: str) -> list[Task]:
     """The tasks that are measured; none with vectors, nor on other text without tasks."""
     if options.vectors is not None:
         return []
     if options.tasks is None and not options.fits_on_sample:
         return []  # scores on the generated SAMPLE would say nothing about that text
-    return load_tasks_by_name(
+    return load_tasks(
         SAMPLE_TASK if options.tasks is None else options.tasks,
         options.senteval,
         split=split,
@@ -186,7 +185,7 @@ def make_loggers(names: Sequence[str], folder: Path) -> list[Any]:
     return [csv, *import_object(f"{_LOGGERS}.make_named_loggers")(names, folder)]
 
 
-def load_labels(learner: Map | None, tasks: Sequence[Task]) -> Subset | None:
+def load_labels_of(learner: Map | None, tasks: Sequence[Task]) -> Subset | None:
     """Labelled pairs of the first task, where a map learns from them."""
     if learner is None or not learner.supervised:
         return None

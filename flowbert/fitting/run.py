@@ -7,13 +7,13 @@ from typing import Any
 
 from flowbert.errors import record_warnings
 from flowbert.experiments import Results
+from flowbert.experiments.results import write_page
 from flowbert.fitting.outcome import (
-    analyze,
     list_maps,
     log_scores,
     measure,
     save,
-    write_page,
+    write_analysis,
 )
 from flowbert.fitting.parts import (
     add_outputs,
@@ -21,9 +21,9 @@ from flowbert.fitting.parts import (
     describe_fitted,
     embed,
     find_checkpoint_of,
-    load_labels,
+    load_labels_of,
     load_source,
-    load_tasks,
+    load_tasks_of,
     logging_ended,
     make_batches,
     make_closed_form,
@@ -55,14 +55,14 @@ def run(command: str, options: FitOptions, folder: Path) -> Results:
     with record_warnings() as warned, ExitStack() as held:
         options, fitted_before = find_checkpoint_of(complete(options))
         closed_form = make_closed_form(options)
-        tasks = load_tasks(options, "dev" if command == "validate" else "test")
+        tasks = load_tasks_of(options, "dev" if command == "validate" else "test")
         cache = EmbeddingCache(options.cache)
         held.enter_context(claim(command, options, folder))
         held.enter_context(logging_ended(options))
         with seeded(options.seed):
             trainer = make_trainer_of(options, folder, tasks)
             device, is_first = trainer.strategy.root_device, trainer.is_global_zero
-            labels = load_labels(closed_form, tasks)
+            labels = load_labels_of(closed_form, tasks)
             source = load_source(options, tasks)
             encoder = open_encoder_of(options, source, device)
             dim = source.shape[1] if encoder is None else encoder.dim
@@ -95,7 +95,7 @@ def run(command: str, options: FitOptions, folder: Path) -> Results:
         results.about["fitted_on"] = data.describe() | {"total": len(source)}
         results.save(folder / "results.json")
         parts = results, options.seed, encoder, source, module, data
-        write_page(folder, partial(analyze, folder, *parts))
+        write_page(folder, partial(write_analysis, folder, *parts))
         log_scores(trainer, results)
         return results
 
