@@ -1,4 +1,4 @@
-"""A module of its own, with a regularizer: the vectors of words stay short.
+"""A custom module with a regularizer that keeps the vectors of words short.
 
 python examples/extend/module.py fit --config examples/extend/module.yaml --model.weight 0.1
 """
