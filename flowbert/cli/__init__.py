@@ -115,24 +115,19 @@ def environment_of_threads(threads: int | None) -> Iterator[None]:
     Args:
         threads: Threads of each computation; None for the default of each library.
     """
-    variables: dict[str, str] = {}
-    if "OMP_WAIT_POLICY" not in os.environ:
-        variables["GOMP_SPINCOUNT"] = SPINS
-    if "OMP_NUM_THREADS" not in os.environ:
-        variables["OPENBLAS_NUM_THREADS"] = str(available_processors())
-    variables = {name: os.environ.get(name, value) for name, value in variables.items()}
+    before = dict(os.environ)
+    if "OMP_WAIT_POLICY" not in before:
+        os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
+    if "OMP_NUM_THREADS" not in before:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", str(available_processors()))
     if threads is not None:
-        names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
-        variables |= dict.fromkeys(names, str(threads))
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
+        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"):
+            os.environ[name] = str(threads)
     try:
         yield
     finally:
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _run(line: CommandLine) -> None:
@@ -158,14 +153,11 @@ def _run(line: CommandLine) -> None:
 
 def _list_commands() -> str:
     """The help of the program: its commands, in two groups."""
-    described: dict[str, list[str]] = {}
-    for name in COMMANDS:
-        text = _wrap(_summary(name), 14)
-        described[name] = [f"  {name:<12}{text[0].lstrip()}", *text[1:]]
-    trained = [text for name in TRAINER_COMMANDS for text in described.pop(name)]
+    commands = {name: _wrap(_summary(name), f"  {name}", 14) for name in COMMANDS}
+    trained = [commands.pop(name) for name in TRAINER_COMMANDS]
     return "\n".join(
         [
-            *_wrap(
+            _wrap(
                 f"flowbert {__version__}: sentence embeddings from frozen language models, without "
                 "labels"
             ),
@@ -176,7 +168,7 @@ def _list_commands() -> str:
             *trained,
             "",
             "Without training:",
-            *(text for lines in described.values() for text in lines),
+            *commands.values(),
             "",
             _HELP.format(program=program()),
         ]
@@ -191,48 +183,40 @@ def _summary(command: str) -> str:
 
 def _describe_command(line: CommandLine) -> str:
     """The help of a command, or of a group of its options."""
-    name = line.command
-    command, options = COMMANDS[name], line.options
-    usage = f"usage: {program()} {name} {command.positional.upper()} [options]"
-    parts = [" ".join(usage.split()), "", *_wrap(_summary(name))]
-    group = f"{line['help']}."
+    name, options, group = line.command, line.options, f"{line['help']}."
+    command = COMMANDS[name]
     if name in TRAINER_COMMANDS and group == "trainer.":
         from flowbert.cli.commands import list_trainer_options
 
         options = list_trainer_options()
-    elif any(option.startswith(group) for option in options):
-        options = {x: options[x] for x in options if x.startswith(group)}
-    for title, lines in _describe_options(options, command.positional, name).items():
-        parts += ["", f"{title}:", *lines]
+    elif members := {x: options[x] for x in options if x.startswith(group)}:
+        options = members
+    usage = f"usage: {program()} {name} {command.positional.upper()} [options]"
+    parts = [" ".join(usage.split()), "", _wrap(_summary(name))]
+    for title, entries in _describe_options(options, name).items():
+        parts += ["", f"{title}:", *entries]
     if options is not line.options:
         return "\n".join(parts)
     if name in TRAINER_COMMANDS:
-        parts += ["", *_wrap(_TRAINER_HELP.format(program=program(), command=name))]
-    parts += ["", "examples:"]
-    parts += [f"  {program()} {name} {words}" for words in command.examples]
-    return "\n".join(parts)
+        parts += ["", _wrap(_TRAINER_HELP.format(program=program(), command=name))]
+    examples = [f"  {program()} {name} {words}" for words in command.examples]
+    return "\n".join([*parts, "", "examples:", *examples])
 
 
-def _describe_options(
-    options: dict[str, Option], positional: str, command: str
-) -> dict[str, list[str]]:
-    """Lines of the help of options by the titles of their groups."""
+def _describe_options(options: dict[str, Option], command: str) -> dict[str, list[str]]:
+    """Help of options by the titles of their groups."""
     groups: dict[str, list[str]] = {"positional arguments": [], "options": []}
     indent = min(30, 6 + max(map(len, options)))
     for name, option in options.items():
         title, shown = name.rpartition(".")[0], f"  --{name}"
-        if name == positional:
+        if name == COMMANDS[command].positional:
             title, shown = "positional arguments", f"  {name}"
         elif not title:
             own = option_help(option.title) == _summary(command)
             title = "options" if own else option.title.rstrip(".").lower()
-        lines = _wrap(_describe(option), indent)
-        if len(shown) < indent - 1:
-            lines[0] = shown + lines[0][len(shown) :]
-        else:
-            lines = [shown, *lines]
-        groups.setdefault(title, []).extend(lines)
-    return {title: lines for title, lines in groups.items() if lines}
+        entry = _wrap(_describe(option), shown, indent)
+        groups.setdefault(title, []).append(entry)
+    return {title: entries for title, entries in groups.items() if entries}
 
 
 def _describe(option: Option) -> str:
@@ -259,14 +243,13 @@ def option_help(text: str) -> str:
     return text.replace("None for ", "without it, ")
 
 
-def _wrap(text: str, indent: int = 0) -> list[str]:
-    width = min(shutil.get_terminal_size().columns, 120)
-    margin = " " * indent
-    return textwrap.wrap(
+def _wrap(text: str, start: str = "", indent: int = 0) -> str:
+    """Text in lines of the terminal's width, after what begins the first line."""
+    return textwrap.fill(
         text,
-        width,
-        initial_indent=margin,
-        subsequent_indent=margin,
+        min(shutil.get_terminal_size().columns, 120),
+        initial_indent=f"{start} ".ljust(indent) if start else "",
+        subsequent_indent=" " * indent,
         break_on_hyphens=False,
     )
 

@@ -144,10 +144,9 @@ def train(function: Callable[..., Any], line: CommandLine, options: Any) -> None
     from flowbert.training.run_folder import is_first_process, new_folder
 
     command = line.command
-    given, shown = read_trainer(line)
-    if command == "fit" or line["print_config"]:
-        given = shown
-    options = replace(options, trainer=given)
+    is_shown = command == "fit" or line["print_config"]
+    trainer = read_trainer(line, defaults=is_shown)
+    options = replace(options, trainer=trainer)
     if line["print_config"]:
         print(config_text(complete(options) if command == "fit" else options))
         return
@@ -205,13 +204,12 @@ def list_trainer_options() -> dict[str, Option]:
     return options
 
 
-def read_trainer(line: CommandLine) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Options of the Trainer that are given, and the same with defaults.
-
-    They are as YAML has them: objects by their class paths.
+def read_trainer(line: CommandLine, *, defaults: bool) -> dict[str, Any]:
+    """Options of the Trainer as YAML has them: objects by their class paths.
 
     Args:
         line: The command line.
+        defaults: Whether those that are not given are among them.
 
     Raises:
         UserError: If an option does not exist, or a value is not allowed.
@@ -240,17 +238,14 @@ def read_trainer(line: CommandLine) -> tuple[dict[str, Any], dict[str, Any]]:
         if hasattr(action, "_typehint"):
             action._typehint = whole_numbers_first(action._typehint)
             hints[action.dest] = action._typehint
+    parser.set_defaults({f"trainer.{name}": x for name, x in TRAINER_DEFAULTS.items()})
     try:
-        given = parser.parse_args(words, defaults=False)
+        parsed = parser.parse_args(words, defaults=defaults)
     except jsonargparse.ArgumentError as error:
         raise _trainer_error(str(error), hints) from error
-    parser.set_defaults({f"trainer.{name}": x for name, x in TRAINER_DEFAULTS.items()})
-    texts = [
-        parser.dump(each, skip_none=False, skip_validation=True)
-        for each in (given, parser.parse_args(words))
-    ]
-    given, shown = ((yaml.safe_load(text) or {}).get("trainer", {}) for text in texts)
-    return given, shown
+    text = parser.dump(parsed, skip_none=False, skip_validation=True)
+    options: dict[str, Any] = (yaml.safe_load(text) or {}).get("trainer", {})
+    return options
 
 
 def _trainer_error(message: str, hints: Mapping[str, Any]) -> UserError:
