@@ -107,25 +107,27 @@ class EncoderOptions(Options):
         path: Folder, hub name (``owner/name@revision`` too), run folder of a trained encoder,
             ``builtin-sample``, a .gguf file, or text file of word vectors; ``compare`` accepts
             several: ``a,b``.
-        revision: Commit, branch or tag on the hub.
+        revision: Commit, branch or tag on the hub. None for its default branch.
         layers: ``last``, ``last2``, ``first_last``, ``embedding_last``, or indices of the hidden
-            states to average, such as ``1,12``. None for those of the folder, else ``last``.
+            states to average, such as ``1,12``. None for the layers of the folder, else ``last``.
             ``compare`` also accepts ``singles``, ``pairs`` and ``triples``, all sets
             of that size, and several: ``last,first_last`` or ``[[1,12],last]``.
-        pooling: Pooling over tokens, such as ``mean`` or ``zipf:cls=16``. None for that of the
-            folder or of the template, else ``mean``. ``compare`` accepts several: ``mean,cls``.
-        max_length: Tokens after which a sentence is cut; 0 for the positions of the network. None
-            for that of the folder, else 512 of a decoder and 128 of other networks.
+        pooling: Pooling over tokens, such as ``mean`` or ``zipf:cls=16``. None for the
+            pooling of the folder or the template, else ``mean``. ``compare`` accepts several:
+            ``mean,cls``.
+        max_length: Number of tokens after which a sentence is cut; 0 for the positions of the
+            network. None for the length of the folder, else 512 for decoders, 128 for others.
         dtype: ``float32``, ``float16``, ``bfloat16`` or ``float64``.
         template: Text around every sentence, with ``{}`` in its place, or ``prompteol``,
             ``pretended-cot``, ``knowledge``, ``echo``, or ``chat`` (``chat:TEXT``) for the chat
             template of the network. ``compare`` also accepts several: names such as
             ``prompteol,echo``, or a list.
-        sink_token: Token in front of every sentence of a decoder that is not pooled. None for the
-            one that its tokenizer writes, else ``<|endoftext|>``, BOS or EOS; empty for none.
+        sink_token: Token that a decoder reads before every sentence and that is not pooled. None
+            for the one that its tokenizer writes, else ``<|endoftext|>``, BOS or EOS; empty for no
+            token.
         views: Layers, poolings and templates whose vectors are concatenated, such as
             ``[{layers: 1}, {layers: last, pooling: cls}]``.
-        max_words: Number of word vectors to read.
+        max_words: Number of word vectors to read from a file. None for all.
     """
 
     path: str | list[str] = "builtin-sample"
@@ -150,8 +152,8 @@ class TaskOptions(Options):
     """Tasks and their scores.
 
     Args:
-        tasks: Tasks to evaluate on, such as ``STSB,a.csv``; by default, as for the next options,
-            those of the fit.
+        tasks: Tasks to evaluate on, such as ``STSB,a.csv``. None for the tasks of the fit, as for
+            the next options.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         columns: Columns of your pair files: two sentences and the score, such as
             ``left,right,rating``.
@@ -160,8 +162,9 @@ class TaskOptions(Options):
             warning.
         positive_above: Share of the score range above which a pair counts as positive for the
             alignment: 0.8 is a score of 4 if scores go from 0 to 5.
-        uniformity_limit: Largest number of sentences for the uniformity.
-        bootstrap: Resamples of the confidence intervals; 0 for none.
+        uniformity_limit: Largest number of sentences for the uniformity; of more, a random sample
+            is taken. None for all.
+        bootstrap: Number of resamples for the confidence intervals; 0 for none.
         bootstrap_seed: Seed of the resamples.
     """
 
@@ -214,11 +217,11 @@ class GlowOptions:
         levels: Number of levels; half of the dimensions are split off after every level except
             the last.
         depth: Steps of actnorm, mixing and coupling in each level.
-        width: Hidden size of the couplings.
+        width: Width of the hidden layers of the couplings.
         mixing: ``lu`` (invertible 1x1 convolution), ``reverse`` or ``random``.
         coupling: ``additive``, ``affine``, or the import path of another with its options, as in
             ``mypackage.couplings.Spline:bins=8``.
-        mixing_init: Initial ``lu``: ``identity``, ``reverse``, ``random`` or ``rotation``.
+        mixing_init: Initial matrix of ``lu``: ``identity``, ``reverse``, ``random``, ``rotation``.
         init: ``actnorm``: the actnorms are initialized with a sample, as in the papers;
             ``whitening``: a layer in front of them with mean and covariance of all vectors.
         prior: Density of the latents: ``normal``, or the import path of another with its options,
@@ -249,11 +252,11 @@ class FlowOptions(GlowOptions):
 
     Args:
         noise: Variance of the noise on the vectors, as a share of their mean variance; None for
-            0.05, or with ``init=whitening`` for 0.0001, which a better density needs.
+            0.05, and 0.0001 with ``init=whitening``.
         learning_rate: Peak learning rate of :class:`flowbert.training.optim.BertAdam`.
         weight_decay: Decoupled weight decay.
         schedule: ``constant``, ``linear`` or ``cosine``.
-        warmup: Share of the steps over which the learning rate rises.
+        warmup: First share of the optimizer steps, in which the learning rate rises.
     """
 
     noise: NotNegative | None = None
@@ -283,12 +286,12 @@ class TrainingOptions(Options):
 
     Args:
         dropout: Rate of all dropout layers of the encoder; None for those of its configuration.
-        frozen_layers: Number of lower blocks to freeze; above 0, only the blocks above them are
-            trained.
+        frozen_layers: Number of lower blocks to freeze. If it is above 0, only the blocks above
+            them are trained.
         learning_rate: Peak learning rate of AdamW.
-        weight_decay: Decoupled weight decay, not of biases and layer norms.
+        weight_decay: Decoupled weight decay; biases and layer norms have none.
         schedule: ``constant``, ``linear`` or ``cosine``.
-        warmup: Share of the steps over which the learning rate rises.
+        warmup: First share of the optimizer steps, in which the learning rate rises.
     """
 
     dropout: Share | None = None
@@ -317,12 +320,12 @@ class SimCSEOptions(TrainingOptions):
             ``cls`` of the last layer); an affine map, such as ``whitening:shrinkage=0.3`` (used in
             training only; fitted before the first step, on at most 16,384 distinct sentences of
             the first column, and not trained); or ``none``.
-        head_refit_every: Optimizer steps after which the map is fitted again, on the same
-            sentences; None for never.
+        head_refit_every: Number of optimizer steps after which a head that is a map is fitted
+            again, on the same sentences; None for never.
         mlm_weight: Weight of an auxiliary masked language modelling loss (paper: 0.1).
         mask_fraction: Probability that this loss masks a token; default 0.15.
-        chunk_size: Sentences whose activations are in memory at once, by gradient caching, which
-            takes a third more time; None for all.
+        chunk_size: Number of sentences whose activations are in memory at once (gradient caching,
+            which takes a third more time); None for all.
     """
 
     loss: str = "infonce"
@@ -349,8 +352,8 @@ class SBERTOptions(TrainingOptions):
             :func:`flowbert.methods.make_examples`.
         margin: Margin of ``triplet``: how much farther the negative must be than the positive;
             default 1.
-        chunk_size: Sentences whose activations are in memory at once, by gradient caching, which
-            takes a third more time; None for all.
+        chunk_size: Number of sentences whose activations are in memory at once (gradient caching,
+            which takes a third more time); None for all.
     """
 
     objective: str = "softmax"
@@ -368,7 +371,7 @@ class MLMOptions(TrainingOptions):
     """Masked language modelling.
 
     Args:
-        mask_fraction: Probability of a token to be predicted.
+        mask_fraction: Probability that a token is masked and predicted.
         whole_words: Mask whole words instead of single tokens.
         cosreg_weight: Weight of the mean cosine over all pairs of word embeddings, the paper's
             gamma (there 1).
@@ -389,11 +392,11 @@ class RowsOptions(Options):
     """Batches of vectors.
 
     Args:
-        held_out: Share of the rows that is not fitted on, in [0, 0.5], for the held-out
-            likelihood. Rows equal to one of them are held out, too.
-        batch_size: Rows of a batch on one process.
-        init_size: Rows that the flow is initialized with.
-        workers: Processes that read batches ahead; 0 for none.
+        held_out: Share of the rows, in [0, 0.5], that are left out of the fit to measure the
+            likelihood on. Rows equal to one of them are left out, too.
+        batch_size: Number of rows in a batch of one process.
+        init_size: Number of rows that the flow is initialized with.
+        workers: Number of processes that read batches ahead; 0 for none.
     """
 
     held_out: HalfAtMost = 0.0
@@ -407,13 +410,13 @@ class BatchOptions(Options):
     """Batches of sentences, pairs or triples.
 
     Args:
-        held_out: Share of the distinct sentences of the first column to validate with, not to
-            train on, in [0, 0.5].
-        batch_size: Examples of a batch on one process.
-        max_length: Tokens after which a sentence is truncated in training, with special tokens.
+        held_out: Share of the distinct sentences of the first column, in [0, 0.5], for validation
+            and not for training.
+        batch_size: Number of examples in a batch of one process.
+        max_length: Number of tokens, with special tokens, after which a training sentence is cut.
         pool: Number of batches to sort by length together, see
             :class:`flowbert.training.sampler.BatchSampler`.
-        workers: Processes that prepare batches; 0 for none.
+        workers: Number of processes that prepare batches; 0 for none.
     """
 
     held_out: HalfAtMost = 0.0
@@ -469,8 +472,9 @@ class CheckpointOptions(Options):
     """When checkpoints are written.
 
     Args:
-        every_n_steps: Write ``last.ckpt`` also every this many optimizer steps.
-        every_n_minutes: Write it also every this many minutes, besides the ends of epochs.
+        every_n_steps: Number of optimizer steps after which ``last.ckpt`` is written, in addition
+            to the end of every epoch.
+        every_n_minutes: Number of minutes after which it is written, in addition to these.
     """
 
     every_n_steps: Count | None = None
@@ -540,7 +544,7 @@ class TrainerOptions(Options):
         corpus: The corpus of the fit, if it has another path now; in Python also in memory.
         vectors: The vectors of the fit, if they have another path now; in Python also in memory.
         trainer: Options of Lightning's Trainer; those of training have no effect.
-        run_dir: Folder to write into; None for one inside the run, named as the command.
+        run_dir: Folder to write into; None for a folder in the run with the name of the command.
         cache: Folder of the embedding cache; None for ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
     """
 
@@ -590,8 +594,8 @@ class FitOptions(TrainerOptions, LogOptions, TaskOptions):
         checkpoint: Options of :func:`flowbert.training.checkpoint_callbacks`.
         trainer: Options of Lightning's Trainer.
         seed: Seed of all random numbers.
-        seeds: One run per seed in place of one of ``seed``, in folders ``seed-0`` and so on of the
-            run folder, which has their comparison; such as ``0,1,2``.
+        seeds: Seeds of several runs, such as ``0,1,2``. The run folder has a folder for each
+            (``seed-0`` and so on) and their comparison. None for one run with ``seed``.
         run_dir: Run folder; None for ``runs/METHOD/TIME``.
         ckpt_path: Checkpoint to resume from: ``last`` or ``best`` of ``run_dir``, or a path.
     """
@@ -649,7 +653,7 @@ class PredictOptions(TrainerOptions):
 
 @dataclass(frozen=True)
 class RunOptions(TrainerOptions, LogOptions, TaskOptions):
-    """Log the likelihood or loss of a run's checkpoint, and compare.
+    """Measure a checkpoint of a run: its likelihood or loss, and its scores.
 
     Args:
         run: The run folder of a fit.
@@ -688,7 +692,7 @@ class CompareOptions(PlaceOptions, TaskOptions, TextOptions):
         drop_overlap: Remove labelled pairs that are also test pairs; otherwise they are an error.
         seeds: Seeds of the flows, and of the subsets of ``max_sentences``, such as ``0,1,2``.
         output: ``results.json`` to write. Each finished experiment is a file in ``results.records``
-            and reused with the same settings and versions of flowbert and torch.
+            and is reused with the same settings and versions of flowbert and torch.
     """
 
     encoder: EncoderOptions | Any = "builtin-sample"
@@ -714,7 +718,7 @@ class AdviseOptions(TextOptions):
 
     Args:
         encoder: The encoder, its path, or its options; its layers and pooling are ignored.
-        corpus: The corpus of the next commands, as of ``load_corpus``; it is not read.
+        corpus: The corpus that the printed commands name, as of ``load_corpus``; it is not read.
         device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
     """
 
@@ -734,7 +738,7 @@ class AnalyzeOptions(PlaceOptions, TextOptions):
             of models: ``raw,flow``; in Python also a list, with estimators (a fitted one is
             used as it is) and models.
         corpus: The sentences: files, ``hub:NAME``, ``nli``, or ``builtin-sample``.
-        limit: Largest number of sentences to measure.
+        limit: Largest number of sentences to measure: at most half of the distinct ones.
         tasks: Tasks of scored pairs, whose cosines are shown by score: STS12 to STS16, STSB,
             SICKR, SAMPLE, or files, such as ``STSB,SICKR``.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
@@ -769,14 +773,14 @@ class ReproduceOptions(PlaceOptions):
             patterns (``*-flow-target``), such as ``li2020,su2021``. None for all.
         encoder: Name of a published encoder, or a folder of that name and with its sizes, to run
             only its rows. Another folder, run folder or file of word vectors replaces the published
-            encoders of all rows; the published scores are then context, not targets. A row that is
-            given by its id runs with any encoder.
+            encoders of all rows; the published scores are then context, not targets. A row
+            selected by its id runs with any encoder.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         nli: NLI pairs of the rows that are fitted on NLI: ``hub``, or files.
         tasks: Tasks to evaluate on, such as ``STSB,SICKR``. None for all: STS12 to STS16, STSB and
             SICKR.
-        seeds: Seeds of the flows; of several, such as ``0,1,2``, the mean is compared.
-        bootstrap: Resamples of the confidence intervals; 0 for none.
+        seeds: Seeds of the flows; of several, such as ``0,1,2``, the mean score is compared.
+        bootstrap: Number of resamples for the confidence intervals; 0 for none.
         bootstrap_seed: Seed of the resamples.
         output: FILE.json for all results; the comparison is also written to FILE.csv. Both are
             written whenever the rows of an encoder are finished. Finished experiments are stored in
@@ -804,8 +808,8 @@ class ReportOptions(Options):
     Args:
         runs: A run folder of ``fit``, a results file of ``compare``, an ``.analysis.json`` file of
             ``analyze``, or several of them.
-        output: The page, a file ending in .html; its pictures and their data are written into a
-            folder next to it, where other files are kept. None for ``report.html`` in a run
+        output: The page, a file ending in .html; a folder next to it has its pictures and their
+            data. None for ``report.html`` in a run
             folder, ``NAME.html`` next to ``NAME.json``, and ``comparison.html`` for several runs.
     """
 
@@ -832,7 +836,7 @@ class EncodeOptions(Options):
             ``sentence_transformers.quantize_embeddings`` computes them.
         ranges: File with the ranges of each dimension for ``int8`` and ``uint8``, such as
             ``a.ranges.npy`` of an earlier output ``a.npy``; in Python also an array ``(2, k)``.
-            None for those of 4,096 of these vectors, which are written into such a file.
+            None for the ranges of 4,096 of these vectors, which are written into such a file.
         output: File to write, ending in .npy, .safetensors or .parquet (with the sentences, or the
             other columns of a .parquet file of vectors). For .npy and .parquet only a block of
             vectors is in memory. An interrupted .npy file of sentences resumes with the same call.
@@ -869,11 +873,11 @@ class ExportOptions(Options):
         format: ``sentence-transformers``, ``onnx``, or the import path of a format.
         method: Map of the run, ``raw`` for none; None for the flow, or the only map.
         encoder: Folder of the encoder, if it was moved.
-        results: A results.json whose scores the README.md shows; None for that of the run. Of
-            another run of a flow or a training, they are the scores of that run.
-        license: License, by its name on the hub.
-        push_to: Repository on the hub to upload the folder to, ``owner/name``. The token is that
-            of ``hf auth login`` or HF_TOKEN.
+        results: A results.json with the scores that the README.md shows, found by the encoder and
+            the settings of the map; None for the one of the run.
+        license: License, by its name on the hub, such as ``apache-2.0``.
+        push_to: Repository ``owner/name`` on the hub to upload the folder to, with the token of
+            ``hf auth login`` or HF_TOKEN.
         private: Make a new repository private; an existing one keeps its setting.
     """
 
