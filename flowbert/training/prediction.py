@@ -1,6 +1,6 @@
 """Predictions in one .npy file, whatever the number of processes."""
 
-import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,8 @@ from numpy.lib.format import open_memmap
 from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.callbacks import BasePredictionWriter
 
-from flowbert.io import follow_link
+from flowbert.io import write_atomically
+from flowbert.vectors.write import make_npy
 
 
 class VectorWriter(BasePredictionWriter):
@@ -24,21 +25,19 @@ class VectorWriter(BasePredictionWriter):
 
     def __init__(self, path: str | Path, shape: tuple[int, int]) -> None:
         super().__init__("batch")
-        self.path = follow_link(path)
+        self.path = path
         self.shape = shape
-
-    @property
-    def _temporary(self) -> Path:
-        return self.path.with_name(f".{self.path.stem}.partial.npy")
+        self._unfinished = ExitStack()
 
     def on_predict_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Make the file."""
-        self.path = Path(trainer.strategy.broadcast(str(self.path)))
+        file: Any = None
         if trainer.is_global_zero:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            open_memmap(self._temporary, "w+", np.float32, self.shape)
-        trainer.strategy.barrier()
-        self._rows: Any = open_memmap(self._temporary, "r+")
+            file = self._unfinished.enter_context(write_atomically(self.path))
+            make_npy(file, np.float32, self.shape)
+        # The others wait for its name.
+        file = trainer.strategy.broadcast(file)
+        self._rows: Any = open_memmap(file, "r+")
 
     def write_on_batch_end(
         self,
@@ -57,12 +56,11 @@ class VectorWriter(BasePredictionWriter):
         """Rename the file when all processes have written."""
         self._rows.flush()
         trainer.strategy.barrier()
-        if trainer.is_global_zero:
-            os.replace(self._temporary, self.path)
+        self._unfinished.close()
         trainer.strategy.barrier()
 
     def on_exception(
         self, trainer: Trainer, pl_module: LightningModule, exception: BaseException
     ) -> None:
         """Remove the unfinished file."""
-        self._temporary.unlink(missing_ok=True)
+        self._unfinished.__exit__(type(exception), exception, None)

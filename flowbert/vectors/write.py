@@ -7,13 +7,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from filelock import FileLock, Timeout
+from numpy.lib.format import open_memmap
 
 from flowbert.errors import UserError
 from flowbert.io import (
     follow_link,
     read_json,
+    release_pages,
     replace_durably,
     write_atomically,
     write_json,
@@ -108,31 +109,40 @@ def _keep_unfinished(path: Path, key: str) -> Iterator[Path]:
         raise KeyboardInterrupt(message) from error
 
 
+def make_npy(path: Path, dtype: Any, shape: tuple[int, int]) -> Any:
+    """Make an .npy file for rows in any order, as a memory-mapped array ``(N, k)``.
+
+    Raises:
+        OSError: If the disk has too little space, which would end the process later.
+    """
+    rows = open_memmap(path, "w+", dtype, shape)
+    if hasattr(os, "posix_fallocate"):  # not on a Mac
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+    return rows
+
+
 def _write_npy(
     path: Path,
     blocks: Callable[[int], Iterable[Any]],
     count: int,
     resumes: bool = False,
 ) -> tuple[int, int]:
-    """Append blocks to a file; what is finished is counted in a file beside it."""
+    """Write blocks into a file; rows that are finished are counted in a file beside it."""
     state = path.with_suffix(".json")
-    is_begun = state.exists() and path.exists()
-    rows, size = read_json(state, list) if is_begun else (0, 0)
-    with path.open("ab") as file:
-        file.truncate(size)  # of a block, a killed process leaves a part
-        for block in blocks(rows):
-            if not rows:
-                header = np.lib.format.header_data_from_array_1_0(block)
-                header |= {"shape": (count, block.shape[1]), "fortran_order": False}
-                np.lib.format.write_array_header_1_0(file, header)
-            file.write(block.tobytes())
-            rows += len(block)
-            if resumes:
-                file.flush()
-                os.fsync(file.fileno())  # before it is counted
-                write_json(state, [rows, file.tell()])
-    shape: tuple[int, int] = np.load(path, "r", allow_pickle=False).shape
-    return shape
+    done = read_json(state, int) if state.exists() and path.exists() else 0
+    rows = open_memmap(path, "r+") if done else None
+    for block in blocks(done):
+        if rows is None:
+            rows = make_npy(path, block.dtype, (count, block.shape[1]))
+        rows[done : done + len(block)] = block
+        done += len(block)
+        if resumes:
+            rows.flush()  # before it is counted
+            write_json(state, done)
+        release_pages(rows)
+    assert rows is not None
+    return count, rows.shape[1]
 
 
 def _write_safetensors(path: Path, blocks: Iterable[Any], _: Any) -> int:
