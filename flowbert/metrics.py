@@ -32,10 +32,10 @@ __all__ = ["Alignment", "MeanCosine", "STSSpearman", "Uniformity", "VectorMetric
 
 
 class _RowMetric(Metric):
-    """A function of all rows of batches and processes, in modules of half precision, too.
+    """A function of the rows of all batches and processes, in float64 also in half precision.
 
     Args:
-        size: Numbers in a row; None for that of the first rows.
+        size: Numbers in a row; None for the size of the first rows.
         **kwargs: Further arguments of :class:`torchmetrics.Metric`.
     """
 
@@ -117,9 +117,9 @@ class VectorMetric(_RowMetric):
     Exact: the state is all vectors.
 
     Args:
-        name: Its name, such as ``isoscore``. Of pairs there is :class:`Alignment`.
-        dim: Vector size D; None for that of the first vectors.
-        limit: As of :class:`Uniformity`.
+        name: Its name, such as ``isoscore``. The metric of pairs is :class:`Alignment`.
+        dim: Vector size D; None for the size of the first vectors.
+        limit: As in :class:`Uniformity`.
         **kwargs: Further arguments of :class:`torchmetrics.Metric`.
 
     Raises:
@@ -147,7 +147,7 @@ class VectorMetric(_RowMetric):
 
     @property
     def higher_is_better(self) -> bool | None:  # type: ignore[override]
-        """Whether higher is better; None if neither higher nor lower is."""
+        """Whether higher is better; None if the metric has no better direction."""
         sign = self.measured.sign
         return None if math.isnan(sign) else sign > 0
 
@@ -168,7 +168,7 @@ class MeanCosine(VectorMetric):
     state is all vectors.
 
     Args:
-        dim: Vector size D; None for that of the first vectors.
+        dim: Vector size D; None for the size of the first vectors.
         **kwargs: Further arguments of :class:`torchmetrics.Metric`.
 
     References:
@@ -193,9 +193,9 @@ class Uniformity(VectorMetric):
     the state is all vectors, and the time O(N^2 D).
 
     Args:
-        dim: Vector size D; None for that of the first vectors.
-        limit: Largest number of vectors; of more, a sample that depends on their order. None for
-            all.
+        dim: Vector size D; None for the size of the first vectors.
+        limit: Largest number of vectors; of more, a sample is used, which depends on their order.
+            None for all.
         **kwargs: Further arguments of :class:`torchmetrics.Metric`.
 
     References:
@@ -222,7 +222,7 @@ class Uniformity(VectorMetric):
 class STSSpearman(_RowMetric):
     r"""Spearman's :math:`\rho` of similarities and gold scores over the subsets of an STS task.
 
-    With mid-ranks, in float64; NaN where a correlation is undefined, as of constant similarities.
+    With mid-ranks, in float64; NaN if a correlation is undefined, for example of constant values.
     The state is three numbers for each pair.
 
     Args:

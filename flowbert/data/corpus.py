@@ -17,7 +17,7 @@ from flowbert.seeding import Stream
 NAMED = ("target", "train_only", "nli", BUILTIN)
 
 OWN_NAMES = {"target": "{} sentences", "train_only": "{} train sentences"}
-"""Corpora that depend on the task, and the names of their sentences in results."""
+"""Corpora that depend on the task: names of their sentences in results."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Corpus:
         """Indices of the sentences that are not the last of their document.
 
         Raises:
-            UserError: If there are none, or the sentences are not consecutive.
+            UserError: If no sentence follows another, or the sentences are not consecutive.
         """
         if self.starts is None:
             raise UserError(
@@ -118,7 +118,7 @@ class Corpus:
 
 
 def draw_indices(count: int, size: int, seed: int) -> Sequence[int]:
-    """At most ``size`` of ``count`` indices, drawn without replacement, rising."""
+    """At most ``size`` of ``count`` indices, drawn without replacement, in increasing order."""
     if size >= count:
         return range(count)
     return sorted(Stream(seed, "subset").python().sample(range(count), size))
@@ -130,9 +130,9 @@ def load_corpus(source: Any, *, nli: str = "hub", column: str | None = None) -> 
     The sentences of a task are ``load_task(NAME).corpus("target")``.
 
     Args:
-        source: ``nli`` (premises and hypotheses of ``nli``), ``builtin-sample``, files (a path, a
-            glob, or a list with commas; text files, which end in ``.txt`` or have no extension,
-            have one sentence per line), or
+        source: ``nli`` (premises and hypotheses of the option ``nli``); ``builtin-sample``; files
+            (a path, a glob, or several separated by commas): tables, or text files, ending in
+            ``.txt`` or without an extension, with one sentence per line; or
             ``hub:NAME?config=C&split=S&revision=R&data_files=F`` (options as needed) for a hub data
             set or a local folder in the same layout. A ``Path`` is one file, even with commas in
             its name. In memory: a list of sentences, a pandas Series or DataFrame, a

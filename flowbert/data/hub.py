@@ -1,4 +1,4 @@
-"""Models and data sets of the Hugging Face hub, and local folders in the layout of the latter."""
+"""Models and data sets of the Hugging Face hub, and local copies of data sets."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -91,8 +91,8 @@ def read_hub(
     Args:
         name: Name on the hub (``owner/name``) or a local folder in the same layout.
         layouts: As in :func:`flowbert.data.tables.read_frame`.
-        config: Configuration of a data set with several.
-        split: Split.
+        config: Name of the configuration, if the data set has several.
+        split: Name of the split.
         options: ``revision``, or ``data_files`` to read in place of the declared splits.
 
     Raises:

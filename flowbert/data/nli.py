@@ -74,9 +74,8 @@ def load_nli(source: str) -> NLIData:
             split of a hub data set or of a local folder in the same layout); or files (a path, a
             glob, a list with commas) with the columns premise, hypothesis, label, or SNLI's
             sentence1, sentence2, gold_label, or SimCSE's sent0, sent1, hard_neg. A label is a name
-            of ``LABELS``, or a number: its name is that of the file's ``ClassLabel`` (hub and
-            parquet), or else 0, 1, 2 are the indices of ``LABELS``. ``-1`` and ``-`` mean no gold
-            label.
+            of ``LABELS`` or a number: an index of the names that the file stores (``ClassLabel``,
+            hub and parquet), else of ``LABELS``. ``-1`` and ``-`` mean no gold label.
 
     Raises:
         UserError: If a file is missing or damaged, or has an unknown label or an empty sentence.

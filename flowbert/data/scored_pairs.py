@@ -118,9 +118,8 @@ class STSData:
     def score_range(self) -> tuple[float, float]:
         """Lowest and highest score of the scale.
 
-        The :attr:`limits` if they are stated. Otherwise 0 and 1 if all scores are between them,
-        else 0 and 5, the scale of most such data sets, if all scores are between these, else the
-        lowest and the highest score.
+        The :attr:`limits` if they are stated. Otherwise 0 to 1 if it contains all scores, else 0 to
+        5, the scale of most such data sets, if it contains them, else lowest to highest score.
         """
         if self.limits is not None:
             return self.limits
@@ -168,7 +167,7 @@ class STSData:
 
 
 def find_names(name: str) -> list[str]:
-    """Names of data sets as people write them: all seven of STS, or one.
+    """Find the names of data sets in the usual spellings: the seven of ``all``, or one.
 
     Example:
         >>> find_names("all")
@@ -197,15 +196,15 @@ def load_sts(
     Args:
         name: ``STS12`` to ``STS16``, ``STSB``, ``SICKR``, or ``SAMPLE``; a table of pairs
             (:func:`flowbert.data.tables.read_frame`), which is the split ``test``; or ``ATEC``,
-            ``BQ``, ``LCQMC``, ``PAWSX``, ``Chinese-STS-B`` where ``senteval`` has a folder of that
-            name, of the last ``STS-B``.
-        senteval: Folder in the layout of SentEval's ``data/downstream``; ``"hub"`` for the mteb
-            data sets (years with merged subsets; SICKR with its 9,927 pairs as test split); or
-            ``"hub:FOLDER"`` for local copies of these in a folder.
+            ``BQ``, ``LCQMC``, ``PAWSX``, ``Chinese-STS-B``, if ``senteval`` has a folder of that
+            name (``STS-B`` for the last one).
+        senteval: Folder in the layout of SentEval's ``data/downstream``; ``"hub"`` for MTEB's
+            data sets, in which the subsets of a year are merged, and SICKR's test split has all
+            9,927 pairs; or ``"hub:FOLDER"`` for local copies of these.
         columns: Columns of a file of pairs; default ``sentence1, sentence2, score``.
-        score_range: Lowest and highest score of a file of pairs; without it any finite number is
-            allowed, and the scale is that of :attr:`STSData.score_range`. The scale of SICKR is 1
-            to 5, of ATEC, BQ, LCQMC and PAWSX 0 to 1, and of all others 0 to 5.
+        score_range: Lowest and highest score of a file of pairs. None to allow any finite number,
+            with the scale :attr:`STSData.score_range`. Other tasks have the scale 0 to 5, but SICKR
+            1 to 5, and ATEC, BQ, LCQMC and PAWSX 0 to 1.
         skip_invalid: Leave out invalid rows of a file of pairs, with a warning.
 
     Raises:
@@ -275,11 +274,12 @@ def scored_pairs(
     Args:
         name: Name of the data set.
         rows: As in :func:`make_subset`.
-        score_range: Lowest and highest score that there may be.
+        score_range: Lowest and highest allowed score.
         skip_invalid: Leave out invalid rows with a warning.
 
     Raises:
-        UserError: If the range is not two numbers in increasing order; as of :func:`make_subset`.
+        UserError: If the range is not two numbers in increasing order, or as in
+            :func:`make_subset`.
     """
     limits = None
     if score_range is not None:
@@ -346,7 +346,7 @@ def _scored(
 
 
 def _read_stsb(root: Path, name: str) -> Iterator[Part]:
-    """Read the benchmark: no header, further fields in a few rows, pairs without a score."""
+    """Read STS-B: no header, additional fields in a few rows, some pairs without a score."""
     for split in SPLITS:
         path = root / "STS" / "STSBenchmark" / f"sts-{split}.csv"
         yield split, name, _scored(path, read_lines(path), _STSB_FIELDS)

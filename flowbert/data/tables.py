@@ -32,20 +32,20 @@ def read_frame(path: str | Path, *layouts: Sequence[str]) -> pd.DataFrame:
     r"""Read columns of a table; its name may end in ``.gz`` or ``.zst``.
 
     A csv file has a header and RFC 4180 quoting; quotes in a tsv file are plain characters (the
-    IANA definition, and what NLP data sets do). The separator is the sign of comma, ``;``, ``|``
-    and tab that the header has most often outside of quotes, or that of Excel's line ``sep=;``
-    above it. A jsonl file has one object per line. Blank lines are dropped, except in a csv or tsv
-    file of one column, where they are blank sentences.
+    IANA definition, and what NLP data sets do). The separator is the most frequent of comma, ``;``,
+    ``|`` and tab in the header, outside of quotes, or is named by Excel's line ``sep=;`` above it.
+    A jsonl file has one object per line. Blank lines are dropped, except in a csv or tsv file of
+    one column, where they are blank sentences.
 
     Args:
         path: The file.
-        layouts: Lists of columns; the first that the file has is read. Without any: the only
-            column.
+        layouts: Lists of columns; the first list that the file has is read. Without a list, the
+            file must have one column, which is read.
 
     Returns:
-        A frame of the columns in the order of the layout. Its index is called ``line``, or ``row``
-        where a file has no lines, and counts from 1; a row of a csv file counts as one line, even
-        if a field has several.
+        A frame of the columns in the order of the layout. Its index counts from 1 and is called
+        ``line``, or ``row`` if the format has no lines; a row of a csv file counts as one line,
+        even if a field contains line breaks.
 
     Raises:
         UserError: If the file is missing, damaged, of another format, or lacks the columns.
@@ -83,7 +83,7 @@ def read_frame(path: str | Path, *layouts: Sequence[str]) -> pd.DataFrame:
 
 
 def is_table(name: str | Path) -> bool:
-    """Whether a name is that of a file with columns.
+    """Whether a file name ends like that of a table.
 
     Example:
         >>> is_table("data/pairs.tsv.gz"), is_table("data/lines.txt"), is_table("STSB")
@@ -164,7 +164,7 @@ def frame_of_lines(
         columns: The columns that are read.
 
     Raises:
-        UserError: As of :func:`make_frame`.
+        UserError: As in :func:`make_frame`.
     """
     fields = (line.split("\t") for line in lines if line.strip())
     rows = [dict(zip(names, row, strict=False)) for row in fields]
@@ -179,13 +179,14 @@ def read_columns(
     """Parse columns; returns a list of values for each.
 
     Args:
-        frame: Rows as of :func:`read_frame`.
+        frame: Rows, as returned by :func:`read_frame`.
         parsers: For each column a function from a cell to its value; it raises a ValueError that
             says what is expected.
-        skip: Leave out invalid rows with a warning; None where this is not offered.
+        skip: Leave out invalid rows with a warning. None to raise an error that does not mention
+            this option.
 
     Raises:
-        UserError: If rows are invalid: their number, and cells of the first three.
+        UserError: If rows are invalid; with their number, and cells of the first three.
     """
     rows: list[list[Any]] = []
     wrong: list[str] = []
@@ -317,7 +318,7 @@ def _read_fields(
 
 
 def _find_separator(text: str, default: str) -> str:
-    """Find the sign that the header has most often outside of quotes."""
+    """Find the most frequent separator of the header, outside of quotes."""
     header = _HEADER.match(text)
     bare: str = _QUOTED.sub("", header[0]) if header else ""
     separator: str = max((default, *_FIELD_SEPARATORS), key=bare.count)
@@ -351,7 +352,7 @@ def _read_parquet(file: BinaryIO) -> pd.DataFrame:
 
 
 def from_arrow(table: Any) -> pd.DataFrame:
-    """Make the frame of a table of pyarrow; labels that ``datasets`` wrote become names."""
+    """Make a frame of a pyarrow table; label indices that ``datasets`` wrote become names."""
     metadata = table.schema.metadata or {}
     info = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {})
     features = info.get("features", {})
@@ -372,4 +373,4 @@ TABLE_FORMATS: dict[str, Callable[[BinaryIO], pd.DataFrame]] = {
     ".jsonl": _read_jsonl,
     ".parquet": _read_parquet,
 }
-"""Reader of each extension, of an open file."""
+"""Function that reads an open file, by extension."""

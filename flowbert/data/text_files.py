@@ -22,14 +22,14 @@ def user_path(path: str | Path) -> Path:
 
 
 def as_list(value: str | Sequence[str] | None, argument: str) -> list[str]:
-    """Items of a list, or of text ``a,b`` or ``[a, b]``, without repetitions; [] for None.
+    """Make a list of a list or a text ``a,b`` or ``[a, b]``, without repetitions; [] for None.
 
     Args:
         value: The text or list. An item of a list may have commas.
         argument: Name of the argument, for the message.
 
     Raises:
-        UserError: If there are no items.
+        UserError: If the list is empty.
 
     Example:
         >>> as_list("raw, zca", "methods"), as_list("['raw', zca]", "methods")
@@ -110,7 +110,7 @@ def read_yaml(path: Path) -> Mapping[str, Any]:
     """Read a YAML file of options with values.
 
     Raises:
-        UserError: If it is missing, or not such a file.
+        UserError: If it is missing, not YAML, or not options with values.
     """
     check_file(path)
     try:
@@ -124,11 +124,11 @@ def read_yaml(path: Path) -> Mapping[str, Any]:
 
 
 def expand_files(spec: str | Path) -> list[Path]:
-    """Files of a comma-separated list of paths and globs (with ``**``), without repetitions.
+    """Find the files of a comma-separated list of paths and globs (with ``**``), each once.
 
-    A path that exists is taken literally, even with a bracket in its name; the files of one glob
-    are sorted by name. A ``?`` matches a comma in a name. A
-    ``Path`` is one path, even with commas in its name.
+    A path that exists is taken literally, even with a bracket in its name. The files of a glob
+    are sorted by name; write ``?`` for a comma in a name. A ``Path`` is one path, even with commas
+    in its name.
 
     Raises:
         UserError: If a path is missing or a glob matches no file.
@@ -160,7 +160,7 @@ COMPRESSIONS: dict[str, Callable[[Path, str], Any]] = {
     ".gz": gzip.open,
     ".zst": _open_zstd,
 }
-"""What opens a compressed file as bytes, by the last extension of its name."""
+"""Function that opens a compressed file as bytes, by the last extension of its name."""
 
 
 def open_bytes(path: Path) -> Any:
@@ -169,7 +169,7 @@ def open_bytes(path: Path) -> Any:
 
 
 def extension(path: str | Path) -> str:
-    """The extension of a name in lower case, without that of a compression.
+    """The extension of a name in lower case; an extension of a compression is ignored.
 
     Example:
         >>> extension("data/pairs.TSV.gz"), extension("lines.txt"), extension("STSB")
@@ -232,6 +232,6 @@ def split_words(sentence: str) -> list[str]:
 
 @cache
 def _shape(character: str) -> str:
-    """Replace any mark by the same one; other characters stay."""
+    """Replace every mark by the same one; other characters stay."""
     is_mark = unicodedata.category(character).startswith("M")
     return _MARK if is_mark or character in _JOINERS else character

@@ -1,4 +1,4 @@
-"""Base classes of tasks: sentences in, items and scores out, and resamples of them."""
+"""Base classes of tasks, which score vectors of sentences, and their bootstrap."""
 
 import math
 from abc import ABC, abstractmethod
@@ -42,14 +42,14 @@ class Record:
     Attributes:
         items: A number per pair or question, ``(K,)``.
         scores: Scores by metric.
-        reasons: Why scores are NaN, for each that is.
-        key: Digest of what determines the scores.
+        reasons: Reason of each score that is NaN.
+        key: Digest of everything that determines the scores.
         columns: Encoder, method, task and so on, as in a table of results.
         settings: All settings in words.
-        invalid_reason: Why all scores are undefined; None if they are not.
+        invalid_reason: Why all scores are undefined, or None.
         warnings: Warnings of the fit.
-        task: What scores the items: a task, or a state of :meth:`Task.state`.
-        sample: Vectors ``(S, k)`` of :attr:`sentences`, where they are kept.
+        task: The task that scores the items, or its :meth:`Task.state`.
+        sample: Vectors ``(S, k)`` of :attr:`sentences`, or None if they are not kept.
         sentences: Some of the task's sentences.
     """
 
@@ -70,18 +70,18 @@ class Task(ABC):
     """One split of a data set that embeddings are measured on.
 
     A custom task, most often a :class:`PairTask`, defines the attributes below and :meth:`items`,
-    :meth:`score`, :meth:`texts` and :meth:`pairs`. Its text is ``KIND:SOURCE`` with the name of its
-    class in :data:`TASKS`, or its import path. Intervals and verdicts are computed with
-    :meth:`score` of drawn items.
+    :meth:`score`, :meth:`texts` and :meth:`pairs`. It is named ``KIND:SOURCE``; KIND is the name of
+    its class in :data:`TASKS`, or its import path. Intervals and verdicts come from :meth:`score`
+    of the items that the bootstrap draws.
 
     Attributes:
         options: Options of :func:`load_tasks` that :meth:`load` takes.
         metrics: Metrics of :meth:`score`, in order.
         headline: Metric of verdicts; None for a task without verdicts.
         averaged: Whether the headline enters the average over tasks.
-        scored_with: Names of further attributes that scores depend on: arrays, numbers, texts or
-            tuples of them. They are kept with results, and are part of the digest. An attribute
-            of K values, one for each item, is resampled with the items.
+        scored_with: Names of the attributes that scores depend on besides the items: arrays,
+            numbers, texts or tuples of them. Results store them, and the digest contains them. An
+            attribute of K values, one for each item, is resampled with the items.
         name: Name in tables.
         split: Measured split.
         sentences: Distinct sentences to embed, M of them.
@@ -129,7 +129,7 @@ class Task(ABC):
 
     @cached_property
     def digest(self) -> str:
-        """Identity: with equal digests and code, equal vectors have equal scores."""
+        """Digest of the task: tasks with equal digests give equal vectors equal scores."""
         values = [getattr(self, name) for name in self.scored_with]
         plain = [
             each.tolist() if isinstance(each, np.ndarray) else each for each in values
@@ -154,8 +154,8 @@ class Task(ABC):
     def scorer(self, items: Sequence[Floats]) -> Scorer:
         """Scores of M methods on resamples: :meth:`score` of the drawn items.
 
-        A task may return a faster function of the same values, and must return its own if it
-        resamples other units than items.
+        A task may override this with a faster function of the same values. It must override it if
+        it resamples other units than items.
 
         Args:
             items: Items of the methods, ``(K,)`` each.
@@ -179,7 +179,7 @@ class Task(ABC):
         return scores
 
     def take(self, rows: Indices) -> Self:
-        """The task of some items, of which a resample has several twice; it scores them only.
+        """The task restricted to some items, for scoring only; an item may occur several times.
 
         Args:
             rows: Indices of the items, ``(K,)``.
@@ -200,7 +200,7 @@ class Task(ABC):
 
     @abstractmethod
     def pairs(self) -> tuple[Sequence[str], Sequence[str]]:
-        """First and second sentences that are measured: no method may learn from these pairs."""
+        """First and second sentences of the measured pairs, from which no method may learn."""
 
     def corpus(self, name: str) -> Corpus:
         """The corpus ``target`` (all splits of the task) or ``train_only``.
@@ -229,7 +229,7 @@ class Task(ABC):
         }
 
     def state(self) -> dict[str, Any]:
-        """Arrays and plain values from which :func:`load_scoring` restores the task."""
+        """Arrays and plain values, from which :func:`load_scoring` restores the task."""
         names = (*_STATE, *self.scored_with)
         return {"kind": self.kind} | {name: getattr(self, name) for name in names}
 
@@ -256,11 +256,11 @@ class Task(ABC):
 
     @property
     def references(self) -> Mapping[str, Floats]:
-        """Items of further rows of tables by name, such as the gold score."""
+        """Items of additional rows of tables, by name, such as the gold score."""
         return {}
 
     def measure(self, vectors: Tensor, invalid_reason: str | None = None) -> Record:
-        """All scores of vectors ``(M, k)``; NaN with ``invalid_reason`` where there is one."""
+        """All scores of vectors ``(M, k)``; NaN if ``invalid_reason`` is given."""
         if invalid_reason is None and not bool(vectors.isfinite().all()):
             invalid_reason = "embeddings are NaN or infinite"
         scores = dict.fromkeys(self.metrics, math.nan)
@@ -328,9 +328,9 @@ COSINE_DECIMALS = 10  # equal texts have equal cosines on every machine
 
 
 class PairTask(Task):
-    """Pairs of sentences, of which the items are the cosines.
+    """Pairs of sentences; the items are the cosines of the pairs.
 
-    A subclass has :attr:`metrics` and :meth:`score`.
+    A subclass defines :attr:`metrics` and :meth:`score`.
 
     Args:
         name: Name in tables.
@@ -338,7 +338,7 @@ class PairTask(Task):
         second: Second sentences, K of them.
         split: Measured split.
         strata: Sizes of the groups of pairs that the bootstrap resamples separately; None for one.
-        sentences: The sentences in another order than that of the pairs.
+        sentences: The distinct sentences in another order than that of the pairs.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Tasks by name: from texts, pairs in memory and results."""
+"""Tasks by name, of pairs in memory, and restored from results."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -97,13 +97,13 @@ def load_task(name: str, senteval: str | Path | None = None, **options: Any) -> 
 
 
 def load_scoring(state: Mapping[str, Any]) -> Task:
-    """A task from :meth:`Task.state`: it scores items, and has no sentences.
+    """Restore a task from :meth:`Task.state`: it scores items, and has no sentences.
 
     Args:
         state: Arrays and plain values; lists in place of tuples, as JSON has them.
 
     Raises:
-        UserError: If the kind is unknown, or its module is not imported yet.
+        UserError: If the kind is unknown, or its module is not imported.
     """
     with imports_refused():
         kind = TASKS.find(str(state.get("kind")))

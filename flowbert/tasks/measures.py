@@ -1,6 +1,7 @@
 """Measures of tasks: Spearman on bootstrap resamples, and metrics of the space of vectors.
 
-A metric is described here once, in :data:`METRICS`, one of the space in :data:`SPACE_METRICS`.
+Every metric is described in :data:`METRICS`; the metrics of the space, with their functions, in
+:data:`SPACE_METRICS`.
 """
 
 import math
@@ -22,12 +23,12 @@ Counts = NDArray[np.int32]
 
 
 def draw_counts(strata: Sequence[int], resamples: int, stream: Stream) -> Counts:
-    """Draw with replacement from each stratum: multiplicities ``(R, units)``.
+    """Draw with replacement from each stratum; returns multiplicities ``(R, units)``.
 
     Args:
         strata: Sizes of the groups of units that are resampled separately.
         resamples: Number of resamples R.
-        stream: Their random numbers.
+        stream: Source of the random numbers.
     """
     rng = stream.rng()
     drawn = []
@@ -43,7 +44,7 @@ class ResampledSpearman:
     r"""Spearman of several methods with one target, on any resample of the pairs.
 
     The mid-rank of a value in a resample follows from how often smaller and equal values are
-    drawn: each variable is sorted once, and a resample takes a cumulative sum.
+    drawn. Each variable is therefore sorted once, and a resample needs only a cumulative sum.
 
     Args:
         methods: Similarities of M methods, each ``(N,)``, finite.
@@ -167,7 +168,7 @@ AGGREGATIONS = {
     "mean": "plain mean over subsets",
     "wmean": "mean over subsets, weighted by their pairs",
 }
-"""Names of the ways in which correlations of a task's subsets become one score."""
+"""Ways to compute one score of the subsets of a task."""
 
 
 def sts_spearman(x: Floats, y: Floats, subset_of: Indices) -> dict[str, float]:
@@ -182,7 +183,7 @@ def sts_spearman(x: Floats, y: Floats, subset_of: Indices) -> dict[str, float]:
         subset_of: Index of the subset of each pair, ``(N,)``.
 
     Returns:
-        The correlations; NaN where one of those that enter is undefined.
+        The correlations; NaN where one that it depends on is undefined.
 
     Example:
         >>> x, y = np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 2.0, 4.0, 3.0])
@@ -200,8 +201,8 @@ def aggregate(whole: Any, by_subset: Any, sizes: Any) -> dict[str, Any]:
     """Correlations of a task under each of :data:`AGGREGATIONS`.
 
     Args:
-        whole: Correlations of all pairs, of any shape.
-        by_subset: Correlations of each subset: a further first axis.
+        whole: Correlation of all pairs, of any shape.
+        by_subset: Correlations of the subsets, along an additional first axis.
         sizes: Number of pairs of each subset.
     """
     if not len(by_subset):
@@ -474,10 +475,10 @@ class SpaceMetric(Metric):
     """A metric of the vectors of a task, which has no interval.
 
     Attributes:
-        compute: Its value, NaN where it is undefined.
-        undefined: Why it is undefined where it is.
-        of_pairs: Whether it is undefined without positive pairs, too.
-        is_detail: Whether tables of the terminal leave it out, and the page folds it.
+        compute: Function of the space; NaN if the metric is undefined.
+        undefined: Reason that is shown if it is undefined.
+        of_pairs: Whether it is undefined without positive pairs.
+        is_detail: Whether the terminal does not show it, and the page folds it.
     """
 
     compute: Callable[[Space], float]
@@ -524,5 +525,5 @@ METRICS: dict[str, Metric] = {"spearman": Metric("Spearman"), **SPACE_METRICS}
 
 
 def metric_of(name: str) -> Metric:
-    """A metric by name; of one that is not in :data:`METRICS` the name is its title."""
+    """A metric by name; a name that is not in :data:`METRICS` becomes the title of a new one."""
     return METRICS.get(name) or Metric(name.replace("_", " "))

@@ -44,9 +44,9 @@ class Pairs:
     Args:
         sentences1: First sentences, N of them.
         sentences2: Second sentences, N of them.
-        scores: Gold scores, N finite numbers of which two differ.
+        scores: Gold scores, N finite numbers that are not all equal.
         name: Name in tables.
-        score_range: Lowest and highest score that there may be; None as in
+        score_range: Lowest and highest allowed score; None as in
             :attr:`flowbert.data.scored_pairs.STSData.score_range`.
 
     Example:
@@ -129,7 +129,7 @@ class SimilarityTask(PairTask):
 
     @property
     def target(self) -> Floats:
-        """What the cosines are correlated with, ``(K,)``."""
+        """Values that the cosines are correlated with, ``(K,)``."""
         return self.gold
 
     @classmethod
@@ -238,7 +238,7 @@ class STS(SimilarityTask):
 
     Over the subsets of a year, ``all`` is one correlation of all pairs, ``mean`` the plain and
     ``wmean`` the size-weighted average of the subsets' correlations. Data with merged subsets has
-    ``all`` alone.
+    only ``all``.
 
     Args:
         data: The data set.
@@ -293,7 +293,7 @@ class STS(SimilarityTask):
         return values | super().extras(vectors, items)
 
     def reason(self, items: Floats, metric: ScoreName) -> str:
-        """Of a correlation the first subset without one, and why; of others what is lacking."""
+        """Why a score is undefined; for a correlation, also in which subset."""
         if metric[0] not in SPACE_METRICS:
             return super().reason(items, metric)
         measured = SPACE_METRICS[metric[0]]
@@ -311,7 +311,7 @@ def load_labels(
     columns: str | Sequence[str] | None = None,
     skip_invalid: bool = False,
 ) -> Sequence[Subset] | None:
-    """Labelled pairs of a task or file: its train split, or else all; None without a source."""
+    """Labelled pairs of a task or file: the train split, else all pairs; None without a source."""
     if source is None:
         return None
     named = as_list(columns, "columns") or None
@@ -327,7 +327,7 @@ def training_labels(
     expected: str = "other labels, or drop_overlap",
     argument: str = "labels",
 ) -> Subset:
-    """Labelled pairs for a supervised method, without pairs that are measured.
+    """Labelled pairs for a supervised method, without test pairs.
 
     A pair is measured in either order, regardless of case and white space.
 
