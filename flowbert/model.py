@@ -1,4 +1,4 @@
-"""A model: an encoder and a fitted map behind one call, in one folder."""
+"""A model: an encoder and a fitted map, used by one call and saved in one folder."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -38,15 +38,14 @@ _ENCODER_PATHS = "places"
 class Model(Embedder):
     """Sentence embeddings of a frozen encoder after a fitted map.
 
-    A model pickles with the weights of its encoder, so that Ray, joblib and multiprocessing
-    carry it to machines without its folder; there it gives the same vectors, bit for bit on equal
-    processors. Your own classes must be importable there. Files are written without pickle, by
-    :meth:`save`.
+    A pickled model contains the weights of its encoder, so that Ray, joblib and multiprocessing
+    can send it to machines without its folder. It gives the same vectors there, bit for bit on
+    equal processors; custom classes must be importable. :meth:`save` writes files without pickle.
 
     Args:
         encoder: The encoder; None for a map that was fitted on vectors.
         map: The fitted map, a pipeline of maps and transformers of scikit-learn, or a trained
-            :class:`flowbert.methods.FlowModule`; None for the embeddings as they are.
+            :class:`flowbert.methods.FlowModule`; None for the embeddings without a map.
 
     Example:
         >>> from flowbert.encoders import SentenceEncoder
@@ -79,7 +78,7 @@ class Model(Embedder):
 
     @property
     def digest(self) -> str:
-        """Digest of what determines the vectors: the identity of the encoder, and the map."""
+        """Digest of the identity of the encoder and of the map, which determine the vectors."""
         state = None
         if self.map is not None:
             from flowbert.maps.state import digest_state
@@ -100,7 +99,7 @@ class Model(Embedder):
         return torch.device(getattr(self.encoder, "device", "cpu"))
 
     def to(self, *args: Any, **options: Any) -> Self:
-        """Move the encoder to a device; a map computes where its rows are."""
+        """Move the encoder to a device; a map computes on the device of its rows."""
         self._with_encoder().to(*args, **options)
         return self
 
@@ -123,11 +122,11 @@ class Model(Embedder):
         return rows if self.map is None else self.map.transform(rows)
 
     def save(self, folder: str | Path) -> None:
-        """Write the map and which encoder it belongs to; maps of one encoder may share a folder.
+        """Write the map, and a reference to its encoder; maps of one encoder may share a folder.
 
         Raises:
-            UserError: If the folder holds a model of another encoder, or the encoder is an object
-                of sentence-transformers, which is in no folder that is known.
+            UserError: If the folder holds a model of another encoder, or the encoder is a
+                SentenceTransformer object without a known folder.
         """
         folder = user_path(folder)
         if not getattr(self.encoder, "is_on_disk", True):
@@ -156,19 +155,19 @@ class Model(Embedder):
     def load(
         cls, path: str | Path, method: str | None = None, *, encoder: str | None = None
     ) -> Self:
-        """Load what ``fit`` saved, or an encoder as it is.
+        """Load a model that ``fit`` or :meth:`save` wrote, or an encoder without a map.
 
-        The encoder is found by its path as it was given, by its place relative to the model, so
-        that both can be moved together, or by its absolute path; its identity must be the same.
+        The encoder is searched for at its path, at its path relative to the model (so that both can
+        be moved together), and at its absolute path; its identity must be the same.
 
         Args:
             path: A run folder, its folder ``model``, an encoder, or the hub name of one of these.
-            method: The map, ``raw`` for none; None for the flow, or the only map.
+            method: Name of the map; ``raw`` for no map; None for the flow, or the only map.
             encoder: New path of the encoder, if it was moved.
 
         Raises:
-            UserError: If there is no such model or map, a file is damaged, or the encoder is
-                another one than the map was fitted on.
+            UserError: If model or map does not exist, a file is damaged, or the map was fitted on
+                another encoder.
         """
         folder, own_encoder = _find(str(path))
         if folder is None:
@@ -216,15 +215,15 @@ def _encoder_content(encoder: Any, folder: Path) -> dict[str, Any]:
 def _open_encoder(
     folder: Path, content: dict[str, Any], moved: Mapping[str, Any]
 ) -> Any:
-    """The encoder of a model folder: by its path, relative to the folder, or by the absolute one.
+    """Open the encoder of a model folder: by its path, relative to the folder, or absolute.
 
     Args:
         folder: The model folder.
         content: Its description and identity.
-        moved: Where the encoder is, if not as described.
+        moved: New path of the encoder, if it was moved.
 
     Raises:
-        UserError: If it is at none of these places, cannot be loaded, or is another one.
+        UserError: If it is not found, cannot be loaded, or is another encoder.
     """
     settings = content["encoder"] | moved
     places = settings.pop(_ENCODER_PATHS, [])
@@ -257,7 +256,7 @@ def _read_encoder(folder: Path) -> dict[str, Any]:
 
 
 def _find(path: str) -> tuple[Path | None, dict[str, Any]]:
-    """The model folder, here or on the hub, and the encoder of an export."""
+    """The model folder, local or of the hub, and the encoder of an export."""
     folder = model_folder(path)
     encoder: dict[str, Any] = {}
     if folder is not None:
@@ -277,7 +276,7 @@ def _is_exported(folder: Path) -> bool:
 
 
 def model_folder(path: str | Path) -> Path | None:
-    """Folder with the maps of a run or an exported model; None for an encoder as it is."""
+    """Folder with the maps of a run or an exported model; None for an encoder."""
     given = user_path(path)
     for folder in (given / "model", given):
         if os.path.isfile(folder / MODEL_FILE):  # False for a text too long for a path
@@ -304,7 +303,7 @@ def load_fitted(path: str | Path, method: str | None = None) -> "Map | None":
         method: The map; None for the flow, or the only map.
 
     Raises:
-        UserError: If there is no such model or map, a file is damaged, or belongs to another
+        UserError: If model or map does not exist, or a file is damaged or belongs to another
             encoder or map.
     """
     from flowbert.maps import load_map

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 class FullPrecision(nn.Module):
-    """A module that stays in float32 or float64, also under ``half()`` and ``bfloat16()``.
+    """A module that keeps float32 or float64 when ``half()`` or ``bfloat16()`` is called.
 
     A log-det is a sum over hundreds of dimensions, which half precision rounds to whole numbers.
     """
@@ -44,7 +44,7 @@ class Composition(Bijection):
     r"""Composition of named bijections: :math:`z = f_n(\ldots f_1(x))`, log-dets added.
 
     Args:
-        bijections: The bijections in order, by the name they have in the state.
+        bijections: The bijections in order, by their names in the state.
 
     Example:
         >>> import torch

@@ -1,6 +1,6 @@
 """Coupling layers: one half of the dimensions is changed by a function of the other half.
 
-Of an odd number of dimensions the first half, which passes unchanged, has one more.
+If the number of dimensions is odd, the first half, which stays unchanged, has one more.
 """
 
 from abc import abstractmethod
@@ -66,8 +66,8 @@ class CouplingNet(nn.Module):
 class Coupling(Bijection):
     r"""Base of the couplings: :math:`z = [x_a, (x_b + h) \odot e^s]`, h and s functions of x_a.
 
-    A subclass says how many outputs its network has for each dimension of x_b, and what h and s
-    are; the log-det is :math:`\sum s`.
+    A subclass sets ``outputs``, the number of outputs of its network for each dimension of x_b, and
+    computes h and s from them; the log-det is :math:`\sum s`.
 
     Args:
         dim: Vector size D; at least 2.
@@ -142,5 +142,5 @@ class AffineCoupling(Coupling):
     outputs = 2
 
     def shift_and_log_scale(self, output: Tensor) -> tuple[Tensor, Tensor]:
-        """Even outputs, and the logarithms of sigmoids of odd ones."""
+        """Even outputs as the shift, log-sigmoids of the odd ones as the log-scale."""
         return output[:, 0::2], logsigmoid(output[:, 1::2] + 2.0)

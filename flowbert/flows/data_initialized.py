@@ -14,20 +14,20 @@ STD_FLOOR = 1e-6
 """Keeps the scale of a constant dimension finite."""
 
 SHRINKAGE = 1e-4
-"""Weight of the mean variance in the covariance: no direction has the variance 0."""
+"""Weight of the mean variance in the covariance, so that no direction has the variance 0."""
 
 
 class DataInitialized(Bijection):
     """Base of the bijections that :meth:`flowbert.flows.Glow.initialize` initializes with a batch.
 
-    Before that a layer is what its constructor made, the identity.
+    Before that, the layer is the identity.
     """
 
     initializing = False
 
     @abstractmethod
     def initialize_from(self, x: Tensor) -> None:
-        """Set what depends on the data from a batch ``(B, D)``."""
+        """Set the parameters that depend on the data from a batch ``(B, D)``."""
 
 
 class ActNorm(DataInitialized):
@@ -83,7 +83,7 @@ class WhiteningLayer(DataInitialized):
     W is upper triangular with a positive diagonal, and :math:`W W^T` is the inverse of the shrunk
     covariance :math:`(1 - s) \Sigma + s \bar\lambda I`, s being 1e-4 and :math:`\bar\lambda` the
     mean variance. A flow that begins with it has the density of a Gaussian before it is trained.
-    It stays as it is initialized; the mixings behind it are trained.
+    It is not trained; the mixings after it are.
 
     Args:
         dim: Vector size D.
@@ -119,12 +119,12 @@ class WhiteningLayer(DataInitialized):
         return x + self.mean, -log_det.expand(z.shape[0])
 
     def initialize_from(self, x: Tensor) -> None:
-        """Take mean and covariance of a batch."""
+        """Set mean and covariance to those of a batch."""
         rows = x.to("cpu", torch.float64)
         self.set_moments(rows.mean(dim=0), rows.T.cov())
 
     def set_moments(self, mean: Tensor, covariance: Tensor) -> None:
-        """Whiten vectors of this mean ``(D,)`` and covariance ``(D, D)``, float64 on the CPU.
+        """Set mean ``(D,)`` and covariance ``(D, D)`` of the vectors, float64 on the CPU.
 
         Vectors that are all equal are only centred.
         """

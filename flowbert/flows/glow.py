@@ -18,7 +18,7 @@ from flowbert.options import GlowOptions
 from flowbert.seeding import Stream
 
 INITS = ("actnorm", "whitening")
-"""What the data initialize: the actnorms, or a whitening layer in front, then the actnorms."""
+"""What data initialize: the actnorms, or a whitening layer in front and then the actnorms."""
 
 TensorOrFloat = TypeVar("TensorOrFloat", Tensor, float)
 
@@ -34,7 +34,7 @@ def bits_per_dim(nats: TensorOrFloat, dim: int) -> TensorOrFloat:
 
 
 def check_glow(dim: Count, options: GlowOptions) -> None:
-    """Check the options of a flow on vectors of size ``dim``, by one coupling and the prior.
+    """Check the options of a flow on vectors of size ``dim``; builds one coupling and the prior.
 
     Raises:
         UserError: If D cannot be halved so often, a size is below 1, or a name is unknown.
@@ -56,10 +56,9 @@ class Glow(Bijection):
     r"""Glow on vectors: :math:`\log p(x) = \log p(z) + \log|\det dz/dx|`, by default z ~ N(0, I).
 
     A level is ``depth`` steps of actnorm, mixing and coupling. After every level but the last, the
-    second half of the vector leaves as latent and the first half enters the next; the latent is
-    [what left level 1, level 2, ..., what remains]. Of an odd size the first half has one more; a
-    single dimension has no coupling. The flow computes in its own precision, whatever autocast is
-    active.
+    second half of the vector becomes part of the latent and the first half enters the next level.
+    The latent is [part of level 1, part of level 2, ..., rest]. If the size is odd, the first half
+    has one more; a single dimension has no coupling. Autocast does not change the precision.
 
     References:
         On the Sentence Embeddings from Pre-trained Language Models (Li et al., 2020).
@@ -73,8 +72,8 @@ class Glow(Bijection):
         **options: Fields of :class:`~flowbert.flows.GlowOptions`.
 
     Attributes:
-        config: These arguments, as JSON values.
-        front: What comes before the levels, a :class:`Composition` of at most one layer.
+        config: The arguments, as JSON values.
+        front: The layers before the levels, a :class:`Composition` of at most one.
         levels: A :class:`Composition` of the steps of each level.
         initialized: Whether :meth:`initialize` was called, ``()``, part of the state.
 
@@ -197,15 +196,15 @@ class Glow(Bijection):
     def initialize(
         self, x: Tensor, moments: tuple[Tensor, Tensor] | None = None
     ) -> None:
-        """Initialize every data-dependent layer, whether it was initialized before or not.
+        """Initialize every layer that depends on data; a second call initializes again.
 
         Args:
             x: Embeddings, ``(N, D)``, N at least 2.
-            moments: Mean ``(D,)`` and covariance ``(D, D)``, float64 on the CPU, that a whitening
-                layer is initialized with; None for those of ``x``.
+            moments: Mean ``(D,)`` and covariance ``(D, D)`` for a whitening layer, float64 on the
+                CPU; None for the moments of ``x``.
 
         Raises:
-            UserError: If there are fewer, or one is not finite.
+            UserError: If there are fewer than 2, or one is not finite.
         """
         bad = int((~torch.isfinite(x)).any(1).sum())
         if len(x) < 2 or bad:

@@ -1,4 +1,4 @@
-"""Layers that mix or reorder the dimensions between two couplings, and their products."""
+"""Layers between couplings that mix or reorder the dimensions."""
 
 from typing import Any
 
@@ -160,8 +160,8 @@ def _random(dim: int, seed: int, **_: Any) -> RandomPermutation:
 class LUProduct(torch.autograd.Function):
     r"""The product :math:`x\,L\,(U + \mathrm{diag}(d))`, with L unit lower, U strictly upper.
 
-    It is one node of the graph, so that the gradient of both triangles is written once; blocks that
-    are 0 are left out. It can be differentiated once.
+    As one node of the graph, it writes the gradient of both triangles once and skips blocks that
+    are 0. It has no second derivative.
 
     Shapes:
         x, result: ``(B, D)``; triangles: ``(D, D)``, L below and U above its diagonal, which is
@@ -211,7 +211,7 @@ class LUProduct(torch.autograd.Function):
 def _add_product(
     total: Tensor, x: Tensor, triangles: Tensor, mixed: list[Tensor], below: bool
 ) -> Tensor:
-    """Add rows times what is below the diagonal, or above; its blocks on it are given."""
+    """Add rows times the lower or upper triangle, whose diagonal blocks are given."""
     for block, triangle in zip(_blocks(x), mixed, strict=True):
         others = slice(block.stop, None) if below else slice(block.start)
         columns = total[:, block].addmm_(x[:, block], triangle)

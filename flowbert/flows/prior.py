@@ -1,4 +1,4 @@
-"""Densities of the latents."""
+"""Priors: densities of the latents."""
 
 import math
 from abc import ABC, abstractmethod

@@ -42,7 +42,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     Attributes:
         size_parameter: Parameter that a number after the name sets, as in ``whitening-128``.
         seeded: Whether the fit draws random numbers (a parameter ``random_state``).
-        supervised: Whether it learns from labelled pairs: ``fit`` wants ``pairs`` then.
+        supervised: Whether it learns from labelled pairs, which ``fit`` then requires.
     """
 
     size_parameter: ClassVar[str | None] = None
@@ -62,12 +62,12 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     @property
     def parts(self) -> list["Map"]:
-        """The maps that it consists of: itself, or the steps of a chain."""
+        """The map itself, or the maps of a chain."""
         return [self]
 
     @property
     def is_fitted(self) -> bool:
-        """Whether it can map rows."""
+        """Whether the map was fitted or restored."""
         try:
             check_is_fitted(self)
         except NotFittedError:
@@ -80,14 +80,14 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return getattr(self, "invalid_reason_", None)
 
     def check(self, dim: int, argument: str = "methods") -> int:
-        """Check the parameters of all parts for rows of size ``dim``; the size of mapped rows.
+        """Check the parameters of all parts for rows of size ``dim``; returns the mapped size.
 
         Args:
             dim: Size D of the rows.
             argument: Name of the argument, for messages.
 
         Raises:
-            UserError: If one is not allowed; the message names the part.
+            UserError: If a parameter is not allowed; the message names the part.
         """
         for part in self.parts:
             try:
@@ -97,7 +97,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return dim
 
     def output_dim(self, dim: int) -> int:
-        """Check the parameters for rows of size ``dim``; the size of the mapped rows.
+        """Check the parameters for rows of size ``dim``; returns the size of the mapped rows.
 
         Raises:
             UserError: If a parameter is not allowed.
@@ -119,7 +119,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             )
 
     def check_count(self, name: str, most: int) -> int:
-        """Check a parameter that counts directions, None for all; their number."""
+        """Check a parameter that counts directions, and return it; all of them for None."""
         value = getattr(self, name)
         valid = value is None or is_count(value, 1, most)
         self.require(name, valid, f"a whole number from 1 to {most}, or none")
@@ -128,12 +128,12 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None, pairs: LabelledPairs | None = None) -> Self:
         """Fit on rows ``(N, D)``; y is ignored. Returns self.
 
-        A map that learns overrides it, calls it, and sets attributes: tensors and plain values.
+        A map that learns extends this method, and sets attributes: tensors and plain values.
 
         Args:
             X: Rows to fit on.
-            y: Nothing.
-            pairs: Vectors of labelled pairs and their scores; used where :attr:`supervised`.
+            y: Ignored.
+            pairs: Vectors of labelled pairs and their scores; used if :attr:`supervised`.
         """
         self._row_blocks(X)
         self.output_dim(self.n_features_in_)
@@ -157,16 +157,16 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         raise UserError(f"{self.name}: is not affine; expected an affine map")
 
     def get_state(self) -> dict[str, Any]:
-        """The fitted map as tensors and plain values by name: the attributes that ``fit`` has set.
+        """The attributes that ``fit`` has set, tensors and plain values, by name.
 
         Raises:
-            UserError: If one cannot be saved.
+            UserError: If an attribute cannot be saved.
         """
         check_is_fitted(self)
         return pack({name: getattr(self, name) for name in self._fitted_attributes()})
 
     def set_state(self, state: Mapping[str, Any]) -> Self:
-        """Restore what :meth:`get_state` gave, and forget what else was fitted. Returns self."""
+        """Restore a state of :meth:`get_state`, in place of what was fitted. Returns self."""
         for name in self._fitted_attributes():
             delattr(self, name)
         for name, value in unpack(state).items():
@@ -184,13 +184,13 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.__dict__.pop("feature_names_in_", None)
 
     def set_run_parameters(self, seed: int, accelerator: str) -> None:
-        """Set ``random_state`` and ``accelerator`` of a run, where they are parameters."""
+        """Set ``random_state`` and ``accelerator``, if the map has these parameters."""
         values = {"random_state": seed, "accelerator": accelerator}
         names = values.keys() & self.get_params(deep=False)
         self.set_params(**{name: values[name] for name in names})
 
     def used_parameters(self) -> dict[str, Any]:
-        """The parameters as a fit uses them: what depends on others by default has its value."""
+        """The parameters that a fit uses, with the values of defaults that depend on others."""
         parameters: dict[str, Any] = self.get_params(deep=False)
         return parameters
 
@@ -199,7 +199,7 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return self._by_blocks(self._apply, self._rows(X))
 
     def inverse_transform(self, X: Any) -> Any:
-        """Map rows ``(N, k)`` back to ``(N, D)``; the nearest rows where the map reduces."""
+        """Map rows ``(N, k)`` back to ``(N, D)``; if k is below D, to the nearest rows."""
         check_is_fitted(self)
         rows = check_rows(X, least=0, dim=self._n_features_out)
         return self._by_blocks(self._invert, rows)
@@ -256,13 +256,13 @@ MAPS: Registry[type[Map]] = Registry(
         "learned-removal": "flowbert.extras.maps.all_but_the_top.LearnedRemoval",
     },
 )
-"""Maps by name; seed and device are those of a fit, no part of a name."""
+"""Maps by name; seed and device belong to a fit, not to the name."""
 
 
 class AffineMap(Map):
     r"""A map :math:`y = (x - \mu) W` that is solved from the moments of the rows.
 
-    A subclass defines :meth:`solve`. Rows in chunks are moments that are updated or merged, see
+    A subclass defines :meth:`solve`. For rows in chunks, update or merge their moments and call
     :meth:`fit_moments`.
 
     Attributes:
@@ -277,7 +277,7 @@ class AffineMap(Map):
         """Center and weight for these moments."""
 
     def require_rows(self, moments: Moments, directions: int, effect: str) -> None:
-        """Note in :attr:`invalid_reason` that the map of so few distinct rows is undefined."""
+        """Set :attr:`invalid_reason` if the distinct rows are too few for the map."""
         if directions >= moments.distinct - 1:
             self.invalid_reason_ = (
                 f"{self.name} of N={moments.distinct} distinct sentences in D={moments.dim} "
@@ -291,7 +291,7 @@ class AffineMap(Map):
         return self._fit(moments, pairs)
 
     def fit_moments(self, moments: Moments, pairs: LabelledPairs | None = None) -> Self:
-        """Fit on rows whose moments are known, such as merged ones. Returns self."""
+        """Fit on the moments of the rows, such as merged ones. Returns self."""
         self._set_unnamed_features(moments.dim)
         return self._fit(moments, pairs)
 
@@ -307,7 +307,7 @@ class AffineMap(Map):
         return self
 
     def learn(self, moments: Moments, pairs: LabelledPairs) -> None:
-        """Learn from labelled pairs, before the map is solved; nothing where it does not."""
+        """Learn from labelled pairs before :meth:`solve`; by default, nothing is learned."""
 
     def affine(self) -> tuple[Tensor, Tensor]:
         """Weight W ``(D, k)`` and bias b ``(k,)``, float64, with ``transform(x) = x W + b``."""
@@ -348,7 +348,7 @@ def check_rows(
         dim: Their size D; None for any.
 
     Raises:
-        ValueError: If it is something else.
+        ValueError: If they are something else.
     """
     if not isinstance(X, Tensor):
         X = check_array(X, dtype=_FLOATS, input_name=name, ensure_min_samples=least)
@@ -364,9 +364,9 @@ def check_rows(
 
 
 def double_blocks(X: Any) -> Iterator[Tensor]:
-    """Blocks of checked rows in float64, at least one; one without rows where there are none.
+    """Blocks of checked rows in float64; without rows, one empty block.
 
-    They are on the device of the rows, or on the CPU where it has no float64 (Apple's GPU).
+    They are on the device of the rows, or on the CPU if the device has no float64 (Apple's GPU).
     """
     for start in range(0, max(len(X), 1), BLOCK_ROWS):
         rows = to_tensor(X[start : start + BLOCK_ROWS])

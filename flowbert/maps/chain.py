@@ -17,9 +17,9 @@ from flowbert.vectors import Vectors
 
 
 class Chain(Pipeline, Map):
-    """Maps one after another; each is fitted on what those before it have mapped.
+    """Maps in sequence; each is fitted on the rows that the maps before it return.
 
-    A pipeline of scikit-learn whose steps are maps, with ``STEP__PARAMETER`` for their parameters.
+    It is a scikit-learn pipeline of maps; ``STEP__PARAMETER`` sets a parameter of one of them.
 
     Args:
         steps: Names and maps, as in a pipeline.
@@ -36,7 +36,7 @@ class Chain(Pipeline, Map):
 
     @classmethod
     def of(cls, *parts: Map) -> Self:
-        """The chain of these maps, whose classes name the steps."""
+        """The chain of these maps; the steps are named by the classes."""
         return cls(make_pipeline(*parts).steps)
 
     @property
@@ -82,12 +82,12 @@ class Chain(Pipeline, Map):
 
         Args:
             X: Rows to fit on.
-            y: Nothing.
-            pairs: Vectors of labelled pairs, ``(P, D)`` each, and their scores ``(P,)``; needed
-                where a part learns from them.
+            y: Ignored.
+            pairs: Vectors of labelled pairs, ``(P, D)`` each, and their scores ``(P,)``; required
+                if a part learns from them.
 
         Raises:
-            UserError: If a part learns from labelled pairs and there are none.
+            UserError: If a part learns from labelled pairs and they are missing.
         """
         for number, part in enumerate(self.parts):
             if number:
@@ -121,7 +121,7 @@ class Chain(Pipeline, Map):
         return join_states(self.parts)
 
     def set_state(self, state: Mapping[str, Any]) -> Self:
-        """Restore what :meth:`get_state` gave. Returns self."""
+        """Restore a state of :meth:`get_state`. Returns self."""
         for number, part in enumerate(self.parts):
             part.set_state(state_of_part(state, number))
         return self
@@ -133,7 +133,7 @@ def first_reason(parts: Sequence[Map]) -> str | None:
 
 
 def as_map(value: Any) -> Map:
-    """A map as it is; pipelines, transformers of scikit-learn and a trained FlowModule as maps.
+    """Make a map of a scikit-learn transformer or pipeline or a trained FlowModule; keep a map.
 
     Raises:
         UserError: If it is something else.
@@ -160,7 +160,7 @@ def as_map(value: Any) -> Map:
 
 
 def make_map(text: str, argument: str = "methods") -> Map:
-    """A new map from ``name[-NUMBER][:option=value]...``, or a chain of several joined by ``+``.
+    """Make a map from ``name[-NUMBER][:option=value]...``, or a chain of several joined by ``+``.
 
     Args:
         text: Such as ``whitening-128:shrinkage=0.1`` or ``whitening-64+flow:epochs=1``; a name may
@@ -179,7 +179,7 @@ def make_map(text: str, argument: str = "methods") -> Map:
 
 
 def is_map(text: str) -> bool:
-    """Whether a text names a map; no module is imported to see."""
+    """Whether a text names a map; nothing is imported."""
     try:
         with imports_refused():
             make_map(text)

@@ -1,4 +1,4 @@
-"""The flow as a map: FlowModule and RowsDataModule under scikit-learn's contract."""
+"""The flow as a scikit-learn transformer, which trains a FlowModule on a RowsDataModule."""
 
 import copy
 import tempfile
@@ -25,14 +25,14 @@ from flowbert.vectors import Vectors
 class Flow(FlowOptions, Map):
     r"""BERT-flow: a Glow-style flow fitted by :math:`\max \log N(z; 0, I) + \log|\det dz/dx|`.
 
-    It takes the parameters of :class:`flowbert.flows.FlowOptions`, and:
+    Its parameters are those of :class:`flowbert.flows.FlowOptions`, and:
 
     Args:
-        epochs: Passes over the rows, or a share of one below 1.
-        steps: Optimizer steps in place of ``epochs``; None to train ``epochs``.
-        batch_size: Rows of a batch.
-        init_size: Rows that the actnorms are initialized with.
-        held_out: Share of the rows that are left out of the fit.
+        epochs: Number of passes over the rows; below 1, a share of one pass.
+        steps: Number of optimizer steps in place of ``epochs``; None to train ``epochs``.
+        batch_size: Number of rows in a batch.
+        init_size: Number of rows that the actnorms are initialized with.
+        held_out: Share of the rows that is left out of the fit.
         random_state: Seed, or a numpy RandomState.
         accelerator: Lightning's accelerator.
 
@@ -56,7 +56,7 @@ class Flow(FlowOptions, Map):
     accelerator: str = "auto"
 
     def output_dim(self, dim: int) -> int:
-        """Check the parameters for rows of size ``dim``, which stays."""
+        """Check the parameters for rows of size ``dim``, and return this size."""
         check_limits(Flow, vars(self))
         valid = self.epochs <= 1 or self.epochs == int(self.epochs)
         self.require("epochs", valid, "a whole number, or a share of one epoch")
@@ -114,9 +114,9 @@ class Flow(FlowOptions, Map):
 
     @classmethod
     def from_module(cls, module: Any) -> Self:
-        """The map of a trained :class:`flowbert.methods.FlowModule`.
+        """Make the map of a trained :class:`flowbert.methods.FlowModule`.
 
-        Its parameters are those of the training: :meth:`fit` trains the same flow with them, if the
+        It has the parameters of the training, so that :meth:`fit` trains the same flow if the
         Trainer had its default options.
 
         Raises:
@@ -133,7 +133,7 @@ class Flow(FlowOptions, Map):
         return flow._hold(module)
 
     def _hold(self, module: Any) -> Self:
-        """Take a copy of the flow of a trained module."""
+        """Copy the flow of a trained module."""
         flow = copy.deepcopy(module.flow).to("cpu", torch.float64)
         self.flow_ = flow.eval().requires_grad_(False)
         self.invalid_reason_ = module.invalid_reason
@@ -149,7 +149,7 @@ class Flow(FlowOptions, Map):
         return MAPS.write(type(self), parameters)
 
     def used_parameters(self) -> dict[str, Any]:
-        """The parameters as a fit uses them, with the seed that it drew from ``random_state``."""
+        """The parameters that a fit uses, with the seed that it drew from ``random_state``."""
         seed = getattr(self, "seed_", self.random_state)
         return super().used_parameters() | self.training() | {"random_state": seed}
 

@@ -39,11 +39,11 @@ class FlowModule(FullPrecision, MethodModule):
     r"""Fit a flow to vectors u by :math:`\max \log N(z; 0, I) + \log|\det dz/du|`.
 
     It trains on batches ``(B, D)`` of a :class:`flowbert.training.RowsDataModule`, or of any
-    DataLoader, whose batches may be lists of one tensor, too. The flow is initialized when the
-    training starts, with rows of the data set, or with the first batch of other iterables.
+    DataLoader; a batch may also be a list of one tensor. When the training starts, the flow is
+    initialized with rows of the data set, or with the first batch of an iterable.
 
-    The loss is logged as ``step/nll`` (nats) and ``step/bits_per_dim``, the likelihood in
-    validation as ``train/...`` and ``held_out/...``; of other loaders as ``val/...``,
+    The loss is logged as ``step/nll`` (nats) and ``step/bits_per_dim``. Validation logs the
+    likelihood as ``train/...`` and ``held_out/...``, or with other loaders as ``val/...``,
     ``val_1/...`` and so on.
 
     References:
@@ -59,7 +59,7 @@ class FlowModule(FullPrecision, MethodModule):
         flow: The :class:`flowbert.flows.Glow`.
         noise_std: Standard deviation of the noise.
         invalid_reason: Why the fitted flow is undefined (too few distinct vectors), or None.
-        fit_parameters: Further parameters of :class:`flowbert.maps.Flow` that the fit has used:
+        fit_parameters: Other parameters of :class:`flowbert.maps.Flow` that the fit has used:
             ``steps``, ``batch_size`` of all processes, ``held_out`` and ``init_size``.
 
     Raises:
@@ -83,7 +83,7 @@ class FlowModule(FullPrecision, MethodModule):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Fields of :class:`flowbert.flows.FlowOptions` by name, as the training uses them."""
+        """The fields of :class:`flowbert.flows.FlowOptions` that the training uses, by name."""
         return {**self._options, "learning_rate": self.learning_rate}
 
     def on_train_start(self) -> None:
@@ -103,7 +103,7 @@ class FlowModule(FullPrecision, MethodModule):
             self._initialize(rows, as_vectors(rows))
 
     def _initialize(self, sample: Tensor, rows: Vectors) -> None:
-        """Set the noise by a sample, and initialize the flow with it or with all rows."""
+        """Set the noise from a sample, and initialize the flow with the sample or all rows."""
         sample = sample.to(self.device, self.flow.dtype)
         self.noise_std = (self.noise * sample.var(dim=0).mean()).sqrt()
         noisy = sample + self._noise_like(sample, Stream(self.seed, "start noise"))
@@ -150,17 +150,17 @@ class FlowModule(FullPrecision, MethodModule):
         }
 
     def on_train_end(self) -> None:
-        """Check the last losses, and keep what the fit has used."""
+        """Check the last losses, and store the parameters that the fit has used."""
         super().on_train_end()
         self.fit_parameters = self._parameters_so_far()
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Add what the fit has used so far."""
+        """Add the parameters that the fit has used so far."""
         checkpoint["fit_parameters"] = self._parameters_so_far()
         super().on_save_checkpoint(checkpoint)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Restore what the fit has used."""
+        """Restore the parameters that the fit has used."""
         super().on_load_checkpoint(checkpoint)
         self.fit_parameters = checkpoint.get("fit_parameters", {})
 

@@ -10,16 +10,16 @@ from torch import Tensor
 from flowbert.maps.base import AffineMap, double_blocks
 
 RANK_TOLERANCE = 1e-10
-"""Share of the largest scale of a map below which a direction is taken for removed."""
+"""Share of the largest scale of a map below which a direction counts as removed."""
 
 
 class GaussianMap(AffineMap):
-    r"""An affine map to standard normal latents :math:`z = (x - \mu) W`: rows are Gaussian."""
+    r"""An affine map of Gaussian rows to standard normal latents :math:`z = (x - \mu) W`."""
 
     def score_samples(self, X: Any) -> NDArray[Any]:
         r"""Log density :math:`\log N(x; \mu, (W W^T)^{-1})` of each row in nats: ``(N,)``, float64.
 
-        Of a map that keeps fewer directions, the density of the rows along these.
+        If the map keeps fewer directions, the density of the rows in these directions.
         """
         rows = self._rows(X)
         scales: Tensor = torch.linalg.svdvals(self.weight_)

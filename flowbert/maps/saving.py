@@ -22,10 +22,10 @@ def save_map(fitted: Any, path: str | Path, encoder: str | None = None) -> None:
     Args:
         fitted: The map.
         path: The file.
-        encoder: Digest of the identity of the encoder whose vectors it was fitted on, if known.
+        encoder: Digest of the identity of the encoder of the fitted vectors, if known.
 
     Raises:
-        UserError: If it cannot be saved completely, or could not be loaded again.
+        UserError: If it cannot be saved completely or loaded again.
     """
     parts = as_map(fitted).parts
     state = join_states(parts)
@@ -44,17 +44,17 @@ def save_map(fitted: Any, path: str | Path, encoder: str | None = None) -> None:
 
 
 def load_map(path: str | Path, encoder: str | None = None) -> Map:
-    """Read what :func:`save_map` wrote; a map that is undefined gives a warning.
+    """Read a file of :func:`save_map`, with a warning if the map is undefined.
 
-    A map of a class that does not come with the package needs its module imported before.
+    Import the module of a custom map first.
 
     Args:
         path: The file.
-        encoder: Digest of the encoder that it must be of, if the file names one.
+        encoder: Digest that the encoder of the file must have, if the file names one.
 
     Raises:
-        UserError: If the file is missing, damaged, no map, a map of another encoder, or of a class
-            that is not imported.
+        UserError: If the file is missing, damaged or not a map, or if the map belongs to another
+            encoder or to a class that is not imported.
     """
     tensors, metadata = load_tensors(path, _KIND)
     if encoder is not None and metadata.get("encoder") not in (None, encoder):

@@ -15,7 +15,7 @@ _SMALLEST_STD = 1e-7
 
 @MAPS.register("raw")
 class Raw(AffineMap):
-    """The embeddings unchanged: the baseline of every map."""
+    """The identity: the baseline of every map."""
 
     def solve(self, moments: Moments) -> tuple[Tensor, Tensor]:
         """The identity."""
@@ -55,7 +55,7 @@ def standard_deviations(moments: Moments) -> Tensor:
 @MAPS.register("truncation")
 @dataclass(eq=False, repr=False)
 class Truncation(AffineMap):
-    """The first k dimensions, unchanged: a reduction that needs no fit.
+    """The first k dimensions, unchanged; it learns nothing from the rows.
 
     Args:
         n_components: Number of dimensions k; None for all.
@@ -66,7 +66,7 @@ class Truncation(AffineMap):
     n_components: int | None = None
 
     def output_dim(self, dim: int) -> int:
-        """Check the parameter; the number of dimensions."""
+        """Check the parameter, and return the number of dimensions."""
         return self.check_count("n_components", dim)
 
     def solve(self, moments: Moments) -> tuple[Tensor, Tensor]:
@@ -81,7 +81,7 @@ class Truncation(AffineMap):
 class Centering(AffineMap):
     r"""Mean 0: :math:`y = x - \mu`.
 
-    R1 of the paper, which first normalizes the rows to unit length; here they keep their norms.
+    R1 of the paper, which normalizes the rows to unit length first; this map does not.
 
     References:
         Correcting Mean Bias in Text Embeddings (Ren et al., 2025).
@@ -89,7 +89,7 @@ class Centering(AffineMap):
     """
 
     def solve(self, moments: Moments) -> tuple[Tensor, Tensor]:
-        """The identity around the mean."""
+        """Mean and identity."""
         identity = torch.eye(moments.dim, dtype=torch.float64)
         return moments.mean, identity
 

@@ -14,8 +14,8 @@ from flowbert.io import digest, digest_tensors
 def pack(values: Mapping[str, Any]) -> dict[str, Any]:
     """Tensors and plain values of fitted attributes.
 
-    A flow is its configuration, and its tensors under ``NAME.PARAMETER``; names of features are a
-    list.
+    A flow becomes its configuration and its tensors, named ``NAME.PARAMETER``; feature names become
+    a list.
 
     Raises:
         UserError: If a value is of another kind.
@@ -42,7 +42,7 @@ def pack(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unpack(packed: Mapping[str, Any]) -> dict[str, Any]:
-    """The fitted attributes that :func:`pack` was given; flows are in float64."""
+    """Restore the fitted attributes that :func:`pack` received; flows are in float64."""
     values: dict[str, Any] = {}
     for name, value in packed.items():
         if isinstance(value, dict):
@@ -57,7 +57,7 @@ def unpack(packed: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def join_states(parts: Sequence[Any]) -> dict[str, Any]:
-    """States of fitted maps in one, by ``NUMBER.NAME``."""
+    """Join the states of fitted maps, by ``NUMBER.NAME``."""
     return {
         f"{number}.{name}": value
         for number, part in enumerate(parts)
@@ -66,7 +66,7 @@ def join_states(parts: Sequence[Any]) -> dict[str, Any]:
 
 
 def state_of_part(state: Mapping[str, Any], part: int | str) -> dict[str, Any]:
-    """Values of one part, from ``PART.NAME``: a map of :func:`join_states`, or a flow."""
+    """The values ``PART.NAME`` of one part: a map of :func:`join_states`, or a flow."""
     prefix = f"{part}."
     return {
         name.removeprefix(prefix): value

@@ -28,7 +28,7 @@ class SpectralMap(GaussianMap):
         """Weight ``(D, k)`` of directions ``(D, r)`` and scales ``(r,)``."""
 
     def output_dim(self, dim: int) -> int:
-        """Check the parameters; the number of directions."""
+        """Check the parameters, and return the number of directions."""
         valid = self.shrinkage == "oas" or is_number(self.shrinkage, 0, 1)
         self.require("shrinkage", valid, "a number in [0, 1] or oas")
         self.require("exponent", is_number(self.exponent, -1, 0), "a number in [-1, 0]")
@@ -40,7 +40,7 @@ class SpectralMap(GaussianMap):
         """Log density of each row under the Gaussian of the shrunk covariance, ``(N,)``, in nats.
 
         Raises:
-            UserError: If the exponent is not -0.5, which whitens.
+            UserError: If the exponent is not -0.5.
         """
         self.require("exponent", self.exponent == -0.5, "-0.5 for a density")
         return super().score_samples(X)
@@ -92,12 +92,12 @@ class Whitening(SpectralMap):
     r"""Whitening :math:`y = (x - \mu)\, U_{:, :k} \operatorname{diag}(\lambda_{:k})^{-1/2}`.
 
     U and :math:`\lambda` are eigenvectors and eigenvalues of the (shrunk) covariance
-    :math:`(1 - s) \Sigma + s \bar\lambda I`, the largest first. Directions without variance, of
-    which a last LayerNorm leaves one, are dropped.
+    :math:`(1 - s) \Sigma + s \bar\lambda I`, the largest first. Directions without variance
+    are dropped; a final LayerNorm leaves one.
 
     Args:
-        n_components: Number of directions k; None for all. Rows that vary in fewer directions give
-            fewer, with a warning where k was asked for or rows are too few.
+        n_components: Number of directions k; None for all. If the rows vary in fewer, these are
+            kept, with a warning if k was set or the rows are too few.
         shrinkage: Weight s of the mean eigenvalue, in [0, 1], or ``"oas"`` for the oracle
             approximating shrinkage estimate.
         exponent: Power of the eigenvalues, in [-1, 0]: -0.5 whitens, 0 only rotates.
@@ -122,7 +122,7 @@ class Whitening(SpectralMap):
 
     @property
     def n_components_(self) -> int:
-        """Number of directions that the fit has kept, at most k."""
+        """Number of directions that the fit kept, at most k."""
         return self._n_features_out
 
     def _weight(self, vectors: Tensor, scales: Tensor) -> Tensor:
