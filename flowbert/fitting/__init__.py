@@ -1,4 +1,4 @@
-"""The functions that train a method, and those that measure or use what was trained."""
+"""The functions that train a method, and that measure or use the trained model."""
 
 from contextlib import nullcontext
 from dataclasses import replace
@@ -32,14 +32,14 @@ def fit(options: FitOptions) -> Results:
     Args:
         options: Fields of :class:`flowbert.options.FitOptions`, as arguments.
 
-    A fit that resumes, by ``ckpt_path``, has the options of the first; length, devices and logging
-    may differ.
+    A fit that resumes by ``ckpt_path`` takes the same options, except for length, devices and
+    logging.
 
     Returns:
         The results of :func:`flowbert.compare`; empty on all processes but the first.
 
     Raises:
-        UserError: If an argument is wrong; nothing has been written then.
+        UserError: If an argument is wrong; no file has been written then.
     """
     folder = user_path(options.run_dir or new_folder(options.method))
     if options.seeds is None:
@@ -121,7 +121,7 @@ def predict(options: PredictOptions) -> Path:
 
 
 def _use_checkpoint(command: str, changes: PredictOptions | RunOptions) -> Results:
-    """Run a command with a checkpoint of a fit; what the files of the fit name is not imported."""
+    """Run a command with a checkpoint of a fit; no module named in its files is imported."""
     fitted = user_path(changes.run)
     options = replace(read_run(replace(changes, run=fitted)), run_dir=fitted)
     with imports_refused():

@@ -1,4 +1,4 @@
-"""What follows a fit: methods to compare, the saved model, results and page."""
+"""Steps after a fit: methods to compare, the saved model, results and page."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,12 +41,12 @@ def list_maps(
     pairs: LabelledPairs | None,
     trainer: Any,
 ) -> list[Method]:
-    """The map that is fitted in closed form; or the trained flow, after its baseline.
+    """The map that is fitted in closed form, or the baseline and the trained flow.
 
     Args:
         options: The options.
         module: The module after the training; None for a map.
-        closed_form: The map, which is fitted here; or the baseline, which the Trainer has fitted.
+        closed_form: The map, which this function fits, or the baseline, fitted by the Trainer.
         data: The vectors.
         pairs: Labelled pairs that the map learns from.
         trainer: The Trainer.
@@ -102,13 +102,13 @@ def measure(
     cache: EmbeddingCache,
     device: Any,
 ) -> Results:
-    """Compare with the raw embeddings; empty without tasks.
+    """Compare with the raw embeddings; returns empty results without tasks.
 
     Args:
         options: The options.
         encoder: The encoder before the training.
-        methods: What is compared.
-        tasks: What is measured.
+        methods: Methods to compare.
+        tasks: Tasks to measure on.
         cache: The embedding cache.
         device: Device of the encoder.
     """
@@ -127,7 +127,7 @@ def measure(
 
 
 def log_scores(trainer: Any, results: Results) -> None:
-    """Log the scores to the loggers of the Trainer, but metrics.csv: results.csv has them."""
+    """Log the scores to all loggers except metrics.csv; results.csv has them."""
     scores = {
         score_name(
             row.method, row.task, row.split, row.metric, row.aggregation
@@ -149,12 +149,12 @@ def write_analysis(
     module: Any,
     data: Any,
 ) -> None:
-    """Write the analysis of the results, if they have vectors.
+    """Write the analysis of the results, if they contain vectors.
 
     Args:
         folder: The run folder.
         results: The results.
-        seed: Seed of its samples.
+        seed: Seed of the samples.
         encoder: The encoder before the training; None for vectors.
         source: Corpus, examples or vectors.
         module: The module after the training; None for a map.

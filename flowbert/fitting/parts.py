@@ -1,4 +1,4 @@
-"""The parts of a run, each made from its options; a mistake is told before anything is encoded."""
+"""The parts of a run, made from its options; mistakes are errors before anything is encoded."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -44,17 +44,17 @@ _FLUSH_EVERY = 20  # rows of metrics.csv
 
 
 def methods_on_text() -> Any:
-    """The module of the parts that a run of a method has that trains an encoder."""
+    """The module with the parts of a run that trains an encoder."""
     return import_module("flowbert.methods.runs")
 
 
 def find_checkpoint_of(options: FitOptions) -> tuple[FitOptions, Mapping[str, Any]]:
-    """The options with the path of the checkpoint, and encoder and corpus that it was fitted on.
+    """The options with the path of the checkpoint, and the encoder and corpus of its fit.
 
-    The latter are empty without a checkpoint, as of a map, or if ``fit`` did not write it.
+    The latter are empty without a checkpoint (a map has none), or if ``fit`` did not write it.
 
     Raises:
-        UserError: If it is one of another method.
+        UserError: If the checkpoint belongs to another method.
     """
     if options.method not in TRAINED_METHODS or options.ckpt_path is None:
         return replace(options, ckpt_path=None), {}
@@ -74,8 +74,7 @@ def make_closed_form(options: FitOptions) -> Map | None:
     """The map that is fitted in closed form: the method, or the baseline of a flow.
 
     Raises:
-        UserError: If there is neither a method nor a map of that name, or the baseline is of
-            another kind.
+        UserError: If no method and no map has the name, or the baseline is not a closed-form map.
     """
     if options.method not in TRAINED_METHODS:
         if options.method.isalpha():  # no option, no number
@@ -95,7 +94,7 @@ def make_closed_form(options: FitOptions) -> Map | None:
 
 
 def load_tasks_of(options: FitOptions, split: str) -> list[Task]:
-    """The tasks that are measured; none with vectors, nor on other text without tasks."""
+    """The tasks to measure; empty with vectors, or with other text and no option ``tasks``."""
     if options.vectors is not None:
         return []
     if options.tasks is None and not options.fits_on_sample:
@@ -113,7 +112,7 @@ def load_tasks_of(options: FitOptions, split: str) -> list[Task]:
 
 
 def _development_tasks(tasks: Sequence[Task]) -> list[STS]:
-    """The development splits that are measured in each validation."""
+    """The development splits that every validation measures."""
     return [
         task.other_split("dev")
         for task in tasks
@@ -122,7 +121,7 @@ def _development_tasks(tasks: Sequence[Task]) -> list[STS]:
 
 
 def claim(command: str, options: FitOptions, folder: Path) -> Any:
-    """A context that holds the folder, on the first process."""
+    """A context that locks the folder, on the first process."""
     if not is_first_process():
         return nullcontext()
     resumed = options.ckpt_path if command == "fit" else None
@@ -131,7 +130,7 @@ def claim(command: str, options: FitOptions, folder: Path) -> Any:
 
 
 def logging_ended(options: FitOptions) -> Any:
-    """A context that ends the run of wandb, if one is logged to."""
+    """A context that ends the run of a wandb logger."""
     if not options.log_to:
         return nullcontext()
     return import_object(f"{_LOGGERS}.wandb_run_ended")()
@@ -140,7 +139,7 @@ def logging_ended(options: FitOptions) -> Any:
 def make_trainer_of(options: FitOptions, folder: Path, tasks: Sequence[Task]) -> Any:
     """A Trainer that writes into the run folder.
 
-    ``best.ckpt`` is kept of an encoder alone: a flow sees no label.
+    Only the training of an encoder keeps ``best.ckpt``: a flow is not chosen by labels.
     """
     monitor = None
     if options.trains_encoder and (validated := _development_tasks(tasks)):
@@ -162,7 +161,7 @@ def add_outputs(
     folder: Path,
     shape: tuple[int, int],
 ) -> None:
-    """Add the loggers, and the writer of a prediction of that shape; write the options of a fit."""
+    """Add loggers, or the writer of a prediction of this shape; write the options of a fit."""
     if command == "predict":
         writer = VectorWriter(folder / "predictions.npy", shape)
         trainer.callbacks.append(writer)
@@ -186,7 +185,7 @@ def make_loggers(names: Sequence[str], folder: Path) -> list[Any]:
 
 
 def load_labels_of(learner: Map | None, tasks: Sequence[Task]) -> Subset | None:
-    """Labelled pairs of the first task, where a map learns from them."""
+    """Labelled pairs of the first task, if a map learns from them."""
     if learner is None or not learner.supervised:
         return None
     if not tasks:
@@ -215,7 +214,7 @@ def load_source(options: FitOptions, tasks: Sequence[Task]) -> Any:
 
 
 def _load_corpus(options: FitOptions, tasks: Sequence[Task]) -> Corpus:
-    """The corpus of the options; ``target`` and ``train_only`` are those of the first task."""
+    """The corpus of the options; ``target`` and ``train_only`` refer to the first task."""
     if tasks and options.corpus_name in OWN_NAMES:
         # In a comparison, which has each task's own, `target` is another corpus.
         corpus = tasks[0].corpus(options.corpus_name)
@@ -230,7 +229,7 @@ def open_encoder_of(options: FitOptions, source: Any, device: Any) -> Any:
     """The encoder; None for vectors.
 
     Raises:
-        UserError: If it cannot be opened, or shall be trained and cannot.
+        UserError: If it cannot be opened, or cannot be trained but must be.
     """
     if options.trains_encoder:
         return methods_on_text().open_frozen(options, source.sentences, device)
@@ -240,14 +239,14 @@ def open_encoder_of(options: FitOptions, source: Any, device: Any) -> Any:
 
 
 def describe_fitted(encoder: Encoder | None, source: Any) -> dict[str, Any]:
-    """Identity of the encoder, and name and digest of the corpus, as checkpoints have them."""
+    """Identity of the encoder, and name and digest of the corpus, as stored in checkpoints."""
     identity = None if encoder is None else encoder.identity
     corpus = {"name": source.name, "digest": source.digest}
     return {"encoder": identity, "corpus": corpus}
 
 
 def make_flow(options: FitOptions, dim: int, closed_form: Map | None) -> Any:
-    """The module of a flow, None for a map; options are checked against the vector size."""
+    """The module of a flow, or None for a map; checks the options for this vector size."""
     module = None
     if options.method in TRAINED_METHODS:
         module = FlowModule(dim, options.seed, **vars(options.model))
@@ -263,7 +262,7 @@ def embed(
     tasks: Sequence[Task],
     labels: Subset | None,
 ) -> tuple[Vectors, LabelledPairs | None]:
-    """Vectors of the corpus, and of labelled pairs; those of the tasks are cached, too."""
+    """Vectors of the corpus and of labelled pairs; also caches the vectors of the tasks."""
     if encoder is None:
         return source, None
     sides = [] if labels is None else [labels.sentences1, labels.sentences2]
@@ -290,7 +289,7 @@ def make_evaluations(
     closed_form: Map | None,
     pairs: LabelledPairs | None,
 ) -> list[Any]:
-    """Callbacks that fit the baseline, and that measure in each validation."""
+    """Callbacks that fit the baseline and measure in each validation."""
 
     def embed(sentences: Sequence[str]) -> Any:
         return cache.rows(encoder, sentences)[:]

@@ -1,4 +1,4 @@
-"""A run from its options to its results, in the order in which things happen."""
+"""A run, step by step from its options to its results."""
 
 from contextlib import ExitStack
 from functools import partial
@@ -46,11 +46,11 @@ def run(command: str, options: FitOptions, folder: Path) -> Results:
 
     Args:
         command: ``fit``, ``validate``, ``test`` or ``predict``.
-        options: The options of the fit; other commands replace some.
+        options: The options of the fit, some of them replaced for other commands.
         folder: The folder to write into.
 
     Returns:
-        The results; empty without tasks, of a prediction, and on all processes but the first.
+        The results; empty without tasks, for a prediction, and on all processes but the first.
     """
     with record_warnings() as warned, ExitStack() as held:
         options, fitted_before = find_checkpoint_of(complete(options))
@@ -108,7 +108,7 @@ def _train(
     options: FitOptions,
     folder: Path,
 ) -> None:
-    """Call the Trainer; after a fit, restore the weights of the best score, if one is kept."""
+    """Call the Trainer; after a fit, restore the weights of the best score if they were kept."""
     settings = {"return_predictions": False} if command == "predict" else {}
     try:
         with quiet_lightning(), seeded(options.seed), threads_for():

@@ -30,10 +30,10 @@ _OBJECTS = ("callbacks", "logger", "plugins", "profiler")
 
 
 def complete(options: FitOptions) -> FitOptions:
-    """The options with all groups as dataclasses, which check their limits.
+    """Replace groups of options by dataclasses, which check their limits.
 
     Raises:
-        UserError: If an option is unknown, or outside of its limits.
+        UserError: If an option is unknown or outside of its limits.
     """
     log_to = as_list(options.log_to or None, "log_to")
     for name in log_to:
@@ -51,7 +51,7 @@ def complete(options: FitOptions) -> FitOptions:
 
 
 def config_text(options: Any) -> str:
-    """Options of a run as YAML; of objects in memory, their types."""
+    """Options of a run as YAML; objects in memory are written as their types."""
     kept = {
         name: asdict(x) if isinstance(x, Options | FlowOptions) else x
         for name, x in vars(options).items()
@@ -69,14 +69,14 @@ def write_config(options: FitOptions, folder: Path) -> None:
 
 
 def read_run(changes: PredictOptions | RunOptions) -> FitOptions:
-    """The options of a run, with some that replace them.
+    """Read the options of a run, and replace some of them.
 
     Args:
-        changes: The run folder, and the options that replace those of the run.
+        changes: The run folder, and options that replace those of the run.
 
     Raises:
-        UserError: If the folder has no ``config.yaml``, its content is not that of a run with
-            checkpoints, or an option of the Trainer has no effect without training.
+        UserError: If the folder has no ``config.yaml`` of a run with checkpoints, or an option of
+            the Trainer has no effect without training.
     """
     run = changes.run
     path = Path(run) / RUN_CONFIG

@@ -1,4 +1,4 @@
-"""Edits that make a positive from a sentence, the alternatives to dropout of the SimCSE paper.
+"""Edits that make a positive of a sentence: the SimCSE paper's alternatives to dropout.
 
 Words are separated by white space.
 
@@ -18,7 +18,7 @@ from flowbert.errors import UserError
 from flowbert.methods.masking import predictor_above
 
 Edit = Callable[[Sequence[str], Sequence[Random]], list[str]]
-"""Edited sentences from B sentences and a random generator for each."""
+"""A function from B sentences, with a random generator for each, to edited ones."""
 
 
 def crop_words(words: Sequence[str], rate: float, rng: Random) -> Sequence[str]:
@@ -60,7 +60,7 @@ WORD_EDITS: dict[str, Callable[[Sequence[str], float, Random], Sequence[str]]] =
     "word_deletion": delete_words,
     "delete_one_word": delete_a_word,
 }
-"""Functions of at least two words, the share of them to change, and a generator."""
+"""Edits by name: functions of two or more words, the share to change, and a generator."""
 
 
 def edit_words(
@@ -88,10 +88,10 @@ class MaskedReplacement:
 
     Args:
         path: Folder, run folder or hub name of a masked language model with its prediction layers.
-        rate: Share of the words to replace, at least one of a sentence.
+        rate: Share of the words to replace, at least one in each sentence.
 
     Raises:
-        UserError: If there is no such model, or it lacks prediction layers or a mask token.
+        UserError: If the model is missing, or has no prediction layers or no mask token.
     """
 
     def __init__(self, path: str, rate: float) -> None:

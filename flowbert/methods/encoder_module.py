@@ -27,15 +27,14 @@ from flowbert.training.base import MethodModule
 _DROPOUT_RATES = ("attention_dropout", "dropout", "dropout_prob")
 
 TOKEN_WEIGHTS_RATE = 10
-"""Learning rate of the logarithms of token weights, in units of that of the encoder."""
+"""Learning rate of the logarithms of token weights, as a multiple of the encoder's."""
 
 
 class EncoderModule(MethodModule):
     """Base of the methods that train an encoder on a :class:`flowbert.methods.TextDataModule`.
 
-    The encoder is part of the module and of its checkpoints, which are loaded by
-    ``load_from_checkpoint(path, encoder=...)`` with an encoder of the same network, tokenizer and
-    reading.
+    Checkpoints contain the weights of the encoder. ``load_from_checkpoint(path, encoder=...)``
+    requires an encoder with the same network, tokenizer and reading.
 
     Args:
         encoder: The encoder to train, with ``frozen=False``, in float32.
@@ -44,9 +43,9 @@ class EncoderModule(MethodModule):
 
     Attributes:
         name: Name of the method in tables.
-        pools: Whether the loss reads pooled vectors; if not, token weights are not trained.
-        predictor: The masked language model above the encoder; None without one.
-        starts_at_random: Whether its prediction layers are new.
+        pools: Whether the loss uses pooled vectors; if not, token weights are not trained.
+        predictor: A masked language model around the network of the encoder, or None.
+        starts_at_random: Whether its prediction layers start at random.
 
     Raises:
         UserError: If an argument is outside of its limits.
@@ -82,7 +81,7 @@ class EncoderModule(MethodModule):
         self.predictor: Any = None
 
     def add_predictor(self) -> None:
-        """Put a masked language model above the encoder."""
+        """Set :attr:`predictor`."""
         predictor, starts_at_random = predictor_above(self.encoder, self.seed)
         self.predictor, self.starts_at_random = predictor, starts_at_random
 
@@ -129,7 +128,7 @@ class EncoderModule(MethodModule):
         self.stream("dropout").seed_torch()
 
     def embed(self, batch: TextBatch) -> Tensor:
-        """Embeddings of a batch by column, ``(G, B, D)``, with gradient."""
+        """Embeddings of a batch by column, ``(G, B, D)``, with gradients."""
         chunks, size = batch["chunks"], self.chunk_size
         if size is None or not torch.is_grad_enabled():
             vectors: Tensor = self.encoder(*chunks)
@@ -149,7 +148,7 @@ class EncoderModule(MethodModule):
 
         Args:
             batch: The batch.
-            random: Random numbers of the batch; in validation the same each time.
+            random: Random numbers of the batch; in validations always the same.
         """
 
     def training_step(self, batch: TextBatch, batch_idx: int) -> Tensor:
@@ -196,7 +195,7 @@ class EncoderModule(MethodModule):
 
         Args:
             sentences: N sentences.
-            start: Their embeddings before the training, which only a flow needs.
+            start: Embeddings before the training; ignored (only a flow uses them).
         """
         return torch.from_numpy(self.encoder.encode(sentences))
 
@@ -205,14 +204,14 @@ class EncoderModule(MethodModule):
         return self.embed_sentences(batch)
 
     def trained_encoder(self) -> SentenceEncoder:
-        """The encoder to save; open its folder to embed with it."""
+        """The trained encoder, to be saved."""
         return self.encoder
 
 
 def with_network(
     encoder: SentenceEncoder, network: nn.Module, pooling: str
 ) -> SentenceEncoder:
-    """An encoder with another network and pooling, and all else the same."""
+    """A copy of an encoder with another network and pooling."""
     return encoder.read(
         backbone=encoder.backbone.like(network),
         pooling=pooling,
@@ -222,10 +221,10 @@ def with_network(
 
 
 def _freeze_lower_blocks(backbone: Backbone, count: int) -> None:
-    """Train the blocks above the first ``count`` alone.
+    """Train only the blocks above the first ``count``.
 
     Raises:
-        UserError: If the network has no such blocks.
+        UserError: If the network does not have these blocks.
     """
     lists = [*find_blocks(backbone.network).values()]
     most = backbone.num_layers - 1 if len(lists) == 1 else 0
@@ -237,18 +236,18 @@ def _freeze_lower_blocks(backbone: Backbone, count: int) -> None:
 
 
 def dropout_rates(encoder: SentenceEncoder) -> list[float]:
-    """Rates of all dropout in an encoder."""
+    """Rates of all dropout layers of an encoder."""
     return [getattr(module, name) for module, name in _dropouts(encoder)]
 
 
 def set_dropout(encoder: SentenceEncoder, rate: float) -> None:
-    """Give all dropout in an encoder one rate."""
+    """Set the rate of all dropout layers of an encoder."""
     for module, name in _dropouts(encoder):
         setattr(module, name, rate)
 
 
 def _dropouts(encoder: SentenceEncoder) -> Iterator[tuple[nn.Module, str]]:
-    """Modules and their attributes that are rates of dropout."""
+    """Modules, and the names of their attributes that are dropout rates."""
     for module in encoder.backbone.modules():
         # Some networks define their own class.
         if type(module).__name__.endswith("Dropout"):
@@ -259,7 +258,7 @@ def _dropouts(encoder: SentenceEncoder) -> Iterator[tuple[nn.Module, str]]:
 
 
 def _freeze_unread(encoder: SentenceEncoder, predictor: Any) -> None:
-    """Freeze parameters without a gradient, for which DDP would wait."""
+    """Freeze parameters without a gradient, which DDP would wait for."""
     modules = [encoder] if predictor is None else [encoder, predictor]
     # A sentence need not read all experts of a block.
     trained = {

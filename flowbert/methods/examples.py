@@ -1,4 +1,4 @@
-"""Sentences, pairs and triples that encoders are trained on."""
+"""Examples to train encoders on: sentences, pairs and triples."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -27,10 +27,10 @@ class Examples:
 
     Args:
         name: Name for messages and checkpoints.
-        columns: One, two or three tuples of N sentences: the sentences; their positives, or second
-            sentences of pairs; their hard negatives.
-        targets: Class (int64) or cosine to reach (float32) of each pair, ``(N,)``.
-        edit: Changes the positives anew in each epoch.
+        columns: One, two or three tuples of N sentences: the sentences; their positives, or the
+            second sentences of pairs; their hard negatives.
+        targets: Class (int64) or target cosine (float32) of each pair, ``(N,)``.
+        edit: Function that edits the positives, in each epoch differently.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Examples:
 
     @property
     def needs_dropout(self) -> bool:
-        """Whether positives are the sentences themselves."""
+        """Whether the positives equal the sentences."""
         return self.edit is None and self.columns[1:2] == self.columns[:1]
 
     def sample(self, size: int, seed: int) -> "Examples":
@@ -80,19 +80,19 @@ def make_examples(
     """Examples for a method that trains an encoder.
 
     Args:
-        text: What the examples are, with options. ``sentences`` for masked language
+        text: Kind of the examples, with options. ``sentences`` for masked language
             modelling. Pairs for SimCSE, see
             :class:`flowbert.options.SimCSEDataOptions`. For Sentence-BERT:
             ``softmax`` (NLI pairs with labels), ``triplet`` (NLI triples) or ``cosine`` (the
             labelled pairs of the first task, with scores scaled to 0 to 1).
-        corpus: Sentences, see :func:`flowbert.data.corpus.load_corpus`, for examples that are made
-            of a corpus; or a function that loads them.
+        corpus: Sentences, see :func:`flowbert.data.corpus.load_corpus`, or a function that loads
+            them; for examples that are made of a corpus.
         nli: NLI pairs, see :func:`flowbert.data.nli.load_nli`; default ``hub``.
-        tasks: Measured tasks, of which the first has the labels for ``cosine``.
-        argument: Name of the text in messages.
+        tasks: Measured tasks; the first one has the labels for ``cosine``.
+        argument: Name of the argument ``text``, for messages.
 
     Raises:
-        UserError: If the text names no examples, or the data lack what they need.
+        UserError: If the kind is unknown, or the data do not have what it needs.
 
     Example:
         >>> examples = make_examples("triplet", nli="builtin-sample")
@@ -117,26 +117,26 @@ def _same_sentences(corpus: Corpus) -> Examples:
 
 @EXAMPLES.register("sentences")
 def sentences(corpus: Corpus) -> Examples:
-    """The sentences."""
+    """Sentences of the corpus."""
     return Examples(corpus.name, (corpus.sentences,))
 
 
 @EXAMPLES.register("crop")
 def crop(corpus: Corpus, rate: float = 0.1) -> Examples:
-    """Sentences, and spans of them."""
+    """Sentences with random spans of them."""
     return _edited(corpus, "crop", rate, partial(edit_words, "crop", rate))
 
 
 @EXAMPLES.register("word_deletion")
 def word_deletion(corpus: Corpus, rate: float = 0.1) -> Examples:
-    """Sentences, with and without a share of their words."""
+    """Sentences with copies that lack a share of the words."""
     edit = partial(edit_words, "word_deletion", rate)
     return _edited(corpus, "word_deletion", rate, edit)
 
 
 @EXAMPLES.register("delete_one_word")
 def delete_one_word(corpus: Corpus) -> Examples:
-    """Sentences, with and without one of their words."""
+    """Sentences with copies that lack one word."""
     edit: Edit = partial(edit_words, "delete_one_word", 0.0)
     name = f"{corpus.name}, delete_one_word"
     return Examples(name, (corpus.sentences, corpus.sentences), edit=edit)
@@ -144,12 +144,12 @@ def delete_one_word(corpus: Corpus) -> Examples:
 
 @EXAMPLES.register("mlm")
 def mlm(corpus: Corpus, path: str, rate: float = 0.1) -> Examples:
-    """Sentences, and with words that a masked language model predicts."""
+    """Sentences with copies in which a masked language model replaces words."""
     return _edited(corpus, "mlm", rate, MaskedReplacement(path, rate))
 
 
 def _edited(corpus: Corpus, name: str, rate: float, edit: Edit) -> Examples:
-    """Sentences whose positives have a share of their words edited."""
+    """Sentences with copies in which a share of the words is edited."""
     if not 0 < rate < 1:
         raise UserError(
             f"received {name} with rate={rate}; expected above 0 and below 1",
@@ -161,7 +161,7 @@ def _edited(corpus: Corpus, name: str, rate: float, edit: Edit) -> Examples:
 
 @EXAMPLES.register("next_sentence")
 def next_sentence(corpus: Corpus) -> Examples:
-    """Each sentence and the next one of the same document."""
+    """Sentences with the next one of the same document."""
     indices = corpus.consecutive()
     if not corpus.blank:
         warn(
@@ -176,7 +176,7 @@ def next_sentence(corpus: Corpus) -> Examples:
 
 @EXAMPLES.register("entailment")
 def entailment(nli: str, hard_negatives: bool = True) -> Examples:
-    """Premises and hypotheses that they entail, with contradictions or without."""
+    """Premises with entailed hypotheses, with or without contradictions."""
     if hard_negatives:
         return triplet(nli)
     data = load_nli(nli)
@@ -188,7 +188,7 @@ def entailment(nli: str, hard_negatives: bool = True) -> Examples:
 
 @EXAMPLES.register("triplet")
 def triplet(nli: str) -> Examples:
-    """Premises, hypotheses that they entail, and contradictions."""
+    """Premises with entailed hypotheses and contradictions."""
     triples = load_nli(nli).triples()
     if not triples:
         raise UserError(
@@ -200,14 +200,14 @@ def triplet(nli: str) -> Examples:
 
 @EXAMPLES.register("hypothesis")
 def hypothesis(nli: str) -> Examples:
-    """Premises and their hypotheses, whatever the labels."""
+    """Premises with all their hypotheses; labels are ignored."""
     data = load_nli(nli)
     return Examples("NLI hypotheses", (data.premises, data.hypotheses))
 
 
 @EXAMPLES.register("softmax")
 def softmax(nli: str) -> Examples:
-    """Premises and their hypotheses, with the numbers of the labels."""
+    """Premises with their hypotheses, and the indices of the labels."""
     data = load_nli(nli)
     targets = np.array([LABELS.index(label) for label in data.labels])
     return Examples("NLI pairs", (data.premises, data.hypotheses), targets)
@@ -215,7 +215,7 @@ def softmax(nli: str) -> Examples:
 
 @EXAMPLES.register("cosine")
 def cosine(tasks: Sequence[Any], drop_overlap: bool = False) -> Examples:
-    """Labelled pairs of the first task, with scores from 0 to 1."""
+    """Labelled pairs of the first task, with scores scaled to 0 to 1."""
     if not tasks:
         raise UserError(
             "received none; expected one with labelled pairs", argument="tasks"

@@ -14,7 +14,7 @@ HEADS = ("mlp_train_only", "mlp", "none")
 """Heads that are not maps."""
 
 SAMPLED_ROWS = 16384
-"""Sentences that the map of a head is fitted on."""
+"""Largest number of sentences that the map of a head is fitted on."""
 
 _INIT_STD = 0.02  # as BERT starts its layers
 
@@ -40,8 +40,8 @@ def normalize_head(text: str) -> str:
     """Canonical text of a head: one of :data:`HEADS`, or an affine map.
 
     Raises:
-        UserError: If it names neither, or ``raw``, or a map that is not affine, learns from labels
-            or draws random numbers.
+        UserError: If it is neither, or ``raw``, or a map that is not affine, learns from labels or
+            draws random numbers.
 
     Example:
         >>> normalize_head("whitening:n_components=64:exponent=-0.50")
@@ -68,7 +68,7 @@ def _is_head(map_class: type[Map]) -> bool:
 class AffineHead(nn.Module):
     r"""An affine map :math:`y = x W + b` that is fitted in closed form and never trained.
 
-    Weight and bias are buffers, in float32: a checkpoint holds them.
+    Weight and bias are float32 buffers, so that checkpoints contain them.
 
     References:
         WhitenedCSE: Whitening-based Contrastive Learning of Sentence Embeddings (Zhuo et al.,
@@ -88,7 +88,7 @@ class AffineHead(nn.Module):
         is known once the map is fitted.
 
     Raises:
-        UserError: If the text names no such map, or one that does not fit the size.
+        UserError: If the text does not name such a map, or the map does not fit the size.
 
     Example:
         >>> head = AffineHead("standardization", 2).fit([[1.0, 0.0], [3.0, 4.0]])
@@ -127,7 +127,7 @@ class AffineHead(nn.Module):
     def _load_from_state_dict(
         self, state_dict: dict[str, Tensor], prefix: str, *arguments: Any
     ) -> None:
-        """Take the size of a map that was fitted before."""
+        """Adopt the size of a map that was fitted before."""
         for name in ("weight", "bias"):
             buffer, loaded = getattr(self, name), state_dict.get(f"{prefix}{name}")
             if loaded is not None:
@@ -135,6 +135,6 @@ class AffineHead(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *arguments)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map vectors, in float32 under autocast, too."""
+        """Map vectors, in float32 also under autocast."""
         with torch.autocast(x.device.type, enabled=False):
             return x.float() @ self.weight + self.bias

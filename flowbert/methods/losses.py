@@ -1,4 +1,4 @@
-"""Losses of methods that train an encoder; a new contrastive loss is one class that registers."""
+"""Losses of methods that train an encoder; register a class to add a contrastive loss."""
 
 from abc import abstractmethod
 
@@ -15,7 +15,7 @@ Losses = dict[str, tuple[float, Tensor, int]]
 
 
 class ContrastiveLoss(nn.Module):
-    """A loss of B sentences and their positives; the rest of the batch serves as negatives.
+    """A loss of B sentences and their positives; the rest of the batch are negatives.
 
     Shapes:
         first, second, hard: ``(B, D)``; result: ``()``.  B: batch, D: size of a vector.
@@ -30,7 +30,7 @@ class ContrastiveLoss(nn.Module):
         Args:
             first: Embeddings of the sentences.
             second: Embeddings of their positives.
-            hard: One hard negative for each sentence, where the data have them.
+            hard: One hard negative for each sentence, if the data have them.
         """
 
 
@@ -47,8 +47,8 @@ class InfoNCE(ContrastiveLoss):
         {\sum_j e^{c(h_i, h_j^+)} + \sum_j e^{w [i = j]} e^{c(h_i, h_j^-)}},
         \qquad c(a, b) = \cos(a, b) / \tau
 
-    The weight w is added to the logit of a sentence's own hard negative alone, as in the official
-    code. Everything is computed in float32, under autocast too.
+    As in the official code, the weight w is added only to the logit of the hard negative that
+    belongs to the sentence. The computation is in float32, also under autocast.
 
     References:
         SimCSE: Simple Contrastive Learning of Sentence Embeddings (Gao et al., 2021).
@@ -56,7 +56,7 @@ class InfoNCE(ContrastiveLoss):
 
     Args:
         temperature: :math:`\tau`.
-        hard_negative_weight: w; 0 treats the own hard negative like those of other sentences.
+        hard_negative_weight: w; 0 treats this hard negative like those of other sentences.
 
     Shapes:
         first, second, hard: ``(B, D)``; result: ``()``, nats.  B: batch, D: size of a vector.

@@ -1,4 +1,4 @@
-"""Masked tokens: choosing them, and predicting them above the encoder that is trained."""
+"""Masked tokens: their choice, and their prediction by a model around the trained encoder."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,10 +16,10 @@ from flowbert.methods.losses import Losses
 from flowbert.seeding import Stream
 
 IGNORED = -100
-"""Label of a position that takes no part in the loss."""
+"""Label of a position that the loss ignores."""
 
 MASK_FRACTION = 0.15
-"""Default share of the tokens that is predicted."""
+"""Default share of the tokens to predict."""
 
 _MASKED, _RANDOM = 0.8, 0.1  # of the chosen tokens; the others stay
 
@@ -33,19 +33,19 @@ def mask_tokens(
 ) -> tuple[Tensor, Tensor]:
     """Choose tokens to predict: 80% of them become the mask token, 10% a random one, 10% stay.
 
-    transformers' collator replaces whole words by the mask token alone, which BERT does not.
+    For whole words, transformers' collator only has the mask token; BERT also uses the other two.
 
     References:
         BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding
         (Devlin et al., 2018). https://arxiv.org/abs/1810.04805
 
     Args:
-        ids: Token ids, ``(B, T)``; special ones, padding among them, are never chosen.
-        tokenizer: Their tokenizer.
-        fraction: Probability of each token, or word, to be chosen.
-        generator: Generator on the CPU, so that all devices mask alike.
-        continues: Whether a token belongs to the word of the token before it, ``(B, T)``; with it
-            words are chosen.
+        ids: Token ids, ``(B, T)``; special tokens and padding are never chosen.
+        tokenizer: The tokenizer.
+        fraction: Probability that a token, or a word, is chosen.
+        generator: Generator on the CPU, so that masks are the same on all devices.
+        continues: Whether a token belongs to the word of the previous token, ``(B, T)``, to choose
+            whole words; None to choose tokens.
 
     Returns:
         Masked ids, and labels ``(B, T)``: the old id of a chosen token, else ``IGNORED``.
@@ -71,15 +71,15 @@ def mask_tokens(
 def predictor_above(encoder: SentenceEncoder, seed: int) -> tuple[Any, bool]:
     """A masked language model around the network of an encoder.
 
-    Its prediction layers are those of the encoder's folder; layers that it lacks start at random,
-    with the word embeddings tied.
+    Its prediction layers come from the folder of the encoder; missing layers start at random, with
+    tied word embeddings.
 
     Returns:
-        The model, and whether layers of it start at random.
+        The model, and whether any layer starts at random.
 
     Raises:
-        UserError: If transformers has no masked language model of this kind, or the tokenizer no
-            mask token.
+        UserError: If transformers has no masked language model for this network, or the tokenizer
+            has no mask token.
     """
     from transformers import AutoModelForMaskedLM
 
@@ -119,7 +119,7 @@ def masked_losses(
     """Mask tokens and predict them: cross-entropy in nats, and accuracy.
 
     Args:
-        module: With ``encoder``, ``predictor`` (the masked language model above it), ``continuing``
+        module: Module with ``encoder``, ``predictor`` (see :func:`predictor_above`), ``continuing``
             (ids of tokens that are not the first of their word, to choose whole words, or None)
             and ``mask_fraction``.
         chunks: Token features, each ``(b, t)``.
@@ -127,7 +127,7 @@ def masked_losses(
         weight: Weight of the cross-entropy.
 
     Returns:
-        Losses for :meth:`EncoderModule.batch_losses`; 0 with a gradient where no token was chosen.
+        Losses for :meth:`EncoderModule.batch_losses`; 0 with a gradient if no token was chosen.
     """
     tokenizer = module.encoder.backbone.tokenizer
     fraction = module.mask_fraction or MASK_FRACTION
@@ -152,7 +152,7 @@ def predict_chosen(
     chunks: Sequence[TokenFeatures],
     labels: Sequence[Tensor],
 ) -> tuple[Tensor, Tensor]:
-    """Logits of the chosen tokens alone ``(n, V)``, and their ids ``(n,)``.
+    """Logits ``(n, V)`` and ids ``(n,)`` of the chosen tokens.
 
     n: chosen tokens, V: vocabulary.
     """

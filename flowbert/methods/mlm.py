@@ -1,4 +1,4 @@
-"""Masked language modelling as a LightningModule: an encoder is pretrained further."""
+"""Masked language modelling as a LightningModule: further pretraining of an encoder."""
 
 from typing import Any
 
@@ -22,9 +22,9 @@ _CONTINUES = "##"  # WordPiece's mark of a piece that is not the first of its wo
 class MLMModule(EncoderModule):
     r"""Train an encoder by :math:`-\log p(\text{token})` of masked tokens.
 
-    Masks depend on the seed, the batch and the rank alone, so that a resumed run masks as an
-    uninterrupted one; those of the validation are always the same. The prediction layers are those
-    of the encoder's folder, or start at random, with a warning, and are saved with the encoder.
+    Masks depend only on the seed, the batch and the rank, so that a resumed run has the same masks;
+    validations always have the same. The prediction layers come from the folder of the encoder, or
+    start at random, with a warning; they are saved with the encoder.
 
     References:
         BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding
@@ -76,7 +76,7 @@ class MLMModule(EncoderModule):
         return losses
 
     def trained_encoder(self) -> SentenceEncoder:
-        """The encoder with its prediction layers, so that it can be trained further."""
+        """The trained encoder with its prediction layers, to be saved."""
         return with_network(self.encoder, self.predictor, str(self.encoder.pooling))
 
 
@@ -99,8 +99,8 @@ def word_cosine(vectors: Tensor) -> Tensor:
     r"""Mean cosine of all pairs of word embeddings ``(N, D)``, shape ``()``; zeros are left out.
 
     The paper adds it with a weight :math:`\gamma` to the loss of a language model, over the word
-    embeddings that are also its output layer, and divides by :math:`N^2`. Computed in float32,
-    under autocast too.
+    embeddings that are also its output layer, and divides by :math:`N^2`. The computation is in
+    float32, also under autocast.
 
     References:
         Representation Degeneration Problem in Training Natural Language Generation Models

@@ -1,4 +1,4 @@
-"""The parts of a run that trains an encoder: examples, encoder, module, what is compared."""
+"""The parts of a run that trains an encoder: examples, encoder, module, compared methods."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -20,7 +20,7 @@ from flowbert.vectors import EmbeddingCache
 
 
 def measured_name(options: FitOptions) -> str:
-    """Name of the method in logs; an encoder that is trained through a map is used through it."""
+    """Name of the method in logs, with the head if it is a map."""
     head = getattr(options.model, "head", "none")
     return options.method if head in HEADS else f"{options.method}+head"
 
@@ -28,7 +28,7 @@ def measured_name(options: FitOptions) -> str:
 def load_examples(
     options: FitOptions, tasks: Sequence[Task], load_corpus: Callable[[], Any]
 ) -> Examples:
-    """The examples, as the options of the data name them."""
+    """The examples that the options name."""
     data: Any = options.data
     text = data.examples(options.model)
     return make_examples(
@@ -79,13 +79,13 @@ def list_methods(
     data: TextDataModule,
     cache: EmbeddingCache,
 ) -> list[Method]:
-    """The trained encoder; with a head that is a map, also both encoders through it.
+    """The trained encoder; if the head is a map, also both encoders with this map.
 
     Args:
         options: The options.
         module: The module after the training.
-        encoder: The encoder before it.
-        data: The examples that it was trained on.
+        encoder: The encoder before the training.
+        data: The examples of the training.
         cache: The embedding cache.
     """
     corpus, seed = data.examples.name, options.seed

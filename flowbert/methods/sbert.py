@@ -23,8 +23,8 @@ class SBERTModule(EncoderModule):
     r"""Train an encoder on labelled pairs or triples.
 
     ``softmax``: cross-entropy of :math:`\mathrm{softmax}(W [u; v; |u - v|] + b)` over entailment,
-    neutral and contradiction; ``cosine``: squared error of :math:`\cos(u, v)` against the score as
-    a share of its range, which is score / 5 on STS-B; ``triplet``:
+    neutral and contradiction; ``cosine``: squared error of :math:`\cos(u, v)` and the score as a
+    share of its range (score / 5 on STS-B); ``triplet``:
     :math:`\max(\lVert a - p \rVert - \lVert a - n \rVert + 1, 0)`. The defaults are the published
     settings; the published batch has 16 examples.
 

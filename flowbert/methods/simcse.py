@@ -80,7 +80,7 @@ class SimCSEModule(EncoderModule):
             self.add_predictor()
 
     def check_examples(self, examples: Examples) -> None:
-        """Raise an error for examples with which the training collapses."""
+        """Raise an error for examples on which the training collapses."""
         rates = dropout_rates(self.encoder)
         if examples.needs_dropout and max(rates, default=0.0) == 0:
             raise UserError(
@@ -96,7 +96,7 @@ class SimCSEModule(EncoderModule):
             self._fit_head()
 
     def on_train_start(self) -> None:
-        """Fit a head that is a map for Lightning's LearningRateFinder, too."""
+        """Fit a head that is a map, also for Lightning's LearningRateFinder."""
         super().on_train_start()
         self.on_validation_start()
 
@@ -119,7 +119,7 @@ class SimCSEModule(EncoderModule):
         self._fitted_at = self.global_step
 
     def on_train_batch_start(self, batch: TextBatch, batch_idx: int) -> None:
-        """Fit a head that is a map again, every so many steps."""
+        """Fit a head that is a map again, after every ``head_refit_every`` steps."""
         every, step = self.head_refit_every, self.global_step
         # A fit that resumes while gradients accumulate fits again: the same map.
         if every is not None and step % every == 0 and step != self._fitted_at:
@@ -127,7 +127,7 @@ class SimCSEModule(EncoderModule):
         super().on_train_batch_start(batch, batch_idx)
 
     def batch_losses(self, batch: TextBatch, random: Stream) -> Losses:
-        """Contrastive loss, in training of the batches of all processes, and MLM loss."""
+        """Contrastive loss (in training over the batches of all processes), and MLM loss."""
         columns = self.embed(batch)
         columns = columns.float() if self.head is None else self.head(columns).float()
         if self.training and self.trainer.world_size > 1:
@@ -151,7 +151,7 @@ class SimCSEModule(EncoderModule):
     def embed_sentences(
         self, sentences: Sequence[str], start: Tensor | None = None
     ) -> Tensor:
-        """Embeddings with the present weights, after a head that is kept."""
+        """Embeddings by the present weights, after a head that is saved."""
         embeddings = super().embed_sentences(sentences)
         if self.head_name != "mlp":
             return embeddings
@@ -160,7 +160,7 @@ class SimCSEModule(EncoderModule):
         return kept.cpu()
 
     def trained_encoder(self) -> SentenceEncoder:
-        """The encoder to save; a head that is kept is its pooler."""
+        """The trained encoder; a head that is saved is its pooler."""
         if self.head_name != "mlp":
             return self.encoder
         old: Any = self.encoder.backbone.network

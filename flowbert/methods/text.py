@@ -31,20 +31,20 @@ _SENTENCES_AT_ONCE = 8192
 class TextDataModule(BatchDataModule):
     """Batches of token features, on the CPU in chunks of similar length.
 
-    A batch is a dictionary with ``chunks``, token features ``(b, t)`` of some of its sentences
-    each, on a GPU of all; ``rows``, ``(G, B)``, where sentence b of column g is in the
-    concatenated chunks; and ``targets``, ``(B,)``, if the examples have any. B: examples, G:
-    columns.
+    A batch is a dictionary. ``chunks`` is a list of token features ``(b, t)`` of some sentences of
+    the batch, on a GPU of all in one; ``rows``, ``(G, B)``, are the indices of the sentences of each
+    column in the concatenated chunks; ``targets``, ``(B,)``, are those of the examples. B: number
+    of examples, G: of columns.
 
     Args:
-        encoder: The encoder that is trained, for its tokenizer.
+        encoder: The encoder to train, whose tokenizer is used.
         examples: The examples.
         seed: Seed of the held-out sentences, the order and the edits.
         **options: Fields of :class:`flowbert.options.BatchOptions`.
 
     Attributes:
-        fitted: Indices of the examples that are trained on.
-        held: Indices of the others.
+        fitted: Indices of the training examples.
+        held: Indices of the held-out examples.
 
     Raises:
         UserError: If an argument is outside of its limits, or fewer than a batch are trained on.
@@ -84,7 +84,7 @@ class TextDataModule(BatchDataModule):
             )
 
     def lengths(self) -> Indices:
-        """Tokens of each example, all columns together; zeros where the order ignores them."""
+        """Number of tokens of each example in all columns; zeros if the order ignores lengths."""
         lengths = super().lengths()
         if self.pool == 1:
             return lengths
@@ -97,12 +97,12 @@ class TextDataModule(BatchDataModule):
         return lengths
 
     def describe(self) -> dict[str, Any]:
-        """Name, digest and number of the examples that are trained on."""
+        """Name, digest and number of the training examples."""
         name, digest = self.examples.name, self.examples.digest
         return {"name": name, "digest": digest, "fitted": len(self.fitted)}
 
     def batch(self, epoch: int, indices: list[int]) -> TextBatch:
-        """A batch of fitted examples, edited as in this epoch."""
+        """A batch of training examples, with the edits of this epoch."""
         return self.features(epoch, self.fitted[indices])
 
     def sentences(
@@ -128,14 +128,14 @@ class TextDataModule(BatchDataModule):
         return batch
 
     def sample(self, size: int) -> list[str]:
-        """At most ``size`` distinct sentences of the first column that are trained on, drawn."""
+        """Draw at most ``size`` distinct training sentences of the first column."""
         column = self.examples.columns[0]
         distinct = list(dict.fromkeys(column[i] for i in self.fitted))
         order = Stream(self.seed, "fitted sample").rng().permutation(len(distinct))
         return [distinct[i] for i in order[:size]]
 
     def val_dataloader(self) -> DataLoader[Any]:
-        """Full batches, always the same, of held-out examples, or of fitted ones without any."""
+        """Full batches of held-out examples, or else of training examples; always the same."""
         indices = self.held if len(self.held) > 1 else self.fitted
         drawn = Stream(self.seed, "sample").rng().permutation(indices)[:_VALIDATED]
         size = min(self.batch_size, len(drawn))
@@ -144,7 +144,7 @@ class TextDataModule(BatchDataModule):
         return same_for_all(batches, None, **self.loader_options())
 
     def predict_dataloader(self) -> DataLoader[Any]:
-        """Lists of the first column's sentences, in order; divided among several processes."""
+        """Lists of sentences of the first column, in order; several processes share them."""
         sentences: Any = self.examples.columns[0]
         return DataLoader(
             sentences, batch_size=_SENTENCES_AT_ONCE, **self.loader_options()
@@ -154,15 +154,15 @@ class TextDataModule(BatchDataModule):
 def split_held_out(
     sentences: tuple[str, ...], share: float, seed: int
 ) -> tuple[Indices, Indices]:
-    """Split occurrences so that no held-out sentence is also fitted on.
+    """Split sentences so that no held-out sentence is also in the training part.
 
     Args:
-        sentences: N occurrences.
+        sentences: N sentences, some of them equal.
         share: Share of the distinct sentences to hold out, in [0, 1).
         seed: Seed of the choice.
 
     Returns:
-        Indices of the fitted occurrences and of those held out, both rising.
+        Indices of the training part and of the held-out part, both in increasing order.
 
     Example:
         >>> fitted, held = split_held_out(("a", "b", "a", "c"), 0.34, seed=0)
@@ -183,7 +183,7 @@ def cut_by_length(
 
     Args:
         features: Token features, each ``(N, T)``, with ``attention_mask``.
-        least: Sentences of a chunk.
+        least: Smallest number of sentences in a chunk.
 
     Returns:
         Chunks, longest sentences first, and the row of each sentence in their concatenation,

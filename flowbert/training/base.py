@@ -26,8 +26,8 @@ _CHECK_EVERY = 50  # losses: reading one waits for an accelerator
 class MethodModule(LightningModule):
     """Base of the modules.
 
-    What the training uses are attributes; the hyper-parameters are saved copies of them, to which
-    a subclass may add its own by ``save_hyperparameters``.
+    The training uses the attributes of the module; the hyper-parameters are saved copies, to which
+    a subclass may add others by ``save_hyperparameters``.
 
     Args:
         options: Options of the module, with ``learning_rate``, ``weight_decay``, ``schedule`` and
@@ -35,8 +35,8 @@ class MethodModule(LightningModule):
         seed: Seed of all random numbers.
 
     Attributes:
-        invalid_reason: Why what was trained is undefined, in one line; None if it is not.
-        fitted_on: Identity of the encoder and digest of the corpus, which checkpoints hold.
+        invalid_reason: Why the trained parameters are undefined, in one line, or None.
+        fitted_on: Identity of the encoder and digest of the corpus, stored in checkpoints.
 
     Raises:
         UserError: If an argument is outside of its limits.
@@ -60,32 +60,32 @@ class MethodModule(LightningModule):
 
     @classmethod
     def load_from_checkpoint(cls, *args: Any, **options: Any) -> Any:
-        """The module of a checkpoint, see Lightning; a file imports no code."""
+        """Load a module, as Lightning does; a file imports no code."""
         with imports_refused():
             return super().load_from_checkpoint(*args, **options)
 
     def mapped(self, embeddings: Tensor) -> dict[str, Tensor]:
-        """Further embeddings to measure, by their names in metrics.
+        """Additional embeddings to measure, by their names in metrics.
 
         Args:
-            embeddings: Those of sentences with the present weights, ``(N, D)``.
+            embeddings: Embeddings of sentences by the present weights, ``(N, D)``.
         """
         return {}
 
     def configure_callbacks(self) -> list[Callback]:
-        """Threads by the size of the work, and exact resumes."""
+        """Callbacks for the number of threads and for exact resumes."""
         return [TrainingThreads(), ExactResume()]
 
     @property
     def numbers_at_once(self) -> float:
         """Number of values in a typical tensor of a training step; it sets the number of threads.
 
-        Infinity for an encoder: hidden states of all tokens of a batch.
+        An encoder, with hidden states of all tokens of a batch, returns infinity.
         """
         return math.inf
 
     def scheduled(self, optimizer: Optimizer) -> OptimizerLRScheduler:
-        """An optimizer with the schedule, per step."""
+        """An optimizer with a schedule that changes the learning rate in every step."""
         steps, schedule = count_steps(self.trainer), self.schedule_over_length
         if math.isinf(steps) and schedule:
             raise UserError(
@@ -103,7 +103,7 @@ class MethodModule(LightningModule):
         }
 
     def _share_of_peak(self, step: int) -> float:
-        """The learning rate of a step as a share of the peak."""
+        """Learning rate of a step, as a share of the peak."""
         steps, _ = self._scheduled
         rising = math.ceil(self.warmup * steps) if self.warmup else 0
         if step < rising:
@@ -111,7 +111,7 @@ class MethodModule(LightningModule):
         return SHARES_OF_PEAK[self.schedule](step - rising, steps - rising)
 
     def on_train_start(self) -> None:
-        """Schedule with the batch size and the learning rate that Lightning's finders have set."""
+        """Apply the batch size and learning rate that Lightning's finders have set."""
         _, before = self._scheduled
         self._scheduled = count_steps(self.trainer), self.learning_rate
         if self.learning_rate == before:
@@ -140,13 +140,13 @@ class MethodModule(LightningModule):
         return Stream(self.seed, name, batch=batch, rank=self.global_rank)
 
     def check_loss(self, loss: Tensor) -> None:
-        """Stop at a loss that is not finite; on an accelerator some steps later."""
+        """Raise an error for a loss that is not finite; on an accelerator, some steps later."""
         self._loss = loss.detach()
         if self.device.type == "cpu" or self.global_step % _CHECK_EVERY == 0:
             self.check_last_loss()
 
     def check_last_loss(self) -> None:
-        """Check the loss of the last step; weights that are not finite keep it so.
+        """Check the last loss, which is not finite if the weights are not.
 
         Raises:
             UserError: With the step, if the loss is not finite.
@@ -163,7 +163,7 @@ class MethodModule(LightningModule):
         self.check_last_loss()
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Add what the module was fitted on, and whether it is defined."""
+        """Add :attr:`fitted_on` and :attr:`invalid_reason`."""
         self.check_last_loss()
         checkpoint["module"] = type(self).__name__
         checkpoint["fitted_on"] = self.fitted_on
@@ -171,5 +171,5 @@ class MethodModule(LightningModule):
         checkpoint.update(without_numpy(checkpoint))
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Restore what a checkpoint holds."""
+        """Restore them."""
         self.invalid_reason = checkpoint["invalid_reason"]

@@ -16,8 +16,8 @@ from flowbert.threads import threads_for
 class WhiteningBaseline(Callback):
     """A closed-form map of the same rows, to compare the trained method with.
 
-    Unless it is fitted already, it is fitted on the data module's ``rows`` before the training, or
-    before a validation or test without one. It is kept in the checkpoint.
+    A map that is not fitted is fitted on ``rows`` of the data module before the training, the
+    validation or the test. Checkpoints contain it.
 
     Args:
         map: An affine map, such as :class:`flowbert.maps.Whitening`, or a chain of them.
@@ -36,7 +36,7 @@ class WhiteningBaseline(Callback):
 
     @property
     def name(self) -> str:
-        """Name in tables: the map with its parameters."""
+        """Name in tables: the text of the map."""
         text: str = self.map.text
         return text
 
@@ -94,7 +94,7 @@ class EpochBar(Callback):
     def on_train_epoch_start(
         self, trainer: Trainer, pl_module: LightningModule
     ) -> None:
-        """Show which epoch it is."""
+        """Show the number of the epoch."""
         step = f"epoch {trainer.current_epoch + 1}"
         if (epochs := trainer.max_epochs) not in (None, -1):
             step += f" of {epochs}"
@@ -120,7 +120,7 @@ class EpochBar(Callback):
 class TrainingThreads(Callback):
     """Train on a CPU with the threads of :func:`flowbert.threads.choose_threads`.
 
-    Their number follows from the module's ``numbers_at_once``.
+    The number depends on ``numbers_at_once`` of the module.
     """
 
     def __init__(self) -> None:
@@ -139,5 +139,5 @@ class TrainingThreads(Callback):
     def on_exception(
         self, trainer: Trainer, pl_module: LightningModule, exception: BaseException
     ) -> None:
-        """Restore the number of threads after an error or Ctrl-C, too."""
+        """Restore the number of threads after an error or Ctrl-C."""
         self._stack.close()

@@ -1,4 +1,4 @@
-"""Checkpoints from which a run resumes as if it had never stopped."""
+"""Checkpoints, from which a run resumes exactly."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -17,10 +17,10 @@ from flowbert.options import CheckpointOptions
 
 
 def read_checkpoint(path: str | Path) -> dict[str, Any]:
-    """Read a checkpoint: tensors and plain values; code in it is refused.
+    """Read tensors and plain values of a checkpoint; pickled code is an error.
 
     Raises:
-        UserError: If the file is missing, damaged, or no checkpoint of flowbert.
+        UserError: If the file is missing, damaged, or not a checkpoint of flowbert.
     """
     path = Path(path)
     if not path.is_file():
@@ -48,7 +48,7 @@ def check_fitted_on(
     Args:
         saved: ``encoder``, an identity, or None for vectors; ``corpus``, name and digest. Empty
             without a checkpoint, or if ``fit`` did not write it.
-        present: The same of this run.
+        present: The same entries of this run.
         path: Name of the checkpoint.
 
     Raises:
@@ -67,7 +67,7 @@ def check_corpus(
     present: Mapping[str, Any],
     path: object = "the checkpoint",
 ) -> None:
-    """Compare all but the names of two corpora, see :func:`check_fitted_on`."""
+    """Compare two corpora except for their names, see :func:`check_fitted_on`."""
     if set(differing_keys(saved, present)) - {"name"}:
         raise UserError(
             f"received {present['name']!r} for {path}, which was fitted on other sentences "
@@ -85,7 +85,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         """Write a checkpoint under a temporary name and rename it.
 
         Raises:
-            UserError: If it cannot be written, as on a full disk.
+            UserError: If it cannot be written, for example on a full disk.
         """
         try:
             # torch.save(path) does not say why a file cannot be written; Python's file does.
@@ -97,9 +97,9 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 
 
 class _WithinEpochs(ModelCheckpoint):
-    """A ModelCheckpoint by steps or time that leaves the last batch to the end of the epoch.
+    """A ModelCheckpoint by steps or time that does not save after the last batch of an epoch.
 
-    Lightning 2.6 resumes from a checkpoint of the last batch, but counts one epoch too few then.
+    Lightning 2.6 counts one epoch too few when it resumes from such a checkpoint.
     """
 
     def on_train_batch_end(self, trainer: Trainer, *args: Any, **kwargs: Any) -> None:
@@ -110,19 +110,19 @@ class _WithinEpochs(ModelCheckpoint):
 class BestCheckpoint(ModelCheckpoint):
     """A ModelCheckpoint of the best score so far, which a resumed run remembers.
 
-    Lightning forgets the score in another folder: the next one, worse or not, would be the best.
+    In another folder Lightning forgets the best score, so that the next score would be the best.
     """
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the best score and where its weights are."""
+        """Restore the best score and the path of its weights."""
         super().load_state_dict({**state_dict, "dirpath": self.dirpath})
 
     def best_weights(self, step: int) -> dict[str, Any] | None:
-        """Weights of the best score of a training that ended at a step; None without any.
+        """Weights of the best score of a training that ended at a step; None without a score.
 
         Raises:
-            UserError: If the file was written later: by another run, or by this one before it went
-                on from an earlier checkpoint.
+            UserError: If the file was written at a later step: by another run, or by this one
+                before it resumed from an earlier checkpoint.
         """
         if not self.best_model_path:
             return None
@@ -143,7 +143,7 @@ def checkpoint_callbacks(
 
     Args:
         folder: Where to write.
-        monitor: Name of the score, looked at after each validation; None for no ``best.ckpt``.
+        monitor: Name of the score, compared after each validation; None for no ``best.ckpt``.
         **options: Fields of :class:`flowbert.options.CheckpointOptions`.
 
     Raises:

@@ -15,7 +15,7 @@ class TaskEvaluation(Callback):
 
     The names are ``METHOD/TASK/SPLIT/spearman_wmean``, ``.../alignment``, ``.../uniformity`` and
     ``.../mean_cosine``; after a head that is a map, the method is ``METHOD+head``. Every process
-    measures the whole split, so that nothing is gathered and all log the same. ``Trainer.test``
+    measures the whole split, so that all log the same without communication. ``Trainer.test``
     measures the test split of the tasks.
 
     Args:
@@ -37,7 +37,7 @@ class TaskEvaluation(Callback):
         self._fixed: dict[STS, dict[str, float]] = {}  # what training does not change
 
     def setup(self, trainer: Trainer, pl_module: Any, stage: str) -> None:
-        """Begin anew: an earlier fit of this callback had another baseline and other scores."""
+        """Forget the baseline and the scores of an earlier fit."""
         self._fixed = {}
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: Any) -> None:
@@ -45,7 +45,7 @@ class TaskEvaluation(Callback):
         self._log(self.tasks, pl_module)
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: Any) -> None:
-        """Measure the test split, where the data of a task has one, and log."""
+        """Measure and log the test split of the tasks that have one."""
         tested = [task for task in self.tasks if "test" in task.data.splits]
         self._log([task.other_split("test") for task in tested], pl_module)
 

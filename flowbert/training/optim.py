@@ -1,4 +1,4 @@
-"""The optimizer of BERT's own code, and learning-rate schedules by name."""
+"""The optimizer of BERT's official code, and learning-rate schedules by name."""
 
 import math
 from collections.abc import Iterable
@@ -48,7 +48,7 @@ class BertAdam(AdamW):
         lr: Learning rate :math:`\eta`.
         betas: Decay rates of the two averages.
         eps: :math:`\epsilon`, added outside the square root.
-        weight_decay: :math:`\lambda`; multiplied by the learning rate, not part of the averages.
+        weight_decay: :math:`\lambda`, multiplied by the learning rate and not part of the averages.
 
     Example:
         >>> p = torch.nn.Parameter(torch.tensor([1.0]))
@@ -70,7 +70,7 @@ class BertAdam(AdamW):
         super().__init__(params, lr, betas, eps, weight_decay, fused=True)
 
     def _init_group(self, group: dict[str, Any], *lists: Any) -> Any:
-        """Collect the tensors of a group; the bias correction after so many steps is 1."""
+        """Collect the tensors of a group, with a step count for which the bias correction is 1."""
         is_complex = super()._init_group(group, *lists)  # type: ignore[no-untyped-call]
         if steps := lists[-1]:
             torch._foreach_clamp_min_(steps, _MANY_STEPS)

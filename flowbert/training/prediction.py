@@ -1,4 +1,4 @@
-"""Predictions in one .npy file, whatever the number of processes."""
+"""Predictions in one .npy file, also of several processes."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,7 +16,7 @@ from flowbert.vectors.write import make_npy
 class VectorWriter(BasePredictionWriter):
     """Write the vectors of ``Trainer.predict`` in the order of the data, ``(N, k)``, float32.
 
-    Every process writes its rows into one file, on a disk that all of them share.
+    All processes write into one file, on a shared disk.
 
     Args:
         path: The file, ending in .npy.

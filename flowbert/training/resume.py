@@ -1,4 +1,4 @@
-"""Corrections of Lightning 2.6, with which a resumed fit ends like an uninterrupted one."""
+"""Corrections of Lightning 2.6, so that a resumed fit ends like an uninterrupted one."""
 
 import math
 from typing import Any
@@ -13,13 +13,13 @@ from flowbert.errors import UserError
 class ExactResume(Callback):
     """Let a fit resume exactly from checkpoints within epochs and at their ends.
 
-    Every module of this package has one. A checkpoint that was written in the middle of a batch,
-    by a ``ModelCheckpoint(save_on_exception=True)``, is not resumed exactly; nor is one of a run
-    that had resumed from the last batch of an epoch.
+    All modules of flowbert use this callback. Two kinds of checkpoints do not resume exactly: those
+    written in the middle of a batch by a ``ModelCheckpoint(save_on_exception=True)``, and those of
+    a run that had resumed from the last batch of an epoch.
 
     Raises:
-        UserError: If the run had another number of steps and a schedule over them, if more steps
-            were done than are wanted, or if another callback has reset the training.
+        UserError: If the number of steps has changed and the schedule depends on it, if more steps
+            were done than the new length has, or if another callback has reset the training.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class ExactResume(Callback):
     def on_save_checkpoint(
         self, trainer: Trainer, pl_module: Any, checkpoint: dict[str, Any]
     ) -> None:
-        """Add the length of the training, and the gradients that accumulate."""
+        """Add the length of the training, and accumulated gradients."""
         checkpoint["total_steps"] = self._total_steps
         _mark_end_of_epoch(
             checkpoint["loops"]["fit_loop"], trainer.num_training_batches
@@ -52,7 +52,7 @@ class ExactResume(Callback):
             self._saved_steps = checkpoint["global_step"], checkpoint["total_steps"]
 
     def on_fit_start(self, trainer: Trainer, pl_module: Any) -> None:
-        """Check that the steps that were done do not depend on the new length."""
+        """Check that the finished steps do not depend on the length."""
         wanted = self._total_steps = count_steps(trainer)
         if self._saved_steps is None:
             return
@@ -74,7 +74,7 @@ class ExactResume(Callback):
             )
 
     def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
-        """Restore the gradients of a checkpoint that was written while they accumulated."""
+        """Restore accumulated gradients."""
         if (
             self._saved_steps is not None
             and trainer.global_step != self._saved_steps[0]
@@ -109,11 +109,11 @@ def count_steps(trainer: Trainer) -> float:
 
 
 def _mark_end_of_epoch(loops: dict[str, Any], num_batches: float) -> None:
-    """Say whether an epoch that has ended left batches.
+    """Mark in a checkpoint whether the ended epoch has unused batches.
 
-    Lightning counts an epoch that ``max_steps`` ends as one that was trained: a resumed run would
-    leave its other batches out. And with ``max_steps`` it resumes from the end of a whole epoch as
-    if that were not over: a step less is done in the end.
+    If ``max_steps`` ends an epoch, Lightning counts it as finished, and a resumed run would skip
+    the rest. If ``max_steps`` is set, Lightning also resumes from the end of a whole epoch as
+    if it were unfinished, and does one step less.
     """
     epochs, batches = loops["epoch_progress"], loops["epoch_loop.batch_progress"]
     if epochs["current"]["processed"] != epochs["current"]["ready"]:

@@ -1,4 +1,4 @@
-"""Batches of vectors, wherever they are."""
+"""Batches of vectors in memory or in files."""
 
 import itertools
 from typing import Any
@@ -23,8 +23,8 @@ _LIKELIHOOD_SAMPLE = 2048
 class RowsDataModule(BatchDataModule):
     """Batches of vectors, and samples for the initialization and the likelihood of a flow.
 
-    Loaders give numpy arrays ``(B, D)``, as a Trainer in half precision rounds tensors; a module
-    gets tensors in float32, which are copied to an accelerator while the step before runs.
+    Loaders return numpy arrays ``(B, D)``, because a Trainer in half precision would round tensors.
+    A module receives float32 tensors, copied to an accelerator during the previous step.
 
     Args:
         rows: N vectors of size D: :class:`~flowbert.vectors.Vectors`, an array, a tensor, or the
@@ -32,7 +32,7 @@ class RowsDataModule(BatchDataModule):
         seed: Seed of the held-out rows, the samples and the order.
         name: Name of the rows in messages.
         digest: Digest of the sentences behind the rows; None for the digest of their values. A
-            checkpoint of rows with another digest is refused.
+            checkpoint of rows with another digest is an error.
         **options: Fields of :class:`flowbert.options.RowsOptions`.
 
     Attributes:
@@ -80,7 +80,7 @@ class RowsDataModule(BatchDataModule):
             )
 
     def _draw_held_out(self) -> Indices:
-        """Numbers of the rows held out."""
+        """Indices of the held-out rows."""
         size = round(self.held_out * len(self.all_rows))
         chosen = self.all_rows.sample(size, Stream(self.seed, "split"))
         if size == 0:
@@ -94,7 +94,7 @@ class RowsDataModule(BatchDataModule):
         return self.rows[indices]
 
     def on_before_batch_transfer(self, batch: Any, dataloader_idx: int) -> Tensor:
-        """A batch as a tensor that Lightning copies without waiting."""
+        """The batch as a tensor that Lightning copies asynchronously."""
         rows = torch.as_tensor(batch)
         return rows.pin_memory() if self.pins else rows
 
@@ -104,12 +104,12 @@ class RowsDataModule(BatchDataModule):
         return {"name": self.name, "digest": digest, "fitted": len(self.rows)}
 
     def init_sample(self) -> Tensor:
-        """Rows that the flow is initialized with, ``(n, D)``, equal on all processes."""
+        """Rows to initialize the flow with, ``(n, D)``, equal on all processes."""
         indices = self.rows.sample(self.init_size, Stream(self.seed, "start sample"))
         return torch.from_numpy(self.rows[indices])
 
     def likelihood_rows(self) -> Vectors:
-        """Fitting rows whose likelihood is logged: as many as held out, at least 2,048 or all."""
+        """Fitted rows whose likelihood is logged: as many as held out, at least 2,048 or all."""
         size = max(_LIKELIHOOD_SAMPLE, len(self.held_out_rows))
         indices = np.sort(self.rows.sample(size, Stream(self.seed, "sample")))
         return self.rows.subset(indices)

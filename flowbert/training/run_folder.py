@@ -1,4 +1,4 @@
-"""Run folders: their names, their checkpoints, and one process that writes into each."""
+"""Run folders: names, checkpoints, and a lock that lets one process write."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,7 +22,7 @@ _NAMES = ("last", "best")  # of checkpoints in a run folder
 
 
 def new_folder(method: str) -> Path:
-    """Default folder of a run: ``runs/METHOD/TIME``, to the microsecond."""
+    """Default folder of a run: ``runs/METHOD/TIME``, with microseconds."""
     time = datetime.now().strftime("%Y%m%d-%H%M%S-%f")
     return Path("runs") / method.split(":")[0] / time
 
@@ -35,7 +35,7 @@ def find_checkpoint(name: str | Path, run: str | Path | None) -> Path:
 
 
 def is_first_process() -> bool:
-    """Whether this is the first of all processes, by what their launcher has set."""
+    """Whether this is the first process, by the environment variables of the launcher."""
     is_first = rank_zero_only.rank == 0  # type: ignore[attr-defined]
     return is_first and LightningEnvironment().node_rank() == 0
 
@@ -44,21 +44,21 @@ def is_first_process() -> bool:
 def claim_folder(
     path: Path, ckpt_path: str | Path | None = None, resumable: bool = False
 ) -> Iterator[None]:
-    """Hold a folder for one run.
+    """Lock a folder for one run.
 
-    Of several processes the first one claims it; Lightning broadcasts the path to the others. The
-    operating system frees the lock of a process that ends in any way, so that a killed run blocks
-    nobody; files of that run are refused until it is resumed. An error before the training leaves
-    no files.
+    With several processes, the first one locks the folder, and Lightning broadcasts the path to the
+    others. The operating system releases the lock when the process ends, also after a kill;
+    another run in the folder is then an error unless it resumes. An error before the training
+    leaves no files.
 
     Args:
-        path: The folder; it is created, or has no files of another run.
-        ckpt_path: Checkpoint that a fit resumes from; inside of the folder, it resumes that run.
+        path: The folder, new or without files of another run.
+        ckpt_path: Checkpoint that a fit resumes from; if it is in the folder, its run continues.
         resumable: Whether a run in the folder could be resumed, for the message.
 
     Raises:
-        UserError: If another process writes there, or the folder holds anything of another run, or
-            cannot be made. Nothing has been written then.
+        UserError: If another process writes into the folder, or it has files of another run, or
+            cannot be created. Nothing has been written then.
     """
     created = [folder for folder in (path, *path.parents) if not folder.exists()]
     lock = FileLock(path / _LOCK)
@@ -97,7 +97,7 @@ def _release(lock: FileLock) -> None:
 
 
 def _check_unused(path: Path, ckpt_path: str | Path | None, resumable: bool) -> None:
-    """Raise a UserError for what another run has left."""
+    """Raise a UserError for files of another run."""
     if (path / "results.json").exists():
         raise UserError(
             f"{path} holds a finished run; expected another folder", argument="run_dir"

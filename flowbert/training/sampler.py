@@ -22,28 +22,28 @@ _NOT_PLAIN = ["rows", "encoder", "examples", "name", "digest", "workers", "optio
 class BatchSampler(DistributedSampler[Any]):
     """Random batches of similar length, as pairs of epoch and indices.
 
-    The examples are shuffled, cut into pools of ``pool`` batches, sorted by length within a pool,
-    cut into batches, and the batches shuffled. With ``pool=1`` a batch is a plain random one. With
-    larger pools the negatives of a contrastive loss are about as long as its sentences, and cannot
-    be told apart by length. Examples beyond the last full batch are left out, others in each epoch;
-    fewer examples than a batch are one batch.
+    The examples are shuffled and cut into pools of ``pool`` batches; a pool is sorted by length and
+    cut into batches, which are shuffled. With ``pool=1``, batches are random. With larger pools the
+    negatives of a contrastive loss are about as long as its sentences, so that length does not tell
+    them apart. Examples beyond the last full batch are left out, others in each epoch; if there are
+    fewer examples than a batch, they are one batch.
 
     The batches of all epochs form one sequence; an iteration yields the next ``len(self)`` of it.
-    A resumed run takes the batch after the last one, however Lightning counts.
+    A resumed run starts after the last batch that was used.
 
-    A batch of W processes is that of one process with ``W * batch_size``; process r takes every
-    W-th example of it.
+    W processes share the batches of one process with ``W * batch_size``: process r takes every W-th
+    example.
 
     Args:
         lengths: Length of each example, in any unit.
-        batch_size: Examples of a batch on one process.
-        pool: Batches that are sorted together; 1 for plain shuffling.
+        batch_size: Number of examples in a batch of one process.
+        pool: Number of batches that are sorted together; 1 for plain shuffling.
         seed: Seed of the order.
         rank: Number of this process.
         world_size: Number W of processes.
 
     Attributes:
-        start: Number of batches that were used, counted by :class:`BatchLoader`.
+        start: Number of used batches, counted by :class:`BatchLoader`.
     """
 
     # Lightning replaces any sampler that is no DistributedSampler.
@@ -86,7 +86,7 @@ class BatchSampler(DistributedSampler[Any]):
 
 
 class _Batches(Dataset[Any]):
-    """Whole batches by the pairs of :class:`BatchSampler`."""
+    """Dataset of whole batches, by the pairs of :class:`BatchSampler`."""
 
     def __init__(self, build: Callable[[int, list[int]], Any]) -> None:
         self._build = build
@@ -96,12 +96,12 @@ class _Batches(Dataset[Any]):
 
 
 class BatchLoader(DataLoader[Any]):
-    """Training batches; those handed out, not those fetched ahead, count as used.
+    """Training batches. A batch counts as used when it is returned, not when it is prefetched.
 
     Args:
-        build: Makes the batch of an epoch and indices.
-        sampler: Which indices, in which order.
-        **options: Of the DataLoader.
+        build: Function of an epoch and indices that returns their batch.
+        sampler: Sampler of the indices.
+        **options: Options of the DataLoader.
     """
 
     sampler: BatchSampler
@@ -124,19 +124,19 @@ class BatchLoader(DataLoader[Any]):
         return {"batches": self.sampler.start}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on after that many batches."""
+        """Continue after that many batches."""
         self.sampler.start = state_dict["batches"]
 
 
 def same_for_all(
     dataset: Any, batch_size: int | None, **options: Any
 ) -> DataLoader[Any]:
-    """Batches of a dataset in order; every process has all of them, as scores need no exchange.
+    """Batches of a dataset in order, the same for every process, so that all compute all scores.
 
     Args:
         dataset: The rows, or whole batches.
-        batch_size: Rows of a batch; None for whole batches.
-        **options: Of the DataLoader.
+        batch_size: Number of rows in a batch; None for whole batches.
+        **options: Options of the DataLoader.
     """
     sampler: DistributedSampler[Any] = DistributedSampler(
         dataset, num_replicas=1, rank=0, shuffle=False
@@ -167,19 +167,19 @@ class BatchDataModule(LightningDataModule):
         self._resumed: int | None = None
 
     def lengths(self) -> NDArray[np.int64]:
-        """Length of each example that is trained on; zeros where the order ignores them."""
+        """Length of each training example; zeros if the order ignores lengths."""
         return np.zeros(self.describe()["fitted"], dtype=np.int64)
 
     @abstractmethod
     def batch(self, epoch: int, indices: list[int]) -> Any:
-        """A training batch of some examples, as they are in an epoch."""
+        """The training batch of these examples in this epoch."""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Name, digest and number of the training examples, as JSON values."""
 
     def test_dataloader(self) -> Any:
-        """The same as in validation."""
+        """The batches of the validation."""
         return self.val_dataloader()
 
     @property
@@ -189,7 +189,7 @@ class BatchDataModule(LightningDataModule):
         return trainer is not None and is_pinned_for(trainer.strategy.root_device)
 
     def loader_options(self) -> dict[str, Any]:
-        """Options of all loaders: how batches are made ahead and copied."""
+        """Options of all loaders for prefetching and copying batches."""
         return {
             "pin_memory": self.pins,
             "collate_fn": _keep,
@@ -200,7 +200,7 @@ class BatchDataModule(LightningDataModule):
         }
 
     def train_dataloader(self) -> DataLoader[Any]:
-        """Shuffled batches, see :class:`BatchSampler`; with ``overfit_batches`` of epoch 0."""
+        """Shuffled batches, see :class:`BatchSampler`; with ``overfit_batches``, of epoch 0."""
         rank, world_size = 0, 1
         if self.trainer is not None:
             rank, world_size = self.trainer.global_rank, self.trainer.world_size
@@ -226,16 +226,16 @@ class BatchDataModule(LightningDataModule):
         return self._sampler.start if begun else 0
 
     def state_dict(self) -> dict[str, Any]:
-        """Number of batches used, and what they are made of."""
+        """Number of batches used, and the description of the examples."""
         if self._sampler is None:
             return {}
         return {"batches": self._sampler.start, "corpus": self.describe()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Let the fit resume there.
+        """Continue after the batches of a checkpoint.
 
         Raises:
-            UserError: If it would see other batches.
+            UserError: If the batches would differ.
         """
         if self.trainer is not None and self.trainer.state.fn == "fit":
             check_corpus(state_dict["corpus"], self.describe())
@@ -243,7 +243,7 @@ class BatchDataModule(LightningDataModule):
 
 
 def _keep(batch: Any) -> Any:
-    """Collate nothing: it is a batch already."""
+    """Return a batch unchanged, in place of a collate function."""
     return batch
 
 

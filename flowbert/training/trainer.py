@@ -1,4 +1,4 @@
-"""Trainers whose notices are reduced to what a user can act on."""
+"""Trainers that only show warnings on which a user can act."""
 
 import logging
 import random
@@ -43,7 +43,7 @@ _ABOUT_OPTIONS = ("`val_check_interval`", "Early stopping conditioned on metric"
 def make_trainer(
     options: Mapping[str, Any], callbacks: Sequence[Callback], **fixed: Any
 ) -> Trainer:
-    """A Trainer of options that a user gives, whose checkpoints are written atomically.
+    """Make a Trainer that writes checkpoints atomically.
 
     Args:
         options: The user's options.
@@ -71,7 +71,7 @@ def make_trainer(
 
 
 def _instantiate(value: Any) -> Any:
-    """Objects of ``class_path`` and ``init_args``, as LightningCLI writes them."""
+    """Make the objects of ``class_path`` and ``init_args``, LightningCLI's notation."""
     if isinstance(value, list):
         return [_instantiate(item) for item in value]
     if not isinstance(value, Mapping) or "class_path" not in value:
@@ -84,11 +84,11 @@ def _instantiate(value: Any) -> Any:
 
 @contextmanager
 def quiet_lightning() -> Iterator[None]:
-    """Hide Lightning's notices that are harmless, and leave nothing of it behind.
+    """Hide harmless notices of Lightning inside the context, and restore its changes afterwards.
 
-    Its configuration errors become UserErrors. After Ctrl-C it ignores further ones for ever and
-    ends the process with code 1: here the handler is restored, and the KeyboardInterrupt is raised
-    again.
+    Its configuration errors become UserErrors. After Ctrl-C, Lightning would ignore every further
+    Ctrl-C and exit with code 1; instead, the signal handler is restored and KeyboardInterrupt is
+    raised again.
     """
     in_main = threading.current_thread() is threading.main_thread()
     handler = signal.getsignal(signal.SIGINT)
@@ -121,9 +121,10 @@ def quiet_lightning() -> Iterator[None]:
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed the global generators of Python, numpy and torch inside the context, restore them after.
+    """Seed the global generators of Python, numpy and torch inside the context.
 
-    flowbert draws from its own streams; a user's callback or loss may use these generators.
+    They are for custom callbacks and losses; flowbert draws from streams. Afterwards their state is
+    restored.
     """
     drawn, states = random.getstate(), np.random.get_state()  # noqa: NPY002
     with torch.random.fork_rng():
