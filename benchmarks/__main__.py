@@ -40,6 +40,7 @@ BY_DEFAULT = (
     "whitening",
     "encoding",
     "cold",
+    "evaluation",
     "simcse",
     "gpu",
 )

@@ -32,15 +32,15 @@ def rows(setting: Setting, device: str = "cpu") -> Iterator[Row]:
     yield _row(setting, "reverse", x, "pytorch-bertflow, written anew", peer)
     if not find_spec("nflows"):
         raise NotMeasured("lu needs nflows (pip install --no-deps nflows==0.14)")
-    peer = _step(_with_nflows(_flow("lu")).to(device), x)
+    peer = make_step(_with_nflows(make_flow("lu")).to(device), x)
     yield _row(setting, "lu", x, "nflows LULinear in our flow", peer)
 
 
 def _row(
     setting: Setting, mixing: str, x: Tensor, name: str, peer: Callable[[], None]
 ) -> Row:
-    flow = _flow(mixing).to(x.device)
-    ours = _step(flow, x)
+    flow = make_flow(mixing).to(x.device)
+    ours = make_step(flow, x)
     ours()
     peer()
     best = setting.seconds({"ours": _repeat(ours), "peer": _repeat(peer)}, 20)
@@ -62,14 +62,16 @@ def floor(setting: Setting, flow: Glow, device: str = "cpu") -> float:
     return setting.floor(6.0 * BATCH * matrices, moved, device=device)
 
 
-def _flow(mixing: str) -> Glow:
+def make_flow(mixing: str) -> Glow:
+    """A flow that has started, with its actnorms set."""
     sizes = {"levels": LEVELS, "depth": DEPTH, "width": WIDTH}
     flow = Glow(DIM, mixing=mixing, mixing_init="rotation", **sizes)
     flow.initialize(torch.randn(1024, DIM, generator=torch.Generator().manual_seed(1)))
     return flow
 
 
-def _step(flow: Glow, x: Tensor) -> Callable[[], None]:
+def make_step(flow: Glow, x: Tensor) -> Callable[[], None]:
+    """A training step of a flow on a batch."""
     parameters = list(flow.parameters())
     optimizer = BertAdam(parameters, lr=1e-4, weight_decay=0.01)
 

@@ -19,7 +19,7 @@ from flowbert.vectors import write_vectors
 pytestmark = pytest.mark.filterwarnings("ignore")  # as python -m benchmarks
 
 SMALL = ("flow_step", "bootstrap", "uniformity", "whitening")
-NEED_REAL = ("encoding", "cold", "simcse", "seven_tasks")
+NEED_REAL = ("encoding", "cold", "evaluation", "simcse", "seven_tasks")
 
 
 @pytest.mark.slow
