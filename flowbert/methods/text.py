@@ -32,9 +32,9 @@ class TextDataModule(BatchDataModule):
     """Batches of token features, on the CPU in chunks of similar length.
 
     A batch is a dictionary. ``chunks`` is a list of token features ``(b, t)`` of some sentences of
-    the batch, on a GPU of all in one; ``rows``, ``(G, B)``, are the indices of the sentences of each
-    column in the concatenated chunks; ``targets``, ``(B,)``, are those of the examples. B: number
-    of examples, G: of columns.
+    the batch, on a GPU of all in one; ``rows``, ``(G, B)``, are the indices of the sentences of
+    each column in the concatenated chunks; ``targets``, ``(B,)``, are those of the examples. B:
+    number of examples, G: of columns.
 
     Args:
         encoder: The encoder to train, whose tokenizer is used.
