@@ -22,7 +22,7 @@ _PLACE = ["split", "task", "metric"]
 _SCORE = ["value", "std", "low", "high"]
 _GAINS = {"gain": "gain", "low": "gain_low", "high": "gain_high", "choice": "choice"}
 _TARGET = "target (the sentences of each task)"
-_GENERATED = f"{SAMPLE_TASK} is generated text: its scores say nothing about real data"
+GENERATED = f"{SAMPLE_TASK} is generated text: its scores say nothing about real data"
 
 
 class Summary:
@@ -294,7 +294,7 @@ class Summary:
         if frame["supervised"].any():
             lines.append("*: learned from labelled pairs")
         if SAMPLE_TASK in set(frame["task"]):
-            lines.append(_GENERATED)
+            lines.append(GENERATED)
         return [*filter(None, lines), *_missing_scores(frame)]
 
 

@@ -488,7 +488,10 @@ class SpaceMetric(Metric):
     scale: float = 1
 
 
-_TRADED = "mean over the tasks; lower is better, one at the cost of the other"
+_TRADED = (
+    "mean over the tasks; lower is better, but spreading all sentences (uniformity) also moves "
+    "pairs of equal meaning apart (alignment)"
+)
 
 SPACE_METRICS = {
     "alignment": SpaceMetric(

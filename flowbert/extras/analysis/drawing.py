@@ -114,7 +114,9 @@ def _add_legend(figure: Figure) -> None:
     columns = min(max(columns, 1), len(handles))
     figure.set_figheight(height + 0.2 * math.ceil(len(handles) / columns))
     place: Any = {"loc": "outside lower center", "ncols": columns}
-    figure.legend(list(handles.values()), handles, **place)
+    # It fills column by column, and is read line by line.
+    names = [name for column in range(columns) for name in [*handles][column::columns]]
+    figure.legend([handles[name] for name in names], names, **place)
 
 
 def inline(svg: bytes, name: str) -> str:

@@ -148,9 +148,10 @@ def draw_sentences(frame: pd.DataFrame) -> Figure:
 
 
 def _draw_map(ax: Axes, frame: pd.DataFrame) -> None:
-    quarters = frame.groupby(pd.qcut(frame["length"].rank(method="first"), 4))
+    ends = frame["length"].quantile([0.25, 0.5, 0.75])
+    quarters = frame.groupby(np.searchsorted(ends, frame["length"]))
     for colour, (_, rows) in zip(ORDINAL, quarters, strict=False):
         lengths, unit = rows["length"], rows["unit"].iloc[0]
-        label = f"{lengths.min()} to {lengths.max()} {unit}"
+        label = f"{lengths.min()}\N{EN DASH}{lengths.max()} {unit}"
         scatter(ax, rows, color=colour, label=label)
     ax.set(xticks=[], yticks=[], xlabel="component 1", ylabel="component 2")

@@ -74,13 +74,17 @@ VIEWS: dict[str, View] = {
     "neighbours": View(
         _NEIGHBOURS,
         "Three nearest neighbours of some sentences",
-        "By cosine, among the sampled sentences; new: not among five neighbours under raw.",
+        "By cosine, among the sampled sentences; new: not among five neighbours under raw. Compare "
+        "cosines within a column: where unrelated sentences are near 0, a nearest one at 0.2 says "
+        "that the sample has no similar sentence.",
         neighbours.tabulate_neighbours,
     ),
     "isotropy": View(
         _SPACE,
         "Isotropy of the sampled sentences",
-        "More isotropic: higher ranks and isotropies; hubness and a mean cosine near 0.",
+        "Effective rank, participation ratio: in how many directions the vectors vary. Partition "
+        "isotropy: 1 if all directions are alike. Hubness: 0 if no sentence is a neighbour of very "
+        "many.",
         pd.DataFrame,
     ),
     "spectra": View(
@@ -238,7 +242,7 @@ def analyze_sample(
 
 
 def format_table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A frame as texts: three decimals, or one where a column reaches 10.
+    """A frame as texts: three decimals, or one where a column reaches 10, of tiny values one digit.
 
     The first column names the rows, unless the index does.
 
@@ -252,7 +256,9 @@ def format_table(frame: pd.DataFrame) -> pd.DataFrame:
         values = frame[name]
         if pd.api.types.is_float_dtype(values):
             decimals = 1 if values.abs().max() >= 10 else 3
-            text.isetitem(place, values.map(f"{{:z.{decimals}f}}".format))
+            shown = values.map(f"{{:z.{decimals}f}}".format)
+            is_lost = values.abs().between(0, 0.0005, inclusive="neither")
+            text.isetitem(place, shown.mask(is_lost, values.map("{:.1g}".format)))
     return text if frame.index.names != [None] else text.set_index(text.columns[0])
 
 

@@ -13,11 +13,10 @@ from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
 from flowbert import __version__
-from flowbert.data.scored_pairs import SAMPLE_TASK
 from flowbert.data.text_files import user_path
 from flowbert.errors import UserError
 from flowbert.experiments.commands import next_commands
-from flowbert.experiments.summary import Summary
+from flowbert.experiments.summary import GENERATED, Summary
 from flowbert.extras.analysis import VIEWS, View
 from flowbert.extras.analysis.drawing import (
     house_style,
@@ -31,16 +30,14 @@ from flowbert.extras.report.content import RunFiles, join_runs, read_run_files
 from flowbert.extras.report.plots import result_frames
 from flowbert.io import as_json, write_atomically
 from flowbert.options import ReportOptions, takes
+from flowbert.tasks import AVERAGE
 from flowbert.tasks.measures import SPACE_METRICS
 from flowbert.text_tables import short_names
 
 FEW_PAIRS = 200
 """Number of pairs of a task below which a page has a caution."""
 
-_CONTEXT = (
-    "Encoder or pairs are not the published ones: published scores are no targets."
-)
-_GENERATED = "its scores say nothing about real data."
+_CONTEXT = "Encoder or pairs are not the published ones: published scores are context, no targets."
 _DETAIL = re.compile(r"\[[^]]*\d\]|±\S+")  # intervals and standard deviations
 _MINUS = re.compile(r"(?<![\w.)])-(?=\d)")
 
@@ -127,10 +124,10 @@ def _render(run: RunFiles, next_lines: Sequence[str], folder: Path) -> str:
     elif "encoder" in analyzed:
         heading = f"Analysis of {analyzed['encoder'].rpartition('/')[2]}"
     tasks = results.drop_duplicates("task").set_index("task")["pairs"]
-    if SAMPLE_TASK in tasks:
-        cautions.insert(0, f"{SAMPLE_TASK} is generated text: {_GENERATED}")
+    if GENERATED in summary.notes:
+        cautions.insert(0, GENERATED)
     cautions += [
-        f"{task} has {count} pairs: another sample of so few may decide otherwise."
+        f"{task} has only {count} pairs: with others, another method may be ahead."
         for task, count in tasks[tasks < FEW_PAIRS].items()
     ]
     environment = Environment(
@@ -150,6 +147,7 @@ def _render(run: RunFiles, next_lines: Sequence[str], folder: Path) -> str:
         heading=heading,
         cautions=list(dict.fromkeys(cautions)),
         scores=_scores(summary),
+        gains=_gains_by_task(summary),
         differences=_differences(run),
         views=_show(frames_of(run, summary, published), folder),
         next_lines=next_lines,
@@ -209,6 +207,20 @@ def _scores(summary: Summary) -> pd.DataFrame:
     groups = rows["group"] if rows["group"].nunique() > 1 else [""] * len(rows)
     names = pd.MultiIndex.from_arrays([groups, rows["name"]], names=["", "method"])
     return summary.text.loc[rows["label"]].set_axis(names)
+
+
+def _gains_by_task(summary: Summary) -> dict[str, str]:
+    """Gains over raw by task, the largest first, of each row to use by its label."""
+    cells, rows = summary.cells, summary.rows
+    cells = cells[cells["metric"].eq(summary.metric) & cells["task"].ne(AVERAGE)]
+    scores = cells.pivot(index="column", columns="label", values="value")
+    raw = rows[rows["raw"]].drop_duplicates("group", keep=False)
+    texts = {}
+    for row in summary.used.merge(raw, on="group", suffixes=("", "_raw")).itertuples():
+        gains = (scores[row.label] - scores[row.label_raw]).dropna()
+        gains = gains.sort_values(ascending=False).map(" {:+.1f}".format)
+        texts[row.label] = ", ".join(gains.index + gains)
+    return texts
 
 
 def _differences(run: RunFiles) -> dict[str, pd.DataFrame]:

@@ -142,8 +142,8 @@ VIEWS |= {
         "Embedding space",
         "Alignment and uniformity",
         "Alignment: mean squared distance of pairs that mean the same. Uniformity: how evenly all "
-        "sentences cover the sphere. A map that spreads the sentences moves them to the left, and "
-        "pairs apart: it is worth it where the score is higher.",
+        "sentences cover the sphere. What spreads all sentences (left) also moves such pairs "
+        "apart (up): the score says whether that is worth it.",
         draw_plane,
     ),
     "training": View(

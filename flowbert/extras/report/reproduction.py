@@ -127,7 +127,7 @@ VIEWS |= {
     "published": View(
         _SECTION,
         "Our score of each setting, above the published ones",
-        "The average, or the only task.",
+        "Averages over the tasks, or the only task.",
         tabulate_averages,
     ),
     "published_averages": View(
