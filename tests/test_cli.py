@@ -65,6 +65,7 @@ MISTAKES = [
     ),
     ("encode --output v.npy", "--input: received 0"),
     ("export", "required: model, to"),
+    ("compare --tasks wrong.csv", "--columns: wrong.csv: has the columns a, b, c"),
     ("compare --labels wrong.csv --columns a,b,d --methods learned-removal", "d"),
     (
         "encode --input missing.txt --output v.npy --encoder ./stoped",

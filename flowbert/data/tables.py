@@ -116,10 +116,11 @@ def choose_columns(
     missing = [column for layout in layouts for column in layout if column not in names]
     similar = nearest(names, missing[0]) if missing else ""
     are_pairs = [len(layout) for layout in layouts] == [3]
-    hint = f"; try columns={','.join(names[:3])}" if are_pairs else ""
+    hint = f"; try {','.join(names[:3])}" if are_pairs else ""
     raise UserError(
         f"{path}: has the columns {', '.join(names)}; expected "
-        f"{wanted or 'the name of one as column'}{similar}{hint}"
+        f"{wanted or 'the name of one as column'}{similar}{hint}",
+        argument="columns" if are_pairs else None,
     )
 
 

@@ -92,7 +92,7 @@ class Results:
         return self.summary.plot(ax)
 
     def to_markdown(self) -> str:
-        """Scores by task with 95% intervals, in bold what the verdicts use."""
+        """Scores by task with 95% intervals, in bold what the verdicts use; the verdicts below."""
         return self.summary.to_markdown()
 
     def to_latex(self) -> str:

@@ -109,10 +109,11 @@ class Summary:
     def rows(self) -> pd.DataFrame:
         """A row per label of the cells, sorted by the lead column within its group.
 
-        Columns of :attr:`names`; raw (whether it is the encoder as it comes); place (number of
-        the group); scores and gains of the lead column.
+        Columns of :attr:`names`; raw (whether it is the encoder as it comes); reading (whether
+        nobody asked for it); place (number of the group); scores and gains of the lead column.
         """
-        names = self.names.assign(raw=self.frame["role"] == "reference")
+        role = self.frame["role"]
+        names = self.names.assign(raw=role == "reference", reading=role == "reading")
         names = names[names["label"].isin(self.cells["label"])].drop_duplicates("label")
         names["place"] = names["group"].factorize()[0]
         lead = self.cells[self.cells["column"] == self.lead].set_index("label")
@@ -172,12 +173,14 @@ class Summary:
         return _pivot(scores.assign(text=_with_details(scores))), choices == "use"
 
     def to_markdown(self) -> str:
-        """The table of a paper, in bold what the verdicts use."""
+        """The table of a paper, in bold what the verdicts use, and the verdicts below it."""
         text, is_used = self.paper
         text = text.mask(is_used, "**" + text + "**")
         text = text.rename(escape_markdown, axis=0).rename(escape_markdown, axis=1)
         lines = [["", *text], ["---"] * (1 + text.shape[1]), *text.reset_index().values]
-        return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+        table = [f"| {' | '.join(map(str, line))} |" for line in lines]
+        verdicts = [f"\n{escape_markdown(line)}" for line in self.verdicts]
+        return "\n".join(table + verdicts)
 
     @property
     def shown(self) -> pd.DataFrame:
@@ -260,12 +263,21 @@ class Summary:
 
     @property
     def used(self) -> pd.DataFrame:
-        """The row to use of each encoder, with score ``before`` and ``tied``, those that tie."""
+        """The row to use of each encoder.
+
+        Further columns: before (the score of raw), tied (the names of rows that tie) and compared
+        (the number of methods that the verdict compares).
+        """
         rows = self.rows
         used = rows[rows["choice"] == "use"]
         ties = rows[rows["choice"] == "tied"].groupby("group")["name"]
         tied = used["group"].map(ties.agg(", ".join)).astype(object).fillna("")
-        return used.assign(tied=tied, before=used["value"] - used["gain"])
+        compared = rows[~rows["reading"]].groupby("group")["gain"].count()
+        return used.assign(
+            tied=tied,
+            before=used["value"] - used["gain"],
+            compared=used["group"].map(compared),
+        )
 
     @property
     def finding(self) -> str:

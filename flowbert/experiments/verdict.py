@@ -30,7 +30,7 @@ class Verdict:
 
     Of the methods that were asked for, are significantly better than the reference and are not
     significantly exceeded by any other row, the one with the highest score is used. The intervals
-    are not adjusted for the number of comparisons.
+    are not adjusted for the number of comparisons; the text states how many methods were compared.
 
     Args:
         names: Names of the rows, n of them.
@@ -102,16 +102,18 @@ class Verdict:
 
     @property
     def text(self) -> str:
-        """What to use, its scaled score, its gain, and the rows that tie with it."""
+        """What to use, its scaled score, its gain, the number of methods, and what ties with it."""
         used, reference = self.used, self.reference
+        count = int(np.delete(self.is_asked, reference).sum())
+        compared = f"; {count} methods compared" if count > 1 else ""
         score = f"{self.names[used]}, {self.metric.scale * self.values[used]:z.1f}"
         tied = ", ".join(self.names[row] for row in self.tied)
         if used == reference:
             more = f"; significantly better, without a map: {tied}" if tied else ""
-            return f"keep it as it comes: {score}{more}"
+            return f"keep it as it comes: {score}{compared}{more}"
         gain = self._difference(used, reference)
         sign = "" if gain.startswith("-") else "+"
-        text = f"use {score}, {sign}{gain} over {self.names[reference]}"
+        text = f"use {score}, {sign}{gain} over {self.names[reference]}{compared}"
         if tied:
             text += f"; tied: {tied}"
         without_map = [self.names[row] for row in self.tied if not self.is_asked[row]]

@@ -59,24 +59,31 @@ def test_intervals_are_corrected_by_twice_the_bias():
     assert_allclose(interval(5.0, 4.0, 0.1), [(5.0, 6.095)])
 
 
+TWO = "; 2 methods compared"
+
+
 @pytest.mark.parametrize(
     ("values", "spreads", "expected"),
     [
-        ((0.5, 0.4, 0.4), (0.1, 0.1, 0.1), "keep it as it comes: raw, 50.0"),
-        ((0.5, 0.52, 0.4), (0.1, -0.1, 0.1), "keep it as it comes: raw, 50.0"),
+        ((0.5, 0.4, 0.4), (0.1, 0.1, 0.1), f"keep it as it comes: raw, 50.0{TWO}"),
+        ((0.5, 0.52, 0.4), (0.1, -0.1, 0.1), f"keep it as it comes: raw, 50.0{TWO}"),
         # The highest score does not differ from raw, but another one is above raw.
         (
             (0.5, 0.6, 0.65),
             (0.1, 0.1, -0.2),
-            "use b, 60.0, +10.0 [10.0, 10.0] over raw",
+            f"use b, 60.0, +10.0 [10.0, 10.0] over raw{TWO}",
         ),
         # The higher one of two, in whatever order they come.
         (
             (0.5, 0.6, 0.61),
             (0.1, 0.1, 0.06),
-            "use c, 61.0, +11.0 [7.2, 14.8] over raw; tied: b",
+            f"use c, 61.0, +11.0 [7.2, 14.8] over raw{TWO}; tied: b",
         ),
-        ((0.5, 0.6, 0.7), (0.1, 0.1, 0.1), "use c, 70.0, +20.0 [20.0, 20.0] over raw"),
+        (
+            (0.5, 0.6, 0.7),
+            (0.1, 0.1, 0.1),
+            f"use c, 70.0, +20.0 [20.0, 20.0] over raw{TWO}",
+        ),
     ],
 )
 def test_verdicts(values, spreads, expected):

@@ -146,6 +146,7 @@ def test_a_notebook_shows_the_table_of_the_terminal_and_a_plot():
         *("raw", "", "50.0 [45.0, 55.0]", ""),
     ]
     assert html.startswith("<b>use a&lt;b</b>")
+    assert results.to_markdown().endswith(" |\n\nuse a\\<b")
     assert html.endswith(results.summary.notes[-1])
     ax = results.plot(Figure().subplots())
     assert [label.get_text() for label in ax.get_yticklabels()] == ["a<b"]
@@ -167,7 +168,10 @@ def test_a_metric_has_its_own_scale_and_direction(capsys, monkeypatch):
     rows = [row(x, "text", "ppl", "all", values[x], std=0.5) for x in values]
     drawn = np.array([[value, value - 1, value + 1] for value in values.values()])
     verdict = Verdict(list(values), drawn, metric=metric)
-    assert verdict.text == "use zca, 20.0, -10.0 [-10.0, -10.0] over raw"
+    assert (
+        verdict.text
+        == "use zca, 20.0, -10.0 [-10.0, -10.0] over raw; 2 methods compared"
+    )
     assert verdict.table[1][2] == "-5.0 [-5.0, -5.0]"
     Results(rows, {}).summary.print()
     text = capsys.readouterr().out
