@@ -40,8 +40,8 @@ def encode(options: EncodeOptions) -> Any:
         options: Fields of :class:`flowbert.options.EncodeOptions`, as arguments.
 
     Returns:
-        Vectors in the order of the sentences, ``(N, k)``, or ``(k,)`` for one string, as
-        ``Model.encode`` gives them; their shape, ``(N, k)``, if they were written.
+        Vectors in the order of the sentences, ``(N, k)``, or ``(k,)`` for one string, as from
+        ``Model.encode``; with an output file, their shape ``(N, k)``.
 
     Raises:
         UserError: If an argument or a file is wrong.
@@ -168,7 +168,7 @@ def _open_map(model: str | None, method: str | None, size: int) -> Model:
 
 
 def _compute(model: Model, rows: Vectors | Sequence[str], start: int) -> Iterator[Any]:
-    """Compute vectors of a model in blocks, float32, from row ``start`` on; show the progress."""
+    """Compute float32 vectors of a model in blocks, from row ``start`` on, with a progress bar."""
     if not isinstance(rows, Vectors):
         progress = bar("encoding", len(rows), done=start)
         yield from model.embed_blocks(rows[start:], BLOCK_SENTENCES, progress)
@@ -194,7 +194,7 @@ def _convert(block: Floats, precision: Any, ranges: Floats | None) -> Any:
     """Convert vectors ``(n, k)``, float32, to a precision.
 
     Raises:
-        UserError: If a value is too large for it, or the ranges are those of another size.
+        UserError: If a value is too large for the precision, or the ranges have another size.
     """
     if precision == "float32":
         return block
@@ -218,7 +218,7 @@ def _convert(block: Floats, precision: Any, ranges: Floats | None) -> Any:
 
 
 def _other_columns(options: EncodeOptions, rows: Any) -> Any:
-    """Further columns of a .parquet file: the sentences, or those of a file of vectors."""
+    """Other columns of a .parquet file: the sentences, or columns of a file of vectors."""
     if isinstance(options.vectors, str | Path):
         read = import_object("flowbert.extras.vector_files.other_columns")
         return read(options.vectors, options.column)

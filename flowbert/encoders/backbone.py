@@ -25,10 +25,10 @@ from flowbert.io import digest, digest_tensors
 from flowbert.numbers import is_count
 
 NO_LIMIT = 4096
-"""Tokens of a sentence for a network without a limit."""
+"""Default number of tokens of a sentence, for a network without a limit."""
 
 MOST_TOKENS = 2**20
-"""Tokens that can be asked for without a limit."""
+"""Largest number of tokens that may be set for a network without a limit."""
 
 _CHANGING_MODE = Lock()  # not of a backbone, which is copied and pickled
 
@@ -44,10 +44,10 @@ _UNRELATED = (
 
 
 class PicklableNetwork(nn.Module):
-    """A module that pickles with the weights of a transformers network inside of it."""
+    """A module whose pickle contains the weights of its transformers network."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything, the weights too: the folder may be on another machine.
+        """The state with the weights, as the folder may be on another machine.
 
         The hooks of transformers, local functions that do not pickle, are left out; the next pass
         installs them again.
@@ -72,11 +72,11 @@ class PicklableNetwork(nn.Module):
 
 
 def _without_hooks(module: nn.Module, bare: dict[int, nn.Module]) -> nn.Module:
-    """A copy of a module that shares all but the hooks of transformers.
+    """Copy a module without the hooks of transformers; the copy shares everything else.
 
     Args:
         module: The module, which other threads may use.
-        bare: The copies by the ids of their modules, a module that occurs twice only once.
+        bare: Copies by the ids of their modules, so that a module is copied once.
     """
     if id(module) in bare:
         return bare[id(module)]
@@ -102,13 +102,13 @@ class Backbone(PicklableNetwork):
         tokenizer: Its tokenizer.
         path: Folder or hub name.
         revision: Commit on the hub.
-        folder: What its folder says about its use.
+        folder: Settings of its folder.
 
     Attributes:
         dim: Size of a hidden state.
         num_layers: Number of blocks.
         inputs: Names of the token features that the network takes.
-        positions: Tokens of the longest text that the network reads; None without a limit.
+        positions: Largest number of tokens of a text; None without a limit.
     """
 
     network: Any
@@ -141,7 +141,7 @@ class Backbone(PicklableNetwork):
         tokenizer.padding_side = "right"
 
     def like(self, network: Any = None, tokenizer: Any = None) -> "Backbone":
-        """The same with another network, or another tokenizer of its vocabulary."""
+        """A copy with another network, or another tokenizer of the same vocabulary."""
         network, tokenizer = network or self.network, tokenizer or self.tokenizer
         return Backbone(network, tokenizer, self.path, self.revision)
 
@@ -162,20 +162,20 @@ class Backbone(PicklableNetwork):
         return not (pooler is None or isinstance(pooler, nn.Identity))
 
     def remove_pooler(self) -> None:
-        """Compute no pooler: one that is not trained, or consists of random numbers."""
+        """Do not compute the pooler, because it is not trained or was initialized at random."""
         if self.has_pooler:
             self.network.pooler = nn.Identity()  # some call it even where it is None
 
     @property
     def is_decoder(self) -> bool:
-        """Whether tokens depend on none behind them, and no [CLS] is before them."""
+        """Whether tokens do not depend on later tokens, and no [CLS] precedes them."""
         return self.tokenizer.cls_token_id is None and self.findings.causal
 
     def check_length(self, length: int) -> int:
-        """Tokens of a sentence, special ones included; of 0, as many as there are positions.
+        """Check a number of tokens, special ones included; 0 becomes the number of positions.
 
         Raises:
-            UserError: If there are fewer positions, or no room for text.
+            UserError: If the network has fewer positions, or no token of text would fit.
         """
         length = length or self.positions or NO_LIMIT
         least = self.tokenizer.num_special_tokens_to_add() + 1
@@ -208,7 +208,7 @@ class Backbone(PicklableNetwork):
 
         Args:
             features: Token features by name, each ``(B, T)``, and options of the network.
-            top: Highest layer that is read: those above it may be left out; None for all.
+            top: Highest layer that is used; layers above it may be left out. None for all.
         """
         top = self.num_layers if top is None else top
         is_lower = top < self.num_layers and not torch.compiler.is_compiling()
@@ -238,7 +238,7 @@ class Backbone(PicklableNetwork):
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """Evaluation mode, no gradients, no autocast; threads may share it."""
+        """Context in evaluation mode without gradients and autocast; threads may share it."""
         with _CHANGING_MODE:
             if self._users == 0:
                 self._was_training = self.training
@@ -257,8 +257,8 @@ class Backbone(PicklableNetwork):
     def findings(self) -> Findings:
         """Findings of the sanity check.
 
-        It runs when sentences are encoded for the first time: on the device that was chosen by
-        then, and at no cost where every vector is cached.
+        It runs when sentences are encoded for the first time: on the device of the network at that
+        time, and not at all if every vector is cached.
         """
         with self.evaluating():
             return sanity_check(self)
@@ -267,7 +267,7 @@ class Backbone(PicklableNetwork):
         """Digests of weights, configuration and tokenizer, in their current state.
 
         Args:
-            with_pooler: Whether the weights of the pooler are read.
+            with_pooler: Whether the digest includes the weights of the pooler.
         """
         known, key = KNOWN_DIGESTS.get(), (id(self), with_pooler)
         if known is not None and key in known:
@@ -291,7 +291,7 @@ class Backbone(PicklableNetwork):
 
 
 def _tokenizer_digest(tokenizer: Any) -> str:
-    """Digest of vocabulary, rules and special tokens of a tokenizer, as it is now."""
+    """Digest of the current vocabulary, rules and special tokens of a tokenizer."""
     content = {
         "class": type(tokenizer).__name__,
         "special": tokenizer.special_tokens_map,
@@ -307,14 +307,14 @@ def _tokenizer_digest(tokenizer: Any) -> str:
 
 @lru_cache(maxsize=8)
 def _rules_digest(text: str) -> str:
-    """Digest of vocabulary and rules, without the state that calls and training mode change."""
+    """Digest of vocabulary and rules, without state that calls or training mode change."""
     rules = json.loads(text)
     del rules["truncation"], rules["padding"]
     return digest(rules)
 
 
 def _count_positions(network: Any) -> int | None:
-    """Positions of a table in the network, or those that its configuration names."""
+    """Number of positions of a table in the network, or else of the configuration."""
     for name, module in network.named_modules():
         # GPT-2 calls its table wpe, OPT embed_positions.
         leaf = name.rpartition(".")[2]

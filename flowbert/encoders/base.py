@@ -1,4 +1,4 @@
-"""What every encoder offers, any object as an encoder, and the comparison of two identities."""
+"""Base classes of encoders, custom objects as encoders, and the comparison of identities."""
 
 import math
 import secrets
@@ -23,18 +23,18 @@ from flowbert.numbers import is_count
 from flowbert.progress import bar
 
 BLOCK_SENTENCES = 4096
-"""Sentences that are tokenized, and encoded before their vectors are written.
+"""Number of sentences that are tokenized and encoded before their vectors are written.
 
-More pad less, as batches are of similar length; an interruption loses at most so many.
+With more sentences, batches have more similar lengths; an interruption loses at most this number.
 """
 
 SENTENCES_AT_ONCE = 16384
-"""Sentences whose tokens are in memory at once."""
+"""Number of sentences whose tokens are in memory at once."""
 
 KNOWN_DIGESTS: ContextVar[dict[Any, tuple[Any, Any]] | None] = ContextVar(
     "known digests", default=None
 )
-"""Backbones and their digests, by id and pooler, inside of :func:`digests_reused`."""
+"""Backbones with their digests, by id and use of the pooler, inside of :func:`digests_reused`."""
 
 _CUTS: ContextVar[Counter[tuple[int, str]] | None] = ContextVar("cuts", default=None)
 
@@ -63,10 +63,10 @@ class Encoder(Protocol):
     def embed(
         self, sentences: Sequence[str], on_batch: Callable[[int], Any] | None = None
     ) -> Floats:
-        """The same; ``on_batch`` is called with the number of sentences after each batch."""
+        """Embed, and call ``on_batch`` with the number of sentences after each batch."""
 
     def describe(self) -> dict[str, Any]:
-        """JSON values that :func:`flowbert.encoders.load_encoder` takes as arguments."""
+        """Arguments for :func:`flowbert.encoders.load_encoder`, as JSON values."""
 
     def columns(self) -> dict[str, str]:
         """Columns of results: encoder, layers, pooling; template and sink_token, if it has them."""
@@ -132,22 +132,22 @@ class Embedder(ABC):
 
         Args:
             sentences: N sentences, or a single one.
-            batch_size: Sentences that are encoded at once, in batches of similar length; None for
-                16384.
-            show_progress_bar: Show a bar; None for in terminals and notebooks.
+            batch_size: Number of sentences that are sorted by length and encoded in one go; None
+                for 16384.
+            show_progress_bar: Whether to show a bar; None to show it in terminals and notebooks.
             convert_to_numpy: Return an array; otherwise a list of tensors.
             convert_to_tensor: Return a tensor on :attr:`device`.
             normalize_embeddings: Scale vectors to length 1.
             truncate_dim: Keep the first k dimensions, before they are normalized; None for all.
 
         Returns:
-            Vectors ``(N, k)``, float32, or ``(k,)`` for a single sentence. A warning tells that
+            Vectors ``(N, k)``, float32, or ``(k,)`` for a single sentence. A warning says if
             sentences were cut.
 
         Raises:
-            UserError: If the sentences are not texts, one has no token, a vector is not finite
-                (float16 overflows) or depends on more than its sentence, or an option does not fit
-                the vectors.
+            UserError: If a sentence is not text or has no token, a vector is not finite (float16
+                overflows) or depends on more than its sentence, or an option does not fit the
+                vectors.
         """
         texts = as_sentences(sentences)
         size = SENTENCES_AT_ONCE if batch_size is None else batch_size
@@ -181,7 +181,7 @@ class Embedder(ABC):
 
     @property
     def backbone_key(self) -> str:
-        """Encoders with equal keys are computed in one pass: this one shares none."""
+        """Encoders with equal keys are computed in one pass; this key is unique."""
         return str(id(self))
 
     def similarity(self, first: Any, second: Any) -> Tensor:
@@ -197,23 +197,23 @@ class Embedder(ABC):
 
 
 class CustomEncoder(Embedder):
-    """Vectors of an object or a function, such as the embeddings of an API.
+    """An encoder from an object or a function, such as the embeddings of an API.
 
-    Only vectors of an object with an attribute ``identity`` are cached in files and reused.
+    Vectors are cached in files and reused only if the object has an attribute ``identity``.
 
     Args:
         source: A function from a list of N sentences to vectors ``(N, D)``, as a list, an array or
-            a tensor, or an object whose method ``encode`` is one. Its optional attributes are
-            ``name`` in tables, ``dim`` (D; otherwise one sentence is encoded for it), and
-            ``identity``, JSON values that change with the vectors.
+            a tensor, or an object with such a method ``encode``. Optional attributes of the object
+            are ``name`` (for tables), ``dim`` (D; otherwise found by encoding a sentence), and
+            ``identity`` (JSON values that change whenever the vectors do).
 
     Attributes:
-        path: Its name.
-        is_on_disk: False: no folder can be opened in its place.
+        path: Name of the encoder.
+        is_on_disk: False, as no folder can be opened in its place.
         is_cached: Whether its vectors are cached in files.
 
     Raises:
-        UserError: If it is neither.
+        UserError: If ``source`` is neither.
 
     Example:
         >>> lengths = CustomEncoder(lambda texts: [[len(text), 1] for text in texts])
@@ -245,14 +245,14 @@ class CustomEncoder(Embedder):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """That of the object; otherwise another one for each object."""
+        """``identity`` of the object, else an identity that no other object has."""
         return {"custom": getattr(self._source, "identity", self._token)}
 
     def embed(self, sentences: Sequence[str], on_batch: Any = None) -> Floats:
         """Vectors ``(N, D)`` of N sentences, float32.
 
         Raises:
-            UserError: If there is not a vector of one size for each sentence.
+            UserError: If the source does not return one vector for each sentence, all of one size.
         """
         vectors = self._embed(list(sentences))
         if isinstance(vectors, Tensor):
@@ -270,7 +270,7 @@ class CustomEncoder(Embedder):
         return rows
 
     def describe(self) -> dict[str, Any]:
-        """Its name."""
+        """The name of the encoder."""
         return {"path": self.path}
 
     def columns(self) -> dict[str, str]:
@@ -280,7 +280,7 @@ class CustomEncoder(Embedder):
 
 @contextmanager
 def cuts_summed() -> Iterator[None]:
-    """Warn once, at the end of the block, of all sentences that were cut inside of it."""
+    """Replace warnings of cut sentences by one, at the end of the block."""
     if _CUTS.get() is not None:  # the outer block warns
         yield
         return
@@ -295,12 +295,12 @@ def cuts_summed() -> Iterator[None]:
 
 
 def warn_of_cuts(cut: int, count: int, limit: int) -> None:
-    """Warn if sentences were cut, at once or at the end of :func:`cuts_summed`.
+    """Warn if sentences were cut: now, or at the end of :func:`cuts_summed`.
 
     Args:
         cut: Number of sentences that were cut.
         count: Number of all sentences.
-        limit: Tokens after which a sentence is cut.
+        limit: Number of tokens after which a sentence is cut.
     """
     cuts = _CUTS.get()
     if cuts is not None:
@@ -311,7 +311,7 @@ def warn_of_cuts(cut: int, count: int, limit: int) -> None:
 
 @contextmanager
 def digests_reused() -> Iterator[None]:
-    """Compute the digests of an encoder once inside the block, in which it must not change."""
+    """Compute digests once inside the block, in which encoders must not change."""
     digests = KNOWN_DIGESTS.get()
     token = KNOWN_DIGESTS.set({} if digests is None else digests)
     try:
@@ -340,12 +340,12 @@ def check_same_encoder(
     """Compare the identities of two encoders.
 
     Args:
-        saved: Identity of the encoder that something was fitted on.
+        saved: Identity of the encoder that the map was fitted on.
         present: Identity of the encoder in use.
-        what: What was fitted, for the message: ``"model in runs/first"``.
+        what: Description of the map for the message, such as ``"model in runs/first"``.
 
     Raises:
-        UserError: If they differ; the message lists how.
+        UserError: If they differ; the message lists the differences.
     """
     differences = []
     for name in differing_keys(saved, present):

@@ -1,4 +1,4 @@
-"""Networks and tokenizers of folders and of the hub, loaded and checked."""
+"""Loading and checking networks and tokenizers of folders and the hub."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,17 +32,17 @@ def load_backbone(
     """Load a network and its tokenizer; code that comes with a checkpoint is never run.
 
     Args:
-        path: The encoder as the user names it.
+        path: The encoder, as the user names it.
         revision: Commit, branch or tag on the hub.
-        dtype: One of :data:`DTYPES`, whatever the checkpoint is stored in.
-        is_changed: Whether layers or pooling are not those of the folder, so that modules of
-            sentence-transformers may be left out, as in a training.
-        frozen: Whether the encoder stays as it is.
+        dtype: One of :data:`DTYPES`, which may differ from that of the checkpoint.
+        is_changed: Whether layers or pooling differ from the folder; further modules of
+            sentence-transformers may be left out then, as in a training.
+        frozen: Whether the encoder is frozen.
 
     Raises:
-        UserError: If it cannot be loaded, is not a text encoder, or weights, blocks or the
-            vocabulary do not fit each other.
-        LibraryNeededError: If only sentence-transformers computes the vectors of the folder.
+        UserError: If it cannot be loaded or is not a text encoder, or if its weights, blocks or
+            vocabulary are inconsistent.
+        LibraryNeededError: If only sentence-transformers can compute the vectors of the folder.
     """
     check_choice("dtype", dtype, DTYPES)
     from transformers import AutoConfig, AutoModel, AutoTokenizer
@@ -83,7 +83,7 @@ def load_backbone(
 def load_model(
     make: Any, files: EncoderFiles, dtype: str, **options: Any
 ) -> tuple[Any, Any]:
-    """A model by an auto class of transformers, and its report of missing and unused weights."""
+    """Load a model by an auto class of transformers; also returns missing and unused weights."""
     model, report = make.from_pretrained(
         files.source,
         revision=files.revision,
@@ -152,7 +152,7 @@ def _check_weights(
 
 
 def _check_tokenizer(path: str, tokenizer: Any, size: int) -> None:
-    """Raise a UserError if the tokenizer does not fit the vocabulary; it gets a padding token."""
+    """Raise a UserError if the tokenizer does not fit the vocabulary; add a padding token."""
     if tokenizer.pad_token_id is None:
         # Decoders have none. Padding is masked, so that any token will do.
         tokenizer.pad_token = tokenizer.eos_token

@@ -35,46 +35,46 @@ from flowbert.progress import tell
 class SentenceEncoder(Embedder, nn.Module):
     r"""One vector per sentence: :math:`u = \mathrm{pool}(\frac{1}{|S|} \sum_{k \in S} h_k)`.
 
-    A frozen encoder stays in evaluation mode without gradients whatever its owner does, and
-    computes in its own precision under mixed precision, so that equal sentences give equal vectors.
-    With ``frozen=False`` it trains like any module.
+    A frozen encoder stays in evaluation mode without gradients, also inside of a module in training
+    mode, and ignores mixed precision, so that equal sentences give equal vectors. With
+    ``frozen=False`` it trains like any module.
 
-    Arguments that are None are as in the reading, or else as in the folder: in ``flowbert.json``
-    for an encoder trained with flowbert, else in the files of sentence-transformers; else they are
-    the last layer, ``mean``, 128 tokens (512 of a decoder) and no template.
+    Arguments that are None come from ``reading``, or else from the folder (``flowbert.json`` of an
+    encoder trained with flowbert, or the files of sentence-transformers). Otherwise they are the
+    last layer, ``mean``, 128 tokens (512 for a decoder) and no template.
 
     Args:
         path: A folder, a run folder with a trained encoder, a hub name (``owner/name@revision``
             too), ``builtin-sample``, or a loaded backbone.
-        reading: A reading whose entries take the place of those of the folder.
-        revision: Commit, branch or tag on the hub; of a loaded backbone ignored, as ``dtype`` is.
+        reading: A reading, whose entries replace those of the folder.
+        revision: Commit, branch or tag on the hub; like ``dtype``, ignored for a loaded backbone.
         layers: Layers to average: a name or numbers, see :func:`resolve_layers`.
-        pooling: See :class:`~flowbert.encoders.pooling.Pooling`. With a template None is
-            ``last_token``, with ``echo`` the mean.
-        max_length: Tokens after which a sentence is cut, special ones included; 0 for as many as
-            the network has positions.
+        pooling: See :class:`~flowbert.encoders.pooling.Pooling`. With a template, None means
+            ``last_token``, and ``mean`` with ``echo``.
+        max_length: Number of tokens, special ones included, after which a sentence is cut; 0 for
+            the number of positions of the network.
         dtype: Precision of the computation: ``float32``, ``float16``, ``bfloat16`` or
             ``float64``.
         template: Text around every sentence, such as ``This sentence : "{}" means in one word:"``,
             or a name of :data:`~flowbert.encoders.template.TEMPLATES`, or ``chat`` or ``chat:TEXT``
-            for a chat as the tokenizer writes it, saved as its text. Its tokens are not pooled,
-            but for ``last_token`` and ``cls``. A template that ends in its only ``{}`` is a prompt
-            as sentence-transformers has it, whose tokens are pooled, too.
-        sink_token: Token in front of every sentence that takes the attention of a first word and is
-            not pooled. None is, in a decoder without a template, the token that the tokenizer
-            writes there, else ``<|endoftext|>``, BOS or EOS; empty for none.
-        frozen: Whether the weights stay as they are.
+            for a chat as the tokenizer writes it, saved as its text. Only ``last_token`` and
+            ``cls`` pool its tokens. A template that ends in its only ``{}`` is a prompt, as in
+            sentence-transformers, and its tokens are pooled, too.
+        sink_token: Token before every sentence, which attracts the attention that the first word
+            would attract, and is not pooled. None means, in a decoder without a template, the token
+            that the tokenizer writes there, else ``<|endoftext|>``, BOS or EOS; empty for no token.
+        frozen: Whether the weights are frozen.
         count_over: Sentences whose tokens ``idf`` and ``sif`` count, if no weights are saved.
         token_weights: Saved :attr:`token_weights`.
 
     Attributes:
         backbone: Network and tokenizer, shared by all readings of them.
-        reading: How they are read; :meth:`read` gives an encoder with another one.
+        reading: Layers, pooling, length and so on; :meth:`read` changes them.
         pooling: Pooling over tokens.
         tokenization: Sentences to token features.
-        by_layer: Whether the vectors of each layer are cached and averaged where they are read, so
-            that they serve all sets of layers; not with a pooling that is not linear.
-        log_token_factors: Table of pooling ``learned_weights``, ``(V, 1)``; None where it is not
+        by_layer: Whether the cache stores the vectors of single layers, which are averaged when
+            they are read and so serve all sets of layers; only with a linear pooling.
+        log_token_factors: Table of the pooling ``learned_weights``, ``(V, 1)``; None if it is not
             trained.
 
     Shapes:
@@ -163,15 +163,15 @@ class SentenceEncoder(Embedder, nn.Module):
         frozen: bool | None = None,
         **changes: Any,
     ) -> "SentenceEncoder":
-        """The same network, read in another way.
+        """An encoder with the same network and another reading.
 
-        A pooling that stays keeps its token weights, and the one of the folder has those that are
-        saved there; nothing is counted for them.
+        An unchanged pooling keeps its token weights, and the pooling of the folder has the weights
+        saved there, without counting.
 
         Args:
             backbone: Another network, or tokenizer, of the same vocabulary.
             count_over: Sentences whose tokens another pooling counts.
-            frozen: Whether the weights stay as they are; None for as here.
+            frozen: Whether the weights are frozen; None for no change.
             **changes: ``layers``, ``pooling``, ``max_length``, ``template``, ``sink_token``, as in
                 the constructor; None changes nothing.
 
@@ -203,7 +203,7 @@ class SentenceEncoder(Embedder, nn.Module):
 
     @property
     def max_length(self) -> int:
-        """Tokens after which a sentence is cut, special ones included."""
+        """Number of tokens, special ones included, after which a sentence is cut."""
         return self.reading.max_length
 
     @property
@@ -213,7 +213,7 @@ class SentenceEncoder(Embedder, nn.Module):
 
     @property
     def sink_token(self) -> str:
-        """Token in front of every sentence that is not pooled; empty for none."""
+        """Token before every sentence that is not pooled; empty for no token."""
         return self.reading.sink_token
 
     @property
@@ -225,7 +225,7 @@ class SentenceEncoder(Embedder, nn.Module):
 
     @property
     def token_weights(self) -> Tensor | None:
-        """Weight of each token of the vocabulary, ``(V,)``; None where the pooling has none."""
+        """Weight of each token of the vocabulary, ``(V,)``; None if the pooling has no weights."""
         return self.pooling.weights
 
     @property
@@ -234,7 +234,7 @@ class SentenceEncoder(Embedder, nn.Module):
         return self.backbone.device
 
     def train(self, mode: bool = True) -> "SentenceEncoder":
-        """Set training mode, which a frozen backbone does not follow."""
+        """Set training mode, except for a frozen backbone."""
         super().train(mode)
         if self.frozen:
             self.backbone.eval()
@@ -286,13 +286,13 @@ class SentenceEncoder(Embedder, nn.Module):
         Args:
             sentences: The sentences.
             on_batch: Called with the number of sentences after each batch.
-            batch_tokens: Tokens of a batch, padding included; None for 512 on a CPU, in half
-                precision 1024, and 16384 elsewhere.
+            batch_tokens: Number of tokens of a batch, padding included; None for 512 on a CPU (1024
+                in half precision), and 16384 on other devices.
         """
         return encode_together([self], sentences, on_batch, batch_tokens)[0]
 
     def describe(self) -> dict[str, Any]:
-        """Arguments that load this encoder again, but for its token weights."""
+        """Arguments that load this encoder again, except for its token weights."""
         return {
             "path": self.path,
             "revision": self.backbone.revision,
@@ -355,7 +355,7 @@ def encode_counted(
     sentences: Sequence[str],
     on_batch: Callable[[int], Any] | None = None,
 ) -> list[Floats]:
-    """Vectors of encoders that share a pass, ``(N, D)`` each.
+    """Embed sentences with encoders that share a pass: ``(N, D)`` each.
 
     Args:
         encoders: Encoders with equal ``backbone_key``.

@@ -1,4 +1,4 @@
-"""Files of an encoder in a folder or on the hub, and what they say about its use."""
+"""Files of an encoder in a folder or on the hub, and the settings in them."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,13 +24,13 @@ from flowbert.registry import imports_refused
 SAMPLE = "builtin-sample"
 SETTINGS_FILE = "flowbert.json"
 SENTENCE_TRANSFORMER = "flowbert.extras.sentence_transformer"
-"""Import path of the room for what sentence-transformers computes."""
+"""Import path of the module for encoders that sentence-transformers computes."""
 
 MODULES_FILE = "modules.json"
 """File of a sentence-transformers folder that lists its modules."""
 
 MODEL_FILE = "encoder.json"
-"""File that tells a folder of maps, the ``model`` of a run or an export."""
+"""File by which a folder of maps is recognized: ``model`` of a run, or an export."""
 
 TRAINED_ENCODER = "model/encoder"
 """Folder of the trained encoder in a run."""
@@ -56,14 +56,14 @@ _SETTINGS_SCHEMA: dict[str, Any] = {
 
 
 class EncoderFiles(NamedTuple):
-    """Where the files of an encoder are.
+    """Location of the files of an encoder.
 
     Args:
-        folder: Local folder with everything but, on the hub, the weights.
+        folder: Local folder with all files; for the hub, without the weights.
         source: Folder or hub name, for ``from_pretrained``.
         revision: Commit on the hub; None for a folder.
         subfolder: Folder inside of the source.
-        gguf_file: Name of the file of llama.cpp in the folder that is the encoder.
+        gguf_file: Name of the .gguf file in the folder, if the encoder is one.
     """
 
     folder: Path
@@ -74,13 +74,13 @@ class EncoderFiles(NamedTuple):
 
 
 class Folder(NamedTuple):
-    """What a folder says about the use of its encoder.
+    """Settings in the folder of an encoder.
 
     Args:
-        reading: How it is read: all entries of :data:`~flowbert.encoders.reading.DEFAULTS`. A
-            ``max_length`` of None follows from the network.
+        reading: All entries of :data:`~flowbert.encoders.reading.DEFAULTS`; ``max_length`` None
+            depends on the network.
         token_weights: Saved weights of the pooling.
-        by_sentence_transformers: Whether it is a folder of sentence-transformers.
+        by_sentence_transformers: Whether sentence-transformers wrote the folder.
         has_map: Whether the folder is an exported model, with a map.
     """
 
@@ -94,9 +94,9 @@ class LibraryNeededError(UserError):
     """The error for a folder whose vectors only sentence-transformers computes.
 
     Args:
-        path: The encoder as the user names it.
-        parts: What is not computed here.
-        encoder: The encoder that has them computed; None if it is to be changed or trained.
+        path: The encoder, as the user names it.
+        parts: Modules and settings that flowbert does not compute.
+        encoder: The encoder that computes them; None if layers or pooling change, or it is trained.
     """
 
     def __init__(self, path: str, parts: Sequence[str], encoder: Any) -> None:
@@ -109,7 +109,7 @@ class LibraryNeededError(UserError):
 
 
 def is_sentence_transformer(value: Any) -> bool:
-    """Whether a value is a SentenceTransformer; the library is not imported for that."""
+    """Whether a value is a SentenceTransformer; does not import the library."""
     library = sys.modules.get("sentence_transformers")
     return library is not None and isinstance(value, library.SentenceTransformer)
 
@@ -117,7 +117,7 @@ def is_sentence_transformer(value: Any) -> bool:
 def locate(
     path: str, revision: str | None = None, argument: str = "encoder"
 ) -> EncoderFiles:
-    """Find the files of an encoder; on the hub fetch the small ones.
+    """Find the files of an encoder; from the hub, fetch the small ones.
 
     Args:
         path: A folder, a run folder, a .gguf file, a hub name, ``owner/name@revision``, or
@@ -126,7 +126,7 @@ def locate(
         argument: Name of the argument, for the message.
 
     Raises:
-        UserError: If there is no such encoder.
+        UserError: If the encoder does not exist.
     """
     folder = sample_encoder_path() if path == SAMPLE else user_path(path)
     if path and folder.exists():
@@ -151,7 +151,7 @@ def locate(
 
 
 def read_folder(folder: Path) -> Folder:
-    """What ``flowbert.json`` of a folder says, or the defaults.
+    """Read ``flowbert.json`` of a folder; without it, the defaults.
 
     Raises:
         UserError: If the file is damaged.
@@ -174,20 +174,20 @@ def map_files(folder: Path) -> list[Path]:
 
 
 def save_token_weights(folder: Path, weights: Tensor | None) -> None:
-    """Write the weights of a pooling, ``(V,)``, into a folder, where there are any."""
+    """Write the weights of a pooling, ``(V,)``, if it has any, into a folder."""
     if weights is not None:
         save_tensors(folder / WEIGHTS_FILE, _WEIGHTS_KIND, {"weights": weights})
 
 
 def load_token_weights(folder: Path) -> Tensor | None:
-    """Weights of a pooling, ``(V,)``, from a folder; None if the folder has no weights."""
+    """Read the weights of a pooling, ``(V,)``, from a folder; None if it has no weights."""
     file = folder / WEIGHTS_FILE
     return load_tensors(file, _WEIGHTS_KIND)[0]["weights"] if file.is_file() else None
 
 
 @contextmanager
 def loading(path: str) -> Iterator[None]:
-    """Load an encoder in silence; whatever is wrong with its files is a UserError of one line."""
+    """Context to load an encoder silently; errors about its files become UserErrors."""
     try:
         with quiet():
             yield
@@ -203,7 +203,7 @@ def loading(path: str) -> Iterator[None]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Hide transformers' load reports and bars; what matters in them is checked here."""
+    """Hide transformers' load reports and bars; flowbert checks the important parts itself."""
     from transformers.utils import logging
 
     verbosity = logging.get_verbosity()

@@ -23,7 +23,7 @@ LAYER_NAMES: dict[str, Layers] = {
     "embedding_last": (0, -1),
 }
 SIZES = {"singles": 1, "pairs": 2, "triples": 3}
-"""Layers in each set, by the name of all sets of a size."""
+"""Number of layers in a set, by the name of all sets of this size."""
 
 
 def resolve_layers(spec: LayerSpec, num_layers: int) -> Layers:
@@ -90,11 +90,11 @@ def name_layers(layers: Sequence[int], num_layers: int) -> str:
 
 
 def expand_layers(specs: Sequence[LayerSpec], num_layers: int) -> list[Layers]:
-    """Layers of several specifications, each set once.
+    """Resolve several specifications of layers; returns each set once.
 
     Args:
-        specs: As in :func:`resolve_layers`; ``singles``, ``pairs`` and ``triples`` are all sets of
-            that size, the embedding layer included.
+        specs: As in :func:`resolve_layers`; ``singles``, ``pairs`` and ``triples`` stand for all
+            sets of that size, including the embedding layer.
         num_layers: Number L of blocks.
 
     References:

@@ -35,8 +35,8 @@ def open_encoders(
     """Open every combination of path, template, layers and pooling; each network is loaded once.
 
     Args:
-        options: The options, a path, an encoder as it is, another object with ``encode`` or a
-            function (see :class:`flowbert.encoders.base.CustomEncoder`), or a list of these.
+        options: The options, a path, an encoder, another object with ``encode`` or a function (see
+            :class:`flowbert.encoders.base.CustomEncoder`), or a list of these.
         count_over: Sentences whose tokens ``idf`` and ``sif`` count.
         device: Device of the networks, see :func:`choose_device`.
 
@@ -62,7 +62,7 @@ def open_encoders(
 
 
 def choose_device(device: torch.device | str) -> torch.device:
-    """A device by its name; ``auto`` for the one that a Trainer would choose.
+    """Find a device by its name; ``auto`` for the device that a Trainer would choose.
 
     Raises:
         UserError: If it is not available.
@@ -152,7 +152,7 @@ def _open(
 
 
 def _as_items(value: str | list[Any] | None, argument: str) -> list[Any]:
-    """Values of an option; None is that of the folder or of the template."""
+    """Values of an option; None stands for the value of the folder or the template."""
     items = value if isinstance(value, list) else as_list(value, argument)
     return items or [None]
 
@@ -160,7 +160,7 @@ def _as_items(value: str | list[Any] | None, argument: str) -> list[Any]:
 def _layer_specs(value: str | int | list[Any] | None) -> list[LayerSpec | None]:
     """Sets of layers: a name or numbers are one set, a list with names or lists several.
 
-    None is that of the folder.
+    None stands for the layers of the folder.
     """
     if isinstance(value, str):
         names = as_list(value, "layers")
@@ -188,7 +188,7 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Any:
 
     Args:
         path: File, folder, run folder, hub name, or ``builtin-sample``.
-        settings: Arguments of these classes; None is the default, and those of another class are
+        settings: Arguments of these classes; None is the default. Arguments of another class are
             ignored.
 
     Raises:

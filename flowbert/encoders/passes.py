@@ -1,4 +1,4 @@
-"""Passes of sentences through a network in batches, each of which serves several readings of it."""
+"""Passes of sentences through a network in batches, shared by several readings of it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -21,14 +21,14 @@ BATCH_TOKENS_CPU = 512  # in float32; twice as many in half precision, a tenth f
 BATCH_TOKENS_ACCELERATOR = 16384
 
 PREFIX_SENTENCES = 16
-"""Sentences from which the tokens before them are computed once; with fewer, it is slower."""
+"""Number of sentences from which it is faster to compute the tokens before them once."""
 
 TOKENIZED_SENTENCES = 1024
-"""Sentences that are tokenized at once, while the network computes those before them."""
+"""Number of sentences to tokenize while the network computes the previous ones."""
 
 
 Batch = tuple[list[int], list[dict[str, list[int]]]]
-"""Numbers of the sentences of a pass, and the token features of each."""
+"""Indices of sentences, and the token features of each."""
 
 
 def encode_together(
@@ -37,22 +37,22 @@ def encode_together(
     on_batch: Callable[[int], Any] | None = None,
     batch_tokens: int | None = None,
 ) -> list[Floats]:
-    """Vectors of several encoders from one pass, as each alone gives them.
+    """Vectors of several encoders from one pass, equal to those of separate passes.
 
     Args:
         encoders: Instances of :class:`~flowbert.encoders.SentenceEncoder` with equal
             ``backbone_key``.
         sentences: N sentences.
         on_batch: Called with the number of sentences after each batch.
-        batch_tokens: Tokens of a batch, as in
+        batch_tokens: Number of tokens of a batch, as in
             :meth:`~flowbert.encoders.SentenceEncoder.embed`.
 
     Returns:
-        For each encoder shape ``(N, D)``, float32.
+        Vectors ``(N, D)`` of each encoder, float32.
 
     Raises:
-        UserError: If a vector is not finite, a sentence has no tokens, or a vector depends on more
-            than its sentence.
+        UserError: If a vector is not finite or depends on more than its sentence, or a sentence has
+            no token.
     """
     sentences = list(sentences)  # a Series is indexed by its labels
     dims = [encoder.dim for encoder in encoders]
@@ -82,9 +82,9 @@ class _Passes:
     """Passes of sentences through a network, in batches of similar length.
 
     Args:
-        encoders: Encoders that share the pass, their network in evaluation mode.
+        encoders: Encoders that share the pass; their network is in evaluation mode.
         sentences: The sentences.
-        batch_tokens: Tokens of a batch; None for as many as suit the device.
+        batch_tokens: Number of tokens of a batch; None for a number that suits the device.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class _Passes:
         self.workers = 1 if self.equal_lengths else count_workers(backbone)
 
     def _compute_prefix(self) -> Prefix | None:
-        """The computed tokens before all sentences, if nothing reads them."""
+        """Compute the tokens before all sentences, if no encoder pools them."""
         template = self.tokenization.template_tokens
         if template is None or template.text == SLOT or not template.before:
             return None
@@ -148,7 +148,7 @@ class _Passes:
                 yield [block[k] for k in batch], [rows[k] for k in batch]
 
     def begin(self, batch: Batch) -> tuple[list[int], Callable[[], Tensor]]:
-        """Numbers of the sentences of a batch, and a function that waits for their vectors."""
+        """Start a batch: indices of its sentences, and a function that waits for their vectors."""
         indices, rows = batch
         features = to_device(self.backbone.pad(rows), self.backbone.device)
         vectors = compute(self.encoders, features, self.prefix)
@@ -163,7 +163,7 @@ def compute(
     features: TokenFeatures,
     prefix: Prefix | None = None,
 ) -> Tensor:
-    """Vectors of all encoders from one pass, next to each other: ``(B, D_1 + D_2 + ...)``."""
+    """Concatenated vectors of all encoders from one pass: ``(B, D_1 + D_2 + ...)``."""
     top = max(max(encoder.layers) for encoder in encoders)
     inputs: Mapping[str, Any] = features
     if prefix is not None:
@@ -194,17 +194,17 @@ def plan_batches(
 ) -> list[list[int]]:
     """Batches of similar length whose padded size stays within ``batch_tokens``.
 
-    The order of the sentences plays no role. The longest come first, so that a lack of memory shows
-    at once.
+    The batches do not depend on the order of the sentences. The longest come first, so that a lack
+    of memory shows at once.
 
     Args:
-        lengths: Tokens of each sentence.
-        sentences: The sentences, which order those of equal length.
-        batch_tokens: Tokens of a batch, padding included; a longer sentence is a batch alone.
+        lengths: Number of tokens of each sentence.
+        sentences: The sentences; those of equal length are sorted by their text.
+        batch_tokens: Number of tokens of a batch, padding included; a longer sentence is a batch.
         equal_lengths: Whether the sentences of a batch have equal lengths.
 
     Returns:
-        Indices of sentences, each once.
+        Indices of the sentences of each batch.
 
     Example:
         >>> plan_batches([2, 5, 2, 4], ["b", "d", "a", "c"], 10)
@@ -227,9 +227,9 @@ def plan_batches(
 
 
 def count_workers(backbone: Backbone) -> int:
-    """Number of batches that threads may send through a frozen network at the same time.
+    """Number of threads that may send batches through a frozen network at the same time.
 
-    Two at a time on two processors are 1.8 times as fast as one on all threads.
+    On two processors, two batches at a time are 1.8 times as fast as one batch on two threads.
     """
     # Recurrent networks keep the state of a text in their modules.
     is_recurrent = backbone.findings.causal and not backbone.findings.continues
@@ -239,7 +239,7 @@ def count_workers(backbone: Backbone) -> int:
 def to_device(
     features: Mapping[str, Tensor], device: torch.device
 ) -> dict[str, Tensor]:
-    """Features on a device, of which the host does not wait for the copy."""
+    """Copy features to a device asynchronously."""
     pinned = is_pinned_for(device)
     return {
         name: (value.pin_memory() if pinned else value).to(device, non_blocking=pinned)
@@ -248,9 +248,9 @@ def to_device(
 
 
 def begin_copy(values: Tensor) -> Callable[[], Tensor]:
-    """Begin to copy values to the host; the function that is returned waits for them.
+    """Start to copy values to the host; returns a function that waits for them.
 
-    A plain copy of CUDA waits for all that was begun before it, the next batch too.
+    A plain CUDA copy would wait for everything that was started before it, also the next batch.
     """
     if not values.is_cuda:
         return values.cpu
@@ -266,7 +266,7 @@ def begin_copy(values: Tensor) -> Callable[[], Tensor]:
 
 
 def with_next_begun(items: Iterable[Item]) -> Iterator[Item]:
-    """Each item once the next is being computed, so that a GPU has work while one is copied."""
+    """Yield each item after the next one was started, so that a GPU works while it is copied."""
     waiting: list[Item] = []
     for item in items:
         yield from waiting

@@ -1,6 +1,6 @@
 """Token vectors to sentence vectors: means, single tokens, maxima.
 
-A pooling is a class that registers itself; a custom one is named by its import path,
+A pooling is a registered class; a custom pooling is named by its import path,
 ``mypackage.poolings.MyPooling:option=value``.
 """
 
@@ -24,22 +24,22 @@ def vocabulary_size(tokenizer: Any) -> int:
 
 
 def special_tokens(tokenizer: Any) -> list[int]:
-    """Ids of the special tokens, without the one for unknown text."""
+    """Ids of the special tokens, except for the unknown token."""
     return sorted(set(tokenizer.all_special_ids) - {tokenizer.unk_token_id})
 
 
 class Pooling(ABC):
-    """A pooling over the real tokens of a sentence, special ones included unless noted.
+    """A pooling over the tokens of a sentence without padding; special tokens are included.
 
-    A subclass stores the arguments of its constructor under their names, as an estimator of
-    scikit-learn does, and defines :meth:`pool`.
+    A subclass defines :meth:`pool`, and stores the arguments of its constructor under their names,
+    like a scikit-learn estimator.
 
     Attributes:
         linear: Whether it commutes with the average of layers.
-        over_tokens: Whether it pools the tokens of the sentence: those of a template and an
-            attention sink are left out.
+        over_tokens: Whether it pools only the tokens of the sentence, without those of a template
+            and an attention sink.
         counts: Whether it counts the tokens of the corpus of the fit.
-        learned: Whether a training of the encoder learns its weights.
+        learned: Whether the training of the encoder learns its weights.
         weights: Weight of each token of the vocabulary, ``(V,)``; saved with a model.
 
     Example:
@@ -60,15 +60,15 @@ class Pooling(ABC):
 
         Args:
             tokens: Token vectors, ``(B, T, D)``, with any values in padding.
-            mask: True where a token is real, ``(B, T)``; padding is on the right.
+            mask: True for tokens and False for padding, ``(B, T)``; padding is on the right.
             ids: Token ids, ``(B, T)``.
         """
 
     def output_dim(self, dim: int) -> int:
-        """Size k of the vectors of tokens of size ``dim``.
+        """Size k of the pooled vectors, for tokens of size ``dim``.
 
         Raises:
-            UserError: If the vectors of two sentences are not ``(2, k)``.
+            UserError: If the shape of two pooled sentences is not ``(2, k)``.
         """
         mask, ids = torch.tensor([[1, 0], [1, 1]]).bool(), torch.zeros(2, 2).long()
         with torch.no_grad():
@@ -87,16 +87,16 @@ class Pooling(ABC):
         count_over: Sequence[str],
         weights: Tensor | None = None,
     ) -> None:
-        """Read what is needed from a vocabulary: nothing, unless tokens have weights.
+        """Compute or set token weights for a vocabulary; by default nothing is done.
 
         Args:
             tokenization: A :class:`~flowbert.encoders.tokenization.Tokenization`.
-            count_over: Sentences whose tokens may be counted.
+            count_over: Sentences whose tokens are counted, if the pooling counts any.
             weights: Saved :attr:`weights`, in place of counting.
         """
 
     def train_weights(self) -> nn.Embedding | None:
-        """Begin to train the weights: a table of them; None for none that are learned."""
+        """Table of weights to train; None if no weights are learned."""
         return None
 
     @property
@@ -131,14 +131,14 @@ POOLING_NAMES = {
     "weightedmean": "position_mean",
     "lasttoken": "last_token",
 }
-"""Poolings of sentence-transformers without token weights, and their names here."""
+"""Poolings by the names of sentence-transformers, without those with token weights."""
 
 
 def make_pooling(text: str) -> Pooling:
-    """A pooling from ``name[:option=value]...``, not bound to a vocabulary yet.
+    """Make a pooling from ``name[:option=value]...``, without token weights.
 
     Raises:
-        UserError: If the name, an option or a value is not one of those allowed.
+        UserError: If the name, an option or a value is not allowed.
     """
     pooling: Pooling = POOLINGS.make(text, argument="pooling")
     return pooling

@@ -1,4 +1,4 @@
-"""Command lines, made of settings: what to run after a comparison, and after an advice."""
+"""Command lines to run after a comparison or an advice, made from settings."""
 
 import shlex
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from flowbert.data.corpus import OWN_NAMES
 
 
 def write_options(**options: Any) -> str:
-    """Options of a command line; those of a group are a mapping, and what is None is left out.
+    """Options of a command line; those of a group are a mapping, and None is left out.
 
     Example:
         >>> write_options(method="whitening", encoder={"path": "my folder", "layers": None})
@@ -26,15 +26,15 @@ def write_options(**options: Any) -> str:
 
 
 def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
-    """Commands that use what the verdicts of the first task choose; none without a verdict.
+    """Commands that use the methods chosen by the first verdict; empty without a verdict.
 
     Args:
-        path: A run folder, whose model encodes and is exported if it is chosen; or a file of
-            results. What has no model is fitted, or encodes as it comes.
-        record: What its results say of the run.
+        path: A run folder, whose model is used if it is chosen, or a file of results; a method
+            without a saved model is fitted.
+        record: Metadata of the results.
 
     Returns:
-        Commands after the word for the program.
+        Commands, without the name of the program.
     """
     gains, config = record.get("gains", []), record.get("config", {})
     deciding = [row for row in gains if row["task"] == gains[0]["task"]]
@@ -60,14 +60,14 @@ def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
 
 
 def _with_files(command: str, corpus: str = "--corpus FILE") -> str:
-    """A command that fits or encodes, with what it reads and writes."""
+    """A command that fits or encodes, with the files that it reads and writes."""
     if command.startswith("encode"):
         return f"{command} --input FILE --output vectors.npy"
     return f"{command} {corpus} --run_dir my-model"
 
 
 def _write_corpus(row: Mapping[str, Any], config: Mapping[str, Any]) -> str:
-    """Options of the corpus that a comparison has fitted on, where they are known."""
+    """Options of the corpus that a comparison used, if they are known."""
     name, tasks = row.get("corpus"), config.get("tasks")
     options = {"max_sentences": config.get("max_sentences")}
     if not isinstance(config.get("corpus"), str):

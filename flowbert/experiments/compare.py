@@ -1,4 +1,4 @@
-"""Methods on the same embeddings and tasks: one frozen pass of each encoder feeds them all."""
+"""Comparison of methods on the same embeddings, from one pass of each encoder."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -92,7 +92,7 @@ def compare(options: CompareOptions) -> Results:
 
 
 def check_options(seeds: int | Sequence[int], output: str | Path | None) -> list[int]:
-    """Check what comparisons and reproductions share; the seeds as a list.
+    """Check the options that comparisons and reproductions share; returns the seeds.
 
     Raises:
         UserError: If an argument is wrong.
@@ -113,7 +113,7 @@ def check_options(seeds: int | Sequence[int], output: str | Path | None) -> list
 
 
 def _load_corpora(corpus: Any, nli: str, column: str | None) -> dict[str, Corpus | str]:
-    """The corpora by name; ``target`` and ``train_only``, which depend on the task, are texts."""
+    """Corpora by name; ``target`` and ``train_only``, which depend on the task, stay texts."""
     if isinstance(corpus, str):
         corpus = {name: name for name in as_list(corpus, "corpus")}
     elif not isinstance(corpus, Mapping):
@@ -133,7 +133,7 @@ def _draw_corpora(
     size: int | None,
     seeds: Sequence[int],
 ) -> dict[Task, list[Drawn]]:
-    """The samples of the corpora of each task that the seeds draw, or whole corpora."""
+    """For each task, samples of the corpora drawn by each seed, or whole corpora."""
 
     @cached
     def draw(corpus: Corpus) -> list[Drawn]:
@@ -150,7 +150,7 @@ def _draw_corpora(
 
 
 def _describe_argument(value: Any) -> Any:
-    """A JSON value of another object: its options or its name."""
+    """The options or the name of an object, as a JSON value."""
     if isinstance(value, EncoderOptions):
         return as_json(asdict(value))
     return str(getattr(value, "name", None) or type(value).__name__)

@@ -1,7 +1,7 @@
 """Rows of results with bootstrap intervals, averages over tasks and means over seeds.
 
-Draws ``(n, 1 + R)`` are n scores, each followed by the same on R resamples, NaN where one is
-undefined. Rows share the resamples, so that differences and means of rows are those of draws.
+Draws ``(n, 1 + R)`` are n scores, each followed by its values on R resamples; undefined ones are
+NaN. All rows share the resamples, so that differences and means of rows can be taken draw by draw.
 """
 
 import math
@@ -38,12 +38,12 @@ RESULT_COLUMNS: dict[str, Any] = {
     "reason": str,
     "experiment": str,
 }
-"""Columns of ``Results.frame`` and their types, as pandas names them."""
+"""Columns of ``Results.frame``, and their pandas types."""
 
 SETTINGS = ["encoder", "template", "sink_token", "layers", "pooling", "corpus"]
 METHOD = [*SETTINGS, "method", "role", "supervised"]
 SCORE = [*METHOD, "split", "task", "metric", "aggregation"]
-"""Columns that identify a score of all seeds."""
+"""Columns that identify a score apart from its seed."""
 
 _TAIL = (1 - 0.95) / 2
 
@@ -52,7 +52,7 @@ Row = tuple[dict[str, Any], Floats]
 
 
 def has_interval(draws: Floats) -> Any:
-    """Whether there are a score and a resample of it, ``(n,)``."""
+    """Whether a row has a score and at least one resampled score, ``(n,)``."""
     is_finite = np.isfinite(draws)
     return is_finite[:, 0] & is_finite[:, 1:].any(axis=1)
 
@@ -60,9 +60,9 @@ def has_interval(draws: Floats) -> Any:
 def find_intervals(draws: Floats) -> Floats:
     r"""Ends of the 95% intervals, ``(n, 2)``; NaN without a score or resamples.
 
-    Percentiles of the resamples, less twice their bias: Spearman's correlation of few pairs is
-    too small on average, so that a score has the bias b, and its resamples the bias 2 b. An
-    interval contains its score. ``tests/experiments/test_coverage.py`` simulates the coverage.
+    Percentiles of the resamples, minus twice the estimated bias: Spearman's correlation of few
+    pairs is too small on average, so that a score has the bias b, and its resamples the bias 2 b.
+    An interval contains its score. ``tests/experiments/test_coverage.py`` simulates the coverage.
 
     Args:
         draws: Draws ``(n, 1 + R)``.
@@ -87,15 +87,15 @@ def find_intervals(draws: Floats) -> Floats:
 
 
 def average_seeds(draws: Floats, seed: int) -> Floats:
-    """The mean over seeds ``(1 + R,)``, which resamples seeds as well as pairs.
+    """The mean over seeds ``(1 + R,)``, resampled over seeds and pairs.
 
-    Deviations of the drawn seeds are larger by the root of n / (n - 1), so that their variance
-    is that of the mean of n seeds without bias.
+    Deviations of the drawn seeds are multiplied by the root of n / (n - 1), so that the variance of
+    their mean has no bias.
 
     Args:
         draws: Draws ``(n, 1 + R)``.
-        seed: Seed; draws from as many seeds are equal, so that averages and differences are of
-            the same seeds.
+        seed: Seed of the draws; rows with equally many seeds share them, so that averages and
+            differences use the same seeds.
     """
     count, resamples = draws[:, 1:].shape
     rng = Stream(seed, "seeds", batch=count).rng()
@@ -107,7 +107,7 @@ def average_seeds(draws: Floats, seed: int) -> Floats:
 
 
 def main_aggregation(frame: pd.DataFrame, metric: str = "spearman") -> str:
-    """The aggregation of a metric that is shown first, and that verdicts go by.
+    """The aggregation of a metric that tables show first and verdicts use.
 
     Args:
         frame: Rows of results.
@@ -129,13 +129,12 @@ def with_averages(
 
     Args:
         frame: Rows of results, of one seed each, without averages.
-        draws: Theirs, ``(n, 1 + R)``.
+        draws: Draws of the rows, ``(n, 1 + R)``.
         tasks: The tasks.
         seed: Seed of the draws of seeds.
 
     Returns:
-        All rows, of which those of several seeds have no seed but a standard deviation; and their
-        draws.
+        All rows and their draws. Rows for several seeds have a standard deviation and no seed.
     """
     averaged = [task.name for task in tasks if task.averaged]
     frame, draws = _append(frame, draws, _average_tasks(frame, draws, averaged))
@@ -147,7 +146,7 @@ def with_averages(
 def _append(
     frame: pd.DataFrame, draws: Floats, rows: Iterable[Row]
 ) -> tuple[pd.DataFrame, Floats]:
-    """Rows and draws with further ones below."""
+    """Append rows and draws."""
     added = list(rows)
     if not added:
         return frame, draws
@@ -159,7 +158,7 @@ def _append(
 def _average_tasks(
     frame: pd.DataFrame, draws: Floats, tasks: Sequence[str]
 ) -> Iterator[Row]:
-    """The average over the tasks of a split by seed, for methods with a score on each of them."""
+    """Average over the tasks of a split, by seed, of methods with a score on every task."""
     is_averaged = (frame["metric"] == "spearman") & frame["task"].isin(tasks)
     chosen = frame[is_averaged & frame["aggregation"].isin(AGGREGATIONS)]
     counts = chosen.groupby(["split", "aggregation"])["task"].transform("nunique")
@@ -176,7 +175,7 @@ def _average_tasks(
 
 
 def _average_seeds(frame: pd.DataFrame, draws: Floats, seed: int) -> Iterator[Row]:
-    """The mean over the seeds of each score that has several."""
+    """Mean over the seeds, of scores with several seeds."""
     for _, rows in frame.groupby(SCORE, sort=False):
         if len(rows) > 1:
             drawn = draws[rows.index]
@@ -185,6 +184,6 @@ def _average_seeds(frame: pd.DataFrame, draws: Floats, seed: int) -> Iterator[Ro
 
 
 def _averaged(rows: pd.DataFrame, mean: Floats) -> dict[str, Any]:
-    """A row of results that is the mean of several."""
+    """The row of results for the mean of several rows."""
     row: dict[str, Any] = rows.iloc[0].to_dict()
     return row | {"experiment": "", "reason": "", "seed": None, "value": mean[0]}

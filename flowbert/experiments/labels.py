@@ -1,4 +1,4 @@
-"""Names of the rows of results: a method, and the settings in which rows differ."""
+"""Names of the rows of results: the method, and the settings that differ between rows."""
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ _LONG = 60  # characters of a method
 
 
 def settings_of(frame: pd.DataFrame) -> pd.DataFrame:
-    """Short name of the encoder, template, layers and so on of each row; empty where it has none.
+    """Short names of encoder, template, layers and so on of each row; empty if it has none.
 
     Args:
         frame: Rows of results; a column ``run`` is a setting like others.
@@ -35,17 +35,17 @@ def settings_of(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def name_rows(frame: pd.DataFrame) -> pd.DataFrame:
-    """Names of each row, by the settings that differ between rows.
+    """Name each row by the settings that differ between rows.
 
-    The reference is raw; what is not mapped otherwise is named by its layers and pooling, as far
-    as they differ from those. What is advised is named with its own. Supervised methods have a
-    ``*``.
+    The reference is called raw. Another row without a map is named by its layers and pooling, if
+    they differ from the reference; the advised method, by its layers and pooling. Supervised
+    methods have a ``*``.
 
     Args:
         frame: Rows of results; a column ``run`` is a setting like others.
 
     Returns:
-        Columns group (run and encoder), method, details (further settings), name (method and
+        Columns group (run and encoder), method, details (other settings), name (method and
         details) and label (all of them), such as ``whitening (last, target)``.
     """
     settings = settings_of(frame)
@@ -76,7 +76,7 @@ def name_rows(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _by_options(methods: pd.Series) -> pd.Series:
-    """Long methods of one kind by the options in which they differ, such as ``flow, levels 3``."""
+    """Name long methods of one kind by the options that differ, such as ``flow, levels 3``."""
     written = {x: split_spec(x, ":") for x in set(methods) if len(x) > _LONG}
     names = {}
     for method, (kind, *options) in written.items():
@@ -91,7 +91,7 @@ def _by_options(methods: pd.Series) -> pd.Series:
 def _name_readings(
     settings: pd.DataFrame, is_reading: pd.Series, is_reference: pd.Series
 ) -> pd.Series:
-    """Names of readings by what differs from the reference, such as ``layers first_last``."""
+    """Name readings by their differences to the reference, such as ``layers first_last``."""
     names = settings[READING].copy()
     for name in READING:
         values = settings[name]
@@ -104,7 +104,7 @@ def _name_readings(
 
 
 def _join(texts: pd.DataFrame) -> pd.Series:
-    """The texts of each row, separated by commas; empty ones are left out."""
+    """Join the texts of each row by commas; empty ones are left out."""
     joined = [", ".join(filter(None, row)) for row in texts.to_numpy(dtype=object)]
     return pd.Series(joined, texts.index, dtype=object)
 

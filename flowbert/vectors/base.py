@@ -23,14 +23,14 @@ from flowbert.seeding import Stream
 
 
 class Vectors:
-    """N vectors of size D; of a file only the rows that are read need to fit in memory.
+    """N vectors of size D, in memory or in a file of which only the used rows are read.
 
-    All functions of this package that read vectors accept one, and so does a PyTorch DataLoader.
-    :func:`as_vectors` makes one of an array, a tensor or a file.
+    All functions of flowbert that take vectors accept this class, and so does a PyTorch DataLoader.
+    :func:`as_vectors` makes it of an array, a tensor or a file.
 
     Args:
-        rows: Numbers ``(N, D)``: an array, also a memory-mapped one, a tensor, or other vectors.
-            They are not copied.
+        rows: Numbers ``(N, D)``: an array, also a memory-mapped one, a tensor, or other vectors;
+            not copied.
         name: Name in tables and messages.
         indices: Indices ``(n,)`` of the rows that are used; None for all.
 
@@ -52,7 +52,7 @@ class Vectors:
         return self.shape[0]
 
     def __getitem__(self, index: Any) -> Floats:
-        """A copy of the rows of a slice or of an array of indices, ``(n, D)``, float32.
+        """Copy the rows of a slice or of an array of indices, ``(n, D)``, float32.
 
         Raises:
             UserError: If a value is not finite.
@@ -85,12 +85,12 @@ class Vectors:
 
     @cached_property
     def digest(self) -> str:
-        """Digest of shape and values; the same for an array and for a file with its rows."""
+        """Digest of shape and values; a file has the digest of an array with its rows."""
         values = (block.tobytes() for block in self.blocks())
         return digest_stream(chain([list(self.shape)], values))
 
     def subset(self, indices: Indices) -> "Vectors":
-        """Some of the rows, read when they are used."""
+        """A subset of the rows, which are read when they are used."""
         return Vectors(self, self.name, indices)
 
     def sample(self, size: int, stream: Stream) -> Indices:
@@ -113,11 +113,11 @@ def as_vectors(vectors: Any, column: str | None = None) -> Vectors:
     Args:
         vectors: Path of a .npy, .safetensors or .parquet file or of a folder of .parquet files,
             array or tensor ``(N, D)``, or :class:`Vectors`.
-        column: Tensor or column of a file; only needed where there are several.
+        column: Name of a tensor or column of the file; required if there are several.
 
     Raises:
-        UserError: If a file is missing or damaged, or they are no matrix of numbers. Whether
-            numbers are finite is checked when they are read.
+        UserError: If a file is missing or damaged, or the vectors are not a matrix of numbers.
+            Reading rows checks that the numbers are finite.
     """
     if isinstance(vectors, Vectors):
         return vectors

@@ -31,21 +31,21 @@ from flowbert.vectors.store import KEY_BYTES, Store
 _VERSION = 3  # raised when a change of the code moves vectors
 
 LONGEST_WAIT_SECONDS = 30.0
-"""Seconds that a process waits at most for another one that uses the same encoder."""
+"""Longest time in seconds that a process waits for another one with the same encoder."""
 
 MEMORY_BYTES = 2**30
-"""Size above which copies of vectors are mapped from a temporary file."""
+"""Size in bytes above which copies of vectors are mapped from a temporary file."""
 
 
 def computation() -> dict[str, Any]:
-    """Version of the code and settings of torch, which change vectors as the encoder does."""
+    """Version of the code and settings of torch, which change vectors like another encoder."""
     return {"version": _VERSION, "precision": precision_settings()}
 
 
 class EmbeddingCache:
     """Vectors of encoders, in files or in memory; each distinct sentence is encoded once.
 
-    Of processes that use the same encoder, one encodes and the others wait for 30 s at most. An
+    If several processes use the same encoder, one encodes and the others wait, for at most 30 s. An
     interruption loses at most 4,096 sentences. A damaged file is deleted with a warning, and its
     sentences are encoded again.
 
@@ -74,16 +74,16 @@ class EmbeddingCache:
     ) -> None:
         """Encode sentences that are missing, in one pass for all encoders of a backbone.
 
-        It waits, for 30 s at most, while another process encodes with one of them.
+        Wait, for at most 30 s, while another process encodes with one of them.
 
         Args:
             encoders: The encoders.
-            sentences: Sentences in any order, repeated ones too.
+            sentences: Sentences in any order, with or without repetitions.
             step: Name of the progress bar.
 
         Raises:
             UserError: If the folder cannot be written.
-            KeyboardInterrupt: After Ctrl-C; its message tells what is in the files.
+            KeyboardInterrupt: After Ctrl-C, with a message on what is stored.
         """
         passes: dict[str, dict[Store, Encoder]] = {}
         for part, store in self._find_stores(encoders):
@@ -108,7 +108,7 @@ class EmbeddingCache:
     def rows(self, encoder: Encoder, sentences: Sequence[str]) -> Vectors:
         """A copy of the vectors of sentences, ``(N, D)``; missing ones are encoded.
 
-        It is in memory, or above 1 GB in a temporary file.
+        The copy is in memory, or above 1 GB in a temporary file.
         """
         stores = [store for _, store in self._find_stores([encoder])]
         keys = _keys(sentences)
@@ -190,7 +190,7 @@ def _encode_missing(
 
 
 def _missing(stores: Iterable[Store], keys: Sequence[bytes]) -> list[int]:
-    """Indices of the sentences that a store lacks."""
+    """Indices of the sentences that are not in a store."""
     found = [store.find(keys) for store in stores]
     return [i for i, key in enumerate(keys) if not all(key in each for each in found)]
 

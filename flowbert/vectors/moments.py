@@ -17,19 +17,19 @@ from flowbert.threads import threads_for
 _KIND = "moments"
 
 ROWS_PER_BLOCK = 4096
-"""Rows of a block, each of which is summed around its own mean."""
+"""Number of rows in a block, whose mean is subtracted before its rows are summed."""
 _ROWS_PER_PRODUCT = 1024  # what the caches of a CPU hold
 _PANELS = 4
 ROWS_PER_DIRECTION = 5
-"""Distinct rows per direction below which shrinkage is advised (docs/how-it-works.md)."""
+"""Distinct rows per direction below which a warning recommends shrinkage."""
 
 
 class Moments:
     r"""Streaming moments :math:`n`, :math:`\bar x` and :math:`\sum (x - \bar x)(x - \bar x)^T`.
 
-    Blocks of :data:`ROWS_PER_BLOCK` rows are summed in order, each around its own mean: the same
-    rows give the same bits, in whatever chunks they come. Moments of parts merge to those of the
-    whole up to rounding. Memory is :math:`O(D^2)`.
+    Blocks of :data:`ROWS_PER_BLOCK` rows are summed in order, after their mean is subtracted. The
+    result does not depend on the chunks in which rows are added, bit for bit. Merged moments of
+    parts equal those of all rows up to rounding. Memory is :math:`O(D^2)`.
 
     References:
         Updating Formulae and a Pairwise Algorithm for Computing Sample Variances (Chan et al.,
@@ -43,7 +43,7 @@ class Moments:
 
     Attributes:
         count: Number of rows.
-        enough: Distinct rows up to which they are counted.
+        enough: Number of distinct rows at which counting stops.
 
     Example:
         >>> x = torch.randn(100, 4)
@@ -64,7 +64,7 @@ class Moments:
 
     @classmethod
     def merge(cls, parts: Iterable["Moments"]) -> "Moments":
-        """The moments of all rows from those of their parts.
+        """Moments of all rows, from moments of parts of them.
 
         Args:
             parts: Moments of different rows, at least one; they are not changed.
@@ -95,7 +95,7 @@ class Moments:
         """Read a file of :meth:`save`.
 
         Raises:
-            UserError: If the file is missing, damaged or holds something else.
+            UserError: If the file is missing or damaged, or contains something else.
         """
         tensors, metadata = load_tensors(path, _KIND)
         digests = tensors.pop("seen").tolist()
@@ -111,7 +111,7 @@ class Moments:
         return min(len(self._seen), self.enough)
 
     def update(self, x: Any) -> "Moments":
-        """Add rows ``(N, D)``, an array or a tensor, behind the last ones. Returns self."""
+        """Add rows ``(N, D)``, an array or a tensor, after the previous rows. Returns self."""
         x = to_tensor(x)
         if x.ndim != 2 or x.shape[1] != self.dim:
             raise ValueError(
@@ -169,7 +169,7 @@ class Moments:
 
     @property
     def mean_direction(self) -> Tensor:
-        """Direction of the mean of the unit-length rows, ``(D,)``, float64; zero without one."""
+        """Direction of the mean of the unit-length rows, ``(D,)``, float64; 0 if the mean is 0."""
         return torch.nn.functional.normalize(self._all().unit_mean.cpu(), dim=0)
 
     def covariance(self) -> Tensor:
@@ -178,9 +178,9 @@ class Moments:
         return (upper + upper.triu(1).T) / max(self.count - 1, 1)
 
     def eigen(self) -> tuple[Tensor, Tensor]:
-        """Eigenvalues ``(D,)``, falling, and eigenvectors ``(D, D)`` of the covariance.
+        """Eigenvalues ``(D,)``, in decreasing order, and eigenvectors ``(D, D)`` of the covariance.
 
-        The largest entry of each eigenvector is positive, so that it is the same on every machine.
+        The largest entry of each eigenvector is positive, so that all machines agree on the sign.
         """
         if self._eigen is None:
             with threads_for(self.dim * self.dim):
@@ -211,8 +211,8 @@ class _Sums(NamedTuple):
     Args:
         number: Number of rows.
         mean: ``(D,)``, float64.
-        unit_mean: Mean of the rows at length 1, ``(D,)``, float64; a row of zeros stays.
-        scatter: ``(D, D)``, float64, of which the upper triangle counts.
+        unit_mean: Mean of the rows scaled to length 1, ``(D,)``, float64; a row of zeros stays.
+        scatter: ``(D, D)``, float64; only the upper triangle is used.
     """
 
     number: int
@@ -222,7 +222,7 @@ class _Sums(NamedTuple):
 
     @classmethod
     def of(cls, pieces: list[Tensor]) -> "_Sums":
-        """Sum rows ``(n, D)`` in pieces, on the device of the first one."""
+        """Sum pieces of rows ``(n, D)``, on the device of the first piece."""
         rows = pieces[0]
         if len(pieces) > 1:
             rows = torch.cat([piece.to(rows.device) for piece in pieces])
@@ -249,7 +249,7 @@ class _Sums(NamedTuple):
         return cls(number, shift + offset, unit_total / number, scatter)
 
     def followed_by(self, other: "_Sums") -> "_Sums":
-        """The sums of these rows and the other ones."""
+        """The sums of both parts."""
         number = self.number + other.number
         share = other.number / number
         offset = other.mean.to(self.mean.device) - self.mean

@@ -16,7 +16,7 @@ from flowbert.arrays import Floats
 from flowbert.errors import warn
 
 KEY_BYTES = 16
-"""Size of the digest of a sentence, the key of the table."""
+"""Size in bytes of the digest of a sentence, the key of the table."""
 
 WARN_AFTER_SECONDS = 5.0
 """Seconds before a warning names the lock's owner."""
@@ -40,8 +40,8 @@ class Store:
     A damaged file is deleted with a warning; its vectors are missing from then on.
 
     Args:
-        folder: Folder of the file, which need not exist; None for a store in memory.
-        name: Digest of the encoder, hexadecimal; names the file.
+        folder: Folder of the file, which may be missing; None for a store in memory.
+        name: Digest of the encoder, hexadecimal, which is the name of the file.
         dim: Size D of a vector.
     """
 
@@ -58,10 +58,10 @@ class Store:
     def lock(self, deadline: float) -> Iterator[None]:
         """Lock the file, so that no other process encodes the same sentences.
 
-        Several writers do no harm: after the deadline the block runs without the lock.
+        After the deadline the block runs without the lock, because several writers do no harm.
 
         Args:
-            deadline: End of the wait, by ``time.monotonic()``.
+            deadline: Latest time to wait for, as of ``time.monotonic()``.
         """
         if self._path is None:
             yield
@@ -98,7 +98,7 @@ class Store:
         return found
 
     def read(self, keys: Sequence[bytes]) -> Iterator[Floats | None]:
-        """Vectors in order, ``(n, D)``, float32; None in place of a block that lacks one."""
+        """Blocks of vectors in order, ``(n, D)``, float32; None if a block misses a vector."""
         for chunk in _chunks(keys):
             wanted = set(chunk)
             rows: dict[bytes, bytes] = {}
@@ -116,7 +116,7 @@ class Store:
                 yield None
 
     def add(self, keys: Sequence[bytes], vectors: Floats) -> None:
-        """Add vectors ``(N, D)``, all or none; existing vectors stay."""
+        """Add all vectors ``(N, D)`` or, after an error, none; existing vectors stay."""
         rows = [row.tobytes() for row in np.asarray(vectors, dtype=np.float32)]
         with self._transaction(adds=True) as database:
             pairs = zip(keys, rows, strict=True)

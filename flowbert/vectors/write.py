@@ -1,4 +1,4 @@
-"""Files of vectors: the only writer, whose .npy files resume."""
+"""The writer of files of vectors; interrupted .npy files resume."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -44,26 +44,26 @@ def write_vectors(
     columns: Any = None,
     key: str | None = None,
 ) -> tuple[int, int]:
-    """Write vectors block by block; .safetensors at once.
+    """Write vectors block by block, except for .safetensors.
 
     The file appears when it is complete. With a key, an unfinished .npy file is kept as
     ``.NAME.KEY.npy`` in the same folder, and the next call with this key continues it.
 
     Args:
         path: File ending in .npy, .safetensors or .parquet.
-        blocks: Computes the blocks from a row on: arrays ``(n, k)``, or tensors for .safetensors.
+        blocks: Function of a row, which yields the blocks from this row on: arrays ``(n, k)``, or
+            tensors for .safetensors.
         count: Number of rows N, at least 1.
-        columns: Further columns of a .parquet file, in front of ``embedding``: a table of pyarrow
-            with N rows.
-        key: Digest of what determines the vectors of a .npy file; None for a file that does not
-            resume.
+        columns: Other columns of a .parquet file, before ``embedding``: a pyarrow table of N rows.
+        key: Digest of everything that determines the vectors of a .npy file; None for a file that
+            does not resume.
 
     Returns:
         Shape ``(N, k)``.
 
     Raises:
         UserError: If the extension is unknown, or another process writes the same vectors.
-        KeyboardInterrupt: After Ctrl-C; its message says what is kept.
+        KeyboardInterrupt: After Ctrl-C, with a message on what is kept.
     """
     path = follow_link(path)
     check_output(path)
@@ -81,7 +81,7 @@ def write_vectors(
 def _keep_unfinished(path: Path, key: str) -> Iterator[Path]:
     """Yield the path of an unfinished file; rename it to ``path`` at the end.
 
-    The file is kept after an interruption, and deleted after a mistake of the user.
+    The file is kept after an interruption, and deleted after a UserError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.stem}.{key}{path.suffix}")
@@ -128,7 +128,7 @@ def _write_npy(
     count: int,
     resumes: bool = False,
 ) -> tuple[int, int]:
-    """Write blocks into a file; rows that are finished are counted in a file beside it."""
+    """Write blocks into a file; another file counts the finished rows."""
     state = path.with_suffix(".json")
     done = read_json(state, int) if state.exists() and path.exists() else 0
     rows = open_memmap(path, "r+") if done else None
