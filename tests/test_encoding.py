@@ -1,5 +1,8 @@
 """Sentences, files and vectors to vectors, in memory and in files."""
 
+import ast
+import inspect
+import re
 import subprocess
 import sys
 from typing import Any
@@ -19,6 +22,7 @@ from flowbert.encoders.passes import encode_together
 from flowbert.encoding import PRECISIONS, encode
 from flowbert.maps import Whitening
 from flowbert.model import Model
+from flowbert.options import EncodeOptions, field_documents
 from flowbert.vectors import as_vectors
 from helpers import refused, warned
 
@@ -99,6 +103,19 @@ def test_sentences_with_a_model(precision, model, run, tmp_path):
         path = tmp_path / f"a.{name}"
         assert encode(TEXTS, **options, output=path) == expected.shape
         assert_array_equal(read(path).astype(expected.dtype), expected)
+
+
+def test_every_precision_that_is_computed_or_described_is_allowed():
+    code = ast.parse(inspect.getsource(encoding))
+    computed = {
+        text.value
+        for node in ast.walk(code)
+        if isinstance(node, ast.Compare) and "precision" in ast.unparse(node.left)
+        for text in ast.walk(node.comparators[0])
+        if isinstance(text, ast.Constant) and not str(text.value).startswith(".")
+    }
+    described = re.findall(r"``(\w+)``", field_documents(EncodeOptions)["precision"])
+    assert computed <= set(PRECISIONS) == set(described)
 
 
 def test_files_of_sentences(raw, tmp_path):

@@ -2,13 +2,13 @@
 
 import os
 import socket
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from pytorch_lightning import Callback
+from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.callbacks import LambdaCallback, ModelCheckpoint
 from torch import multiprocessing
 from torch.testing import assert_close
@@ -23,6 +23,8 @@ from flowbert.methods.encoder_module import (
 )
 from flowbert.methods.sbert import SBERTModule
 from flowbert.methods.simcse import SimCSEModule
+from flowbert.options import TRAINED_METHODS
+from flowbert.seeding import Stream
 from helpers import refused, with_slow
 from texts import METHODS, examples, small_network, step, text_data, trainable
 
@@ -192,6 +194,32 @@ def test_the_weights_that_are_read_are_trained_and_no_others(name, kind):
     assert not any("pooler" in key for key in gradients)
     upper = "layer.3" in str(gradients)  # above the layer of the vectors
     assert upper == (name in ("simcse, mlm", "mlm"))
+
+
+WEIGHTS = [
+    (method, field.name)
+    for method in METHODS
+    for field in fields(TRAINED_METHODS[method].model)
+    if field.name.endswith("_weight")
+]
+
+
+@pytest.mark.parametrize(("method", "option"), WEIGHTS)
+def test_every_weighted_term_trains_something(method, option):
+    """A regularizer whose weight is not read, or whose value is detached, would train nothing."""
+    before: set[str] = set()
+    for value in (0.0, 0.5):
+        module = METHODS[method](small(), **{option: value})
+        batch = text_data(module.encoder, examples(method, 8)).batch(0, list(range(8)))
+        module.trainer = Trainer(accelerator="cpu", logger=False)
+        losses = module.batch_losses(batch, Stream(0, "masks"))
+        terms = {name: loss for name, (weight, loss, _) in losses.items() if weight}
+        assert before < terms.keys()
+        before = set(terms)
+    weights = [p for p in module.parameters() if p.requires_grad]
+    for loss in terms.values():
+        gradients = torch.autograd.grad(loss, weights, None, True, allow_unused=True)
+        assert any(gradient is not None and gradient.any() for gradient in gradients)
 
 
 @pytest.mark.parametrize("method", ["simcse", "sbert"])
