@@ -21,7 +21,7 @@ import flowbert
 from equivalence.ways import write_task
 from experiments.small import write_pairs
 from flowbert.cli import main
-from flowbert.cli.commands import config_of_line, read_trainer
+from flowbert.cli.call import config_of_line, read_trainer
 from flowbert.cli.parse import COMMANDS, list_options, read_line, read_value
 from flowbert.data.text_files import as_list
 from flowbert.encoders import choose_device

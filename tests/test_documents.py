@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from flowbert.cli.commands import read_trainer
+from flowbert.cli.call import read_trainer
 from flowbert.cli.parse import read_line
 from flowbert.data.corpus import load_corpus
 from flowbert.data.sample import sample_encoder_path, sample_pairs

@@ -146,9 +146,9 @@ def _run(line: CommandLine) -> None:
     with environment_of_threads(threads):
         # The objects of imported libraries stay: a search among them every 700 takes 0.7 s.
         gc.set_threshold(10_000)
-        from flowbert.cli.commands import run
+        from flowbert.cli.call import call_command
 
-        run(line, options)
+        call_command(line, options)
 
 
 def _list_commands() -> str:
@@ -186,7 +186,7 @@ def _describe_command(line: CommandLine) -> str:
     name, options, group = line.command, line.options, f"{line['help']}."
     command = COMMANDS[name]
     if name in TRAINER_COMMANDS and group == "trainer.":
-        from flowbert.cli.commands import list_trainer_options
+        from flowbert.cli.call import list_trainer_options
 
         options = list_trainer_options()
     elif members := {x: options[x] for x in options if x.startswith(group)}:

@@ -1,4 +1,4 @@
-"""Running a command: its function is called with the options, and its result is printed."""
+"""The function of a command is called with its options, and its result is printed."""
 
 import inspect
 import os
@@ -33,8 +33,8 @@ from flowbert.text_tables import print_lines
 from flowbert.threads import threads_for, use_threads
 
 
-def run(line: CommandLine, options: Any) -> None:
-    """Run a command.
+def call_command(line: CommandLine, options: Any) -> None:
+    """Call the function of a command and print what it returns.
 
     Args:
         line: The command line.
