@@ -83,6 +83,11 @@ def field_documents(options: Any) -> dict[str, str]:
     return entries
 
 
+def values_of(options: Any, kind: Any) -> dict[str, Any]:
+    """The fields of a dataclass with their values in an object of a derived one."""
+    return {field.name: getattr(options, field.name) for field in fields(kind)}
+
+
 @dataclass(frozen=True)
 class Options:
     """Base of the options, which checks their limits."""
@@ -239,7 +244,7 @@ class GlowOptions:
 
     def glow(self) -> dict[str, Any]:
         """Arguments of a :class:`flowbert.flows.Glow`, without its vector size and seed."""
-        return {field.name: getattr(self, field.name) for field in fields(GlowOptions)}
+        return values_of(self, GlowOptions)
 
 
 SCHEDULES = ("constant", "linear", "cosine")
@@ -272,9 +277,7 @@ class FlowOptions(GlowOptions):
 
     def training(self) -> dict[str, Any]:
         """These options by name, the arguments of :class:`flowbert.methods.FlowModule`."""
-        options = {
-            field.name: getattr(self, field.name) for field in fields(FlowOptions)
-        }
+        options = values_of(self, FlowOptions)
         if self.noise is None:
             options["noise"] = self.usual_noise
         return options
@@ -303,8 +306,7 @@ class TrainingOptions(Options):
 
     def training(self) -> dict[str, Any]:
         """These options by name, the arguments of ``EncoderModule``."""
-        names = [field.name for field in fields(TrainingOptions)]
-        return {name: getattr(self, name) for name in names}
+        return values_of(self, TrainingOptions)
 
 
 @dataclass(frozen=True, kw_only=True)

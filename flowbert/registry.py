@@ -148,9 +148,8 @@ class Registry(dict[str, Registered]):
         if match:
             size = getattr(found, "size_parameter", None)
             if size is None or size in options:
-                twice = f"{size} twice; expected the number, or the option"
-                refusal = twice if size else f"a number; expected {match[1]} without"
-                raise UserError(f"{text}: received {refusal}", argument=where)
+                expected = f"{match[1]} without the number"
+                raise UserError(argument=where, received=text, expected=expected)
             options[size] = int(match[2])
         for option, default in allowed.items():
             if default is inspect.Parameter.empty and option not in options:

@@ -64,10 +64,6 @@ class Flow(FlowOptions, Map):
         check_glow(dim, self)
         return dim
 
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.n_features_in_)
-
     @usual_modes()
     def fit(self, X: Any, y: Any = None, pairs: LabelledPairs | None = None) -> Self:
         """Fit on rows ``(N, D)``, N at least 2; y is ignored. Returns self."""

@@ -1,7 +1,6 @@
 """The parts of a run that trains an encoder: examples, encoder, module, compared methods."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from typing import Any
 
 import torch
@@ -13,7 +12,7 @@ from flowbert.maps import Raw, make_map
 from flowbert.methods.examples import Examples, make_examples
 from flowbert.methods.heads import HEADS, SAMPLED_ROWS
 from flowbert.methods.text import TextDataModule
-from flowbert.options import TRAINED_METHODS, BatchOptions, FitOptions
+from flowbert.options import TRAINED_METHODS, BatchOptions, FitOptions, values_of
 from flowbert.registry import import_object
 from flowbert.tasks import Task
 from flowbert.vectors import EmbeddingCache
@@ -60,16 +59,12 @@ def make_module(
     trained = SentenceEncoder(
         **encoder.describe(), token_weights=encoder.token_weights, frozen=False
     )
-    names = [field.name for field in fields(BatchOptions)]
-    batches = {name: getattr(options.data, name) for name in names}
-    data = TextDataModule(trained, examples, seed=options.seed, **batches)
-    module = _module_class(options)(trained, seed=options.seed, **vars(options.model))
+    seed, batches = options.seed, values_of(options.data, BatchOptions)
+    data = TextDataModule(trained, examples, seed=seed, **batches)
+    module_class = import_object(TRAINED_METHODS[options.method].module)
+    module = module_class(trained, seed=seed, **vars(options.model))
     module.check_examples(examples)
     return module, data
-
-
-def _module_class(options: FitOptions) -> Any:
-    return import_object(TRAINED_METHODS[options.method].module)
 
 
 def list_methods(
