@@ -4,7 +4,6 @@ import copy
 import inspect
 import json
 import math
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property, lru_cache, partial
@@ -52,12 +51,13 @@ class PicklableNetwork(nn.Module):
         The hooks of transformers, local functions that do not pickle, are left out; the next pass
         installs them again.
         """
-        bare: dict[int, nn.Module] = {}
-        modules = {
-            name: _without_hooks(module, bare)
-            for name, module in self._modules.items()
-            if module is not None
-        }
+        weights = {id(x): x for x in (*self.parameters(), *self.buffers())}
+        modules: Any = copy.deepcopy(self._modules, weights)  # shares the weights
+        for part in nn.ModuleList(modules.values()).modules():
+            vars(part).pop("_output_capturing_hooks_installed", None)
+            for number, hook in list(part._forward_hooks.items()):
+                if str(getattr(hook, "__module__", "")).startswith("transformers."):
+                    del part._forward_hooks[number]
         return vars(self) | {"_modules": modules}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -69,29 +69,6 @@ class PicklableNetwork(nn.Module):
             if isinstance(part, PreTrainedModel):
                 empty = type(part).__new__(type(part))
                 PreTrainedModel.__init__(empty, copy.deepcopy(part.config))
-
-
-def _without_hooks(module: nn.Module, bare: dict[int, nn.Module]) -> nn.Module:
-    """Copy a module without the hooks of transformers; the copy shares everything else.
-
-    Args:
-        module: The module, which other threads may use.
-        bare: Copies by the ids of their modules, so that a module is copied once.
-    """
-    if id(module) in bare:
-        return bare[id(module)]
-    copied = bare[id(module)] = copy.copy(module)
-    vars(copied).pop("_output_capturing_hooks_installed", None)
-    copied._forward_hooks = OrderedDict(
-        (number, hook)
-        for number, hook in module._forward_hooks.items()
-        if not str(getattr(hook, "__module__", "")).startswith("transformers.")
-    )
-    copied._modules = {
-        name: None if part is None else _without_hooks(part, bare)
-        for name, part in module._modules.items()
-    }
-    return copied
 
 
 class Backbone(PicklableNetwork):
@@ -213,25 +190,21 @@ class Backbone(PicklableNetwork):
         top = self.num_layers if top is None else top
         is_lower = top < self.num_layers and not torch.compiler.is_compiling()
         if is_lower and self.findings.early_exit:
-            return SimpleNamespace(hidden_states=self.lower_states(features, top))
-        output = self._compute(features, output_hidden_states=True)
+            states = lower_states(partial(self.compute, features), top)
+            return SimpleNamespace(hidden_states=states)
+        output = self.compute(features, output_hidden_states=True)
         # Of some networks it is the last block before its layer norm (tie_last_hidden_states).
         output.hidden_states = (*output.hidden_states[:-1], output.last_hidden_state)
         return output
 
-    def lower_states(
-        self, features: Mapping[str, Any], top: int
-    ) -> list[Tensor] | None:
-        """Hidden states 0 to ``top`` of a pass that ends there; None if it does not."""
-        call = partial(self._compute, features, output_hidden_states=False)
-        return lower_states(call, top)
-
-    def _compute(self, features: Mapping[str, Any], output_hidden_states: bool) -> Any:
+    def compute(
+        self, features: Mapping[str, Any], output_hidden_states: bool = False
+    ) -> Any:
+        """Output of the network as it is, without prediction layers."""
         features = {name: x for name, x in features.items() if name in self.inputs}
         # Decoders keep keys and values for generation.
         if "use_cache" in self.inputs:
             features = {"use_cache": False} | features
-        # Without prediction layers of a masked language model.
         return self.network.base_model(
             **features, output_hidden_states=output_hidden_states, return_dict=True
         )

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -39,57 +39,35 @@ KNOWN_DIGESTS: ContextVar[dict[Any, tuple[Any, Any]] | None] = ContextVar(
 _CUTS: ContextVar[Counter[tuple[int, str]] | None] = ContextVar("cuts", default=None)
 
 
-class Encoder(Protocol):
-    """Sentences to vectors."""
-
-    path: str
-    """Folder, file or hub name."""
-
-    @property
-    def dim(self) -> int:
-        """Size D of a vector."""
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """JSON values of the current state; equal identities give equal vectors, up to rounding."""
-
-    @property
-    def backbone_key(self) -> str:
-        """Encoders with equal keys share a backbone and are computed in one pass."""
-
-    def encode(self, sentences: Sequence[str]) -> Floats:
-        """Embed N sentences: shape ``(N, D)``, float32."""
-
-    def embed(
-        self, sentences: Sequence[str], on_batch: Callable[[int], Any] | None = None
-    ) -> Floats:
-        """Embed, and call ``on_batch`` with the number of sentences after each batch."""
-
-    def describe(self) -> dict[str, Any]:
-        """Arguments for :func:`flowbert.encoders.load_encoder`, as JSON values."""
-
-    def columns(self) -> dict[str, str]:
-        """Columns of results: encoder, layers, pooling; template and sink_token, if it has them."""
-
-
 class Embedder(ABC):
     """Sentences to vectors, with the arguments of sentence-transformers.
 
-    A subclass sets :attr:`dim` and defines :meth:`embed`.
+    A subclass sets the attributes and ``identity``, and defines :meth:`embed`.
 
     Attributes:
+        path: Folder, file or hub name.
         dim: Size D of a vector.
     """
 
+    path: str = ""
     dim: int
+    if TYPE_CHECKING:  # a property or an attribute
+
+        @property
+        def identity(self) -> dict[str, Any]:
+            """JSON values of the current state, equal only where vectors are, up to rounding."""
+
+    def describe(self) -> dict[str, Any]:
+        """Arguments for :func:`flowbert.encoders.load_encoder`, as JSON values."""
+        return {"path": self.path}
 
     def columns(self) -> dict[str, str]:
-        """Columns of results: encoder, layers, pooling; empty unless a subclass has some."""
-        return {}
+        """Columns of results: encoder, layers, pooling; template and sink_token, if it has them."""
+        return {"encoder": self.path, "layers": "own", "pooling": "own"}
 
     def __repr__(self) -> str:
         columns = self.columns()
-        name = Path(columns.pop("encoder", "")).name
+        name = Path(columns.pop("encoder")).name
         for option in ("sink_token", "max_length"):
             columns[option] = str(getattr(self, option, ""))
         texts = [
@@ -196,6 +174,10 @@ class Embedder(ABC):
         return self.dim
 
 
+Encoder = Embedder
+"""The name of encoders in annotations."""
+
+
 class CustomEncoder(Embedder):
     """An encoder from an object or a function, such as the embeddings of an API.
 
@@ -268,14 +250,6 @@ class CustomEncoder(Embedder):
                 argument="encoder",
             )
         return rows
-
-    def describe(self) -> dict[str, Any]:
-        """The name of the encoder."""
-        return {"path": self.path}
-
-    def columns(self) -> dict[str, str]:
-        """Columns of results: encoder, layers, pooling."""
-        return {"encoder": self.path, "layers": "own", "pooling": "own"}
 
 
 @contextmanager

@@ -110,20 +110,20 @@ class SentenceEncoder(Embedder, nn.Module):
         token_weights: Tensor | None = None,
     ) -> None:
         super().__init__()
-        is_changed = layers is not None or pooling is not None
-        is_loaded = not isinstance(path, Backbone)
-        self.backbone = (
-            path
-            if isinstance(path, Backbone)
-            else load_backbone(
+        is_shared = isinstance(path, Backbone)
+        if isinstance(path, Backbone):
+            backbone = path
+        else:
+            is_changed = layers is not None or pooling is not None
+            backbone = load_backbone(
                 str(path), revision, dtype, is_changed=is_changed, frozen=frozen
             )
-        )
-        self.path = self.backbone.path
-        self.num_layers = self.backbone.num_layers
-        folder = self.backbone.folder
+        self.backbone = backbone
+        self.path = backbone.path
+        self.num_layers = backbone.num_layers
+        folder = backbone.folder
         self.reading = resolve(
-            self.backbone,
+            backbone,
             folder.reading if reading is None else vars(reading),
             {
                 "layers": layers,
@@ -136,24 +136,23 @@ class SentenceEncoder(Embedder, nn.Module):
         self.pooling = make_pooling(self.reading.pooling)
         self.frozen = frozen
         self.by_layer = False
-        self.tokenization = Tokenization(self.backbone, self.reading)
+        self.tokenization = Tokenization(backbone, self.reading)
         if token_weights is None and self.reading.pooling == folder.reading["pooling"]:
             token_weights = folder.token_weights
-        self.counted = self.pooling.counts and token_weights is None
         self.pooling.bind(self.tokenization, count_over, token_weights)
-        self.dim = self.pooling.output_dim(self.backbone.dim)
+        self.dim = self.pooling.output_dim(backbone.dim)
         self.log_token_factors = None if frozen else self.pooling.train_weights()
         is_fresh = reading is None and frozen and template is None
-        if is_fresh and not self.template and self.backbone.is_decoder:
+        if is_fresh and not self.template and backbone.is_decoder:
             tell(f"{self.path}: a decoder without a template; prompteol may be better")
         if frozen:
             self.requires_grad_(False)
-        elif is_loaded and not isinstance(self.pooling, NetworkPooling):
-            self.backbone.remove_pooler()
-        if frozen or is_loaded:
+        elif not (is_shared or isinstance(self.pooling, NetworkPooling)):
+            backbone.remove_pooler()
+        if frozen or not is_shared:
             self.train(not frozen)
-        else:  # a backbone that others may share stays in its mode
-            self.training = self.backbone.training
+        else:  # a backbone that others use stays in its mode
+            self.training = backbone.training
 
     def read(
         self,
@@ -181,16 +180,13 @@ class SentenceEncoder(Embedder, nn.Module):
         backbone = self.backbone if backbone is None else backbone
         reading = resolve(backbone, vars(self.reading), changes)
         is_kept = reading.pooling == self.reading.pooling
-        encoder = SentenceEncoder(
+        return SentenceEncoder(
             backbone,
             reading,
             frozen=self.frozen if frozen is None else frozen,
             count_over=count_over,
             token_weights=self.pooling.weights if is_kept else None,
         )
-        if is_kept:
-            encoder.counted = self.counted
-        return encoder
 
     def as_saved(self) -> "SentenceEncoder":
         """The same network with the layers, the pooling and the template of its folder."""

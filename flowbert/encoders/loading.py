@@ -23,7 +23,6 @@ from flowbert.errors import UserError, first_line, warn
 from flowbert.options import EncoderOptions
 from flowbert.registry import import_object
 
-_SENTENCE_TRANSFORMER_ENCODER = f"{SENTENCE_TRANSFORMER}.SentenceTransformerEncoder"
 _TEXT = (".txt", ".vec", *COMPRESSIONS)
 
 
@@ -49,7 +48,8 @@ def open_encoders(
         return [x for each in options for x in open_encoders(each, count_over, device)]
     options = EncoderOptions.of(options)
     if is_sentence_transformer(options):
-        return [import_object(_SENTENCE_TRANSFORMER_ENCODER)(options)]
+        wrap = import_object(f"{SENTENCE_TRANSFORMER}.SentenceTransformerEncoder")
+        return [wrap(options)]
     if not isinstance(options, EncoderOptions):
         is_encoder = isinstance(options, Embedder)
         encoder: Any = options if is_encoder else CustomEncoder(options)

@@ -72,7 +72,7 @@ def encode_together(
                     result[indices] = rows
                 if on_batch is not None:
                     on_batch(len(indices))
-    warn_of_cuts(passes.count_cut, len(sentences), encoders[0].max_length)
+    warn_of_cuts(len(passes.cut), len(sentences), encoders[0].max_length)
     for result in results:
         _check_finite(result, sentences, backbone.dtype)
     return results
@@ -102,7 +102,7 @@ class _Passes:
         if backbone.device.type == "cpu":
             usual = BATCH_TOKENS_CPU * 4 // backbone.dtype.itemsize
         self.batch_tokens = batch_tokens or usual
-        self.count_cut = 0
+        self.cut: list[str] = []
         self.equal_lengths = backbone.findings.equal_lengths
         if self.equal_lengths:
             warn(
@@ -137,7 +137,7 @@ class _Passes:
         for start in range(0, len(order), TOKENIZED_SENTENCES):
             block = order[start : start + TOKENIZED_SENTENCES]
             texts = [sentences[i] for i in block]
-            rows = list(self.tokenization.rows(texts, self._count_cut))
+            rows = list(self.tokenization.rows(texts, self.cut.append))
             lengths = [len(row["input_ids"]) for row in rows]
             if self.prefix is not None:
                 lengths = [length - self.prefix.length for length in lengths]
@@ -153,9 +153,6 @@ class _Passes:
         features = to_device(self.backbone.pad(rows), self.backbone.device)
         vectors = compute(self.encoders, features, self.prefix)
         return indices, begin_copy(vectors)
-
-    def _count_cut(self) -> None:
-        self.count_cut += 1
 
 
 def compute(

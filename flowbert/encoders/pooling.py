@@ -38,7 +38,6 @@ class Pooling(ABC):
         linear: Whether it commutes with the average of layers.
         over_tokens: Whether it pools only the tokens of the sentence, without those of a template
             and an attention sink.
-        counts: Whether it counts the tokens of the corpus of the fit.
         learned: Whether the training of the encoder learns its weights.
         weights: Weight of each token of the vocabulary, ``(V,)``; saved with a model.
 
@@ -50,7 +49,6 @@ class Pooling(ABC):
 
     linear: bool = False
     over_tokens: ClassVar[bool] = True
-    counts: ClassVar[bool] = False
     learned: ClassVar[bool] = False
     weights: Tensor | None = None
 

@@ -5,12 +5,13 @@ A vector has to follow from its sentence alone; in some networks padding changes
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from flowbert.encoders.shortcuts import Prefix
+from flowbert.encoders.shortcuts import Prefix, lower_states
 from flowbert.errors import UserError, first_line
 from flowbert.precision import precision_settings
 
@@ -77,7 +78,9 @@ def sanity_check(backbone: Any) -> Findings:
 
     def compute_lower() -> Any:
         features = _features(backbone, [short, long])
-        return backbone.lower_states(features, backbone.num_layers - 1)
+        return lower_states(
+            partial(backbone.compute, features), backbone.num_layers - 1
+        )
 
     dtype = backbone.dtype
     if precision_settings().get("float32_matmul_precision") != "highest":

@@ -48,7 +48,7 @@ class Tokenization:
             self.room = self.template_tokens.room(reading.max_length)
 
     def rows(
-        self, sentences: Sequence[str], on_cut: Callable[[], Any] | None = None
+        self, sentences: Sequence[str], on_cut: Callable[[str], Any] | None = None
     ) -> Iterator[dict[str, list[int]]]:
         """Token features of each sentence by name, special tokens included, after truncation.
 
@@ -56,7 +56,7 @@ class Tokenization:
 
         Args:
             sentences: The sentences.
-            on_cut: Called for each sentence that is cut.
+            on_cut: Called with each sentence that is cut.
 
         Raises:
             UserError: If a sentence has no token.
@@ -75,7 +75,7 @@ class Tokenization:
                     )
                 if len(row["input_ids"]) > self.room:
                     if on_cut is not None:
-                        on_cut()
+                        on_cut(sentence)
                     kept = self._positions(columns["special_tokens_mask"][number])
                     row = {name: [row[name][i] for i in kept] for name in names}
                 yield row if template is None else template.wrap(row["input_ids"])

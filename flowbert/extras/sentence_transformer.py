@@ -89,28 +89,6 @@ class SentenceTransformerEncoder(Embedder, PicklableNetwork):
         return {"files": self._source, "weights": weights}
 
 
-def load_library(path: str, files: EncoderFiles) -> Any:
-    """Load a folder with ``modules.json``; code that comes with it is never run.
-
-    Args:
-        path: The encoder as the user names it.
-        files: Its files.
-
-    Raises:
-        UserError: If it cannot be loaded.
-    """
-    with loading(path):
-        from sentence_transformers import SentenceTransformer
-
-        return SentenceTransformer(
-            files.source,
-            revision=files.revision,
-            local_files_only=files.revision is None,
-            trust_remote_code=False,
-            device="cpu",
-        )
-
-
 def _digest_files(folder: Path) -> str:
     """Digest of the files of a model but its weights."""
     return digest(
@@ -127,7 +105,7 @@ def open_transformer(
 ) -> tuple[Any, Any, Folder, str]:
     """A folder whose vectors are computed here; its network is loaded anew, and checked.
 
-    A warning names what is left out.
+    Code that comes with the folder is never run. A warning names what is left out.
 
     Args:
         path: The encoder as the user names it.
@@ -143,8 +121,16 @@ def open_transformer(
         UserError: If it cannot be loaded.
         LibraryNeededError: If only sentence-transformers computes the vectors.
     """
-    model = load_library(path, files)
     with loading(path):
+        from sentence_transformers import SentenceTransformer
+
+        model: Any = SentenceTransformer(
+            files.source,
+            revision=files.revision,
+            local_files_only=files.revision is None,
+            trust_remote_code=False,
+            device="cpu",
+        )
         reading, left_out = read_modules(model)
         subfolder = read_json(files.folder / MODULES_FILE, list)[0]["path"]
     if left_out and not (is_changed and reading):

@@ -154,8 +154,6 @@ class WeightedPooling(Pooling):
 class IDFPooling(WeightedPooling):
     r"""Mean with the inverse document frequency, :math:`\log \frac{N + 1}{df(t) + 1}`."""
 
-    counts = True
-
     def weigh(self, tokenizer: Any, count: Callable[[], TokenCounts]) -> Tensor:
         """Weight of each token of the vocabulary, ``(V,)``, float64."""
         counts = count()
@@ -176,8 +174,6 @@ class SIFPooling(WeightedPooling):
         a: Share of tokens whose weight is one half.
         cls: Weight of [CLS].
     """
-
-    counts = True
 
     def __init__(self, a: float = 1e-3, cls: float = 0) -> None:
         super().__init__(cls)

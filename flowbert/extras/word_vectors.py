@@ -74,7 +74,6 @@ class WordVectors(Embedder):
         self.words, self.vectors = _read(user_path(path), max_words)
         self.dim = self.vectors.shape[1]
         self._has_capitals = any(word != word.lower() for word in self.words)
-        self.counted = self.pooling.name == "sif" and token_weights is None
         if self.pooling.name == "mean":
             token_weights = None
         elif token_weights is None:

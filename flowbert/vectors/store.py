@@ -48,11 +48,12 @@ class Store:
     def __init__(self, folder: Path | None, name: str, dim: int) -> None:
         self.name = name
         self.dim = dim
-        self._path = None if folder is None else folder / f"{name}.sqlite"
-        self._memory = None
+        self._path = self._memory = None
         if folder is None:
             self._memory = sqlite3.connect(":memory:", check_same_thread=False)
-            self._memory.execute(_TABLE)
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._path = folder / f"{name}.sqlite"
 
     @contextmanager
     def lock(self, deadline: float) -> Iterator[None]:
@@ -66,7 +67,6 @@ class Store:
         if self._path is None:
             yield
             return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self._path.with_suffix(".lock"))
         owner = self._path.with_suffix(".owner")
         with suppress(Timeout):
@@ -118,20 +118,18 @@ class Store:
     def add(self, keys: Sequence[bytes], vectors: Floats) -> None:
         """Add all vectors ``(N, D)`` or, after an error, none; existing vectors stay."""
         rows = [row.tobytes() for row in np.asarray(vectors, dtype=np.float32)]
-        with self._transaction(adds=True) as database:
+        with self._transaction() as database:
             pairs = zip(keys, rows, strict=True)
             database.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", pairs)
 
     @contextmanager
-    def _transaction(self, adds: bool = False) -> Iterator[sqlite3.Connection]:
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
         """Open a transaction; if the file turns out to be damaged, delete it with a warning."""
         path = self._path
         # A process that was killed before it wrote anything leaves an empty file.
-        is_new = path is not None and not (path.exists() and path.stat().st_size)
+        is_new = path is None or not (path.exists() and path.stat().st_size)
         # One connection for each transaction: SQLite forbids to use one after a fork.
-        database = self._memory or sqlite3.connect(
-            ":memory:" if is_new and not adds else str(path), timeout=_BUSY_SECONDS
-        )
+        database = self._memory or sqlite3.connect(str(path), timeout=_BUSY_SECONDS)
         database.text_factory = bytes  # damaged text may not be UTF-8
         try:
             with database:
