@@ -36,8 +36,9 @@ _OF_LEARNED_WEIGHTS = (
 )
 _OF_DECODERS = (
     "This network is a decoder: a token reads those before it alone. A template that asks for one "
-    "word makes the last token a vector of the sentence. The setting is the best of those "
-    "measured on two decoders, of 135 and 270 million parameters."
+    "word makes the last token a vector of the sentence in the last layer; without a template, try "
+    "the mean in a low layer. The setting is the best of those measured on two decoders, of 135 "
+    "and 270 million parameters."
 )
 _RAW_TEXT = """
 There is nothing to fit:
@@ -56,7 +57,8 @@ accuracy. Fit, and compare on your own pairs:
 
 _DECODER_TEXT = """
 Two views, this one and the mean of the sentence in a lower layer, may be better, and so may
---encoder.template chat where the tokenizer has a chat template (docs/decoders.md).
+--encoder.template chat, alone or in both views, where the tokenizer has a chat template
+(docs/decoders.md).
 --encoder.dtype bfloat16 is faster on processors with AMX or AVX512-BF16 and on GPUs. A sentence
 and its template are cut to {length} tokens (--encoder.max_length).
 Fit, and compare on your own pairs:
