@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from flowbert.data.hub import hub_name, hub_options, read_hub
+from flowbert.data.hub import hub_name, read_hub
 from flowbert.data.sample import BUILTIN, sample_corpus
 from flowbert.data.text_files import as_sentences, expand_files, extension, read_lines
 from flowbert.errors import UserError, choices
@@ -82,17 +82,12 @@ class Corpus:
         Raises:
             UserError: If no sentence follows another, or the sentences are not consecutive.
         """
-        if self.starts is None:
-            raise UserError(
-                f"received {self.name!r}, whose sentences do not follow each other; "
-                "expected files of texts, with a blank line between documents",
-                argument="corpus",
-            )
-        numbers = sorted({*range(len(self) - 1)} - {start - 1 for start in self.starts})
+        starts = range(len(self)) if self.starts is None else set(self.starts)
+        numbers = [index - 1 for index in range(1, len(self)) if index not in starts]
         if not numbers:
             raise UserError(
-                f"received {self.name!r}, of which no sentence follows another one of the "
-                "same document",
+                f"received {self.name!r}, in which no sentence follows another one; "
+                "expected files of texts, with a blank line between documents",
                 argument="corpus",
             )
         return numbers
@@ -197,11 +192,10 @@ def _load_named(name: str, nli: str, layouts: Sequence[Sequence[str]]) -> Corpus
         return Corpus.of(name, [*data.premises, *data.hypotheses])
     if name == BUILTIN:
         return Corpus.of(name, sample_corpus())
-    if hub_name(name) is not None:
+    if (hub := hub_name(name)) is not None:
         from flowbert.data.tables import read_texts
 
-        hub, options = hub_options(name)
-        rows = read_hub(hub, *layouts, **options)
+        rows = read_hub(hub, *layouts)
         return Corpus.of(name, read_texts(rows), consecutive=True)
     if not any(mark in name for mark in "./\\*?[,") and not Path(name).exists():
         raise UserError(

@@ -23,17 +23,6 @@ def hub_name(source: str | Path) -> str | None:
     return name if kind == "hub" else None
 
 
-def hub_options(source: str) -> tuple[str, dict[str, str]]:
-    """Name and options of ``hub:NAME?option=value&...``.
-
-    Example:
-        >>> hub_options("hub:owner/name?split=test")
-        ('owner/name', {'split': 'test'})
-    """
-    name, _, query = source.removeprefix("hub:").partition("?")
-    return name, dict(parse_qsl(query))
-
-
 def fetch_encoder(
     name: str,
     revision: str | None,
@@ -80,20 +69,16 @@ def fetch_encoder(
 
 
 def read_hub(
-    name: str,
-    *layouts: Sequence[str],
-    config: str | None = None,
-    split: str = "train",
-    **options: str,
+    source: str, *layouts: Sequence[str], split: str = "train"
 ) -> "pd.DataFrame":
     """Read columns of one split with ``datasets``, which runs no code of the data set.
 
     Args:
-        name: Name on the hub (``owner/name``) or a local folder in the same layout.
+        source: Name on the hub (``owner/name``) or a local folder in the same layout, with options
+            as in ``NAME?config=C&split=S``: the configuration of a data set that has several, the
+            split, the ``revision``, or ``data_files`` to read in place of the declared splits.
         layouts: As in :func:`flowbert.data.tables.read_frame`.
-        config: Name of the configuration, if the data set has several.
-        split: Name of the split.
-        options: ``revision``, or ``data_files`` to read in place of the declared splits.
+        split: Name of the split, if the options do not have it.
 
     Raises:
         UserError: If the data set, configuration, split or column is missing, or the hub cannot be
@@ -103,16 +88,16 @@ def read_hub(
 
     from flowbert.data.tables import choose_columns, from_arrow, make_frame
 
+    name, _, query = source.partition("?")
+    options = {"config": None, "split": split} | dict(parse_qsl(query))
     local = user_path(name)
     path = str(local) if local.is_dir() else name
     try:
-        data = datasets.load_dataset(path, config, split=split, **options)
+        data = datasets.load_dataset(path, options.pop("config"), **options)
     # No such data set, split or file, damaged, private, offline, ...
     except Exception as error:
-        named = {"config": config, "split": split, **options}
-        shown = ", ".join(f"{key} {value}" for key, value in named.items() if value)
         raise UserError(
-            f"hub:{name} ({shown}) cannot be loaded: "
+            f"hub:{name} (split {options['split']}) cannot be loaded: "
             f"{error or type(error).__name__}; offline, give hub:FOLDER, a local folder in the "
             "same layout"
         ) from error

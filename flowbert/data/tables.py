@@ -13,7 +13,7 @@ import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 import pandas as pd
 
@@ -21,10 +21,9 @@ from flowbert.data.text_files import check_file, extension, open_bytes
 from flowbert.errors import UserError, choices, first_line, nearest, warn
 from flowbert.numbers import parse_number
 
-Value = TypeVar("Value")
 _FIELD_SEPARATORS = ",;|\t"
-_HEADER = re.compile(r'(?:"[^"]*"|[^"\r\n])*')
 _QUOTED = re.compile(r'"[^"]*"')
+_LONGEST_HEADER = 100_000  # characters
 _SHOWN = 3  # invalid rows in a message
 
 
@@ -256,14 +255,14 @@ def as_number(low: float, high: float, decimal: str = ".") -> Callable[[Any], fl
     return parse
 
 
-def as_label(meaning: Mapping[str, Value]) -> Callable[[Any], Value]:
+def as_label(meaning: Mapping[str, Any]) -> Callable[[Any], Any]:
     """Make a parser of labels.
 
     Args:
         meaning: Value of each label.
     """
 
-    def parse(cell: Any) -> Value:
+    def parse(cell: Any) -> Any:
         label = str(cell).strip().lower()
         if label not in meaning:
             raise ValueError(choices(meaning, label))
@@ -320,9 +319,8 @@ def _read_fields(
 
 def _find_separator(text: str, default: str) -> str:
     """Find the most frequent separator of the header, outside of quotes."""
-    header = _HEADER.match(text)
-    bare: str = _QUOTED.sub("", header[0]) if header else ""
-    separator: str = max((default, *_FIELD_SEPARATORS), key=bare.count)
+    header, *_ = _QUOTED.sub("", text[:_LONGEST_HEADER]).split("\n", 1)
+    separator: str = max(default, *_FIELD_SEPARATORS, key=header.count)
     return separator
 
 

@@ -71,9 +71,8 @@ def load_answers(source: str | Path) -> AnswerData:
         path = user_path(source)
         name, rows = path.name.split(".")[0], read_frame(path, *_ANSWER_LAYOUTS)
     else:
-        name, config = "QNLI", None if hub else "qnli"
-        place: Any = {"config": config, "split": "validation"}
-        rows = read_hub(hub or "nyu-mll/glue", _QNLI, **place)
+        name = "QNLI"
+        rows = read_hub(hub or "nyu-mll/glue?config=qnli", _QNLI, split="validation")
     question, label, answer = rows
     meaning = _QNLI_LABELS if answer == "sentence" else _LABELS
     questions: dict[str, int] = {}
