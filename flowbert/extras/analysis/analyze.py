@@ -1,7 +1,7 @@
 """The spaces of an encoder before and after its maps: of a corpus, and of a comparison."""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -58,15 +58,12 @@ def analyze(options: AnalyzeOptions) -> Analysis:
             argument="output",
         )
     parsed = parse_methods(options.methods)
-    scored = []
-    if options.tasks:
-        scored = load_tasks(
-            options.tasks,
-            options.senteval,
-            split=options.split,
-            columns=options.columns,
-            uniformity_limit=100,
-        )
+    scored = load_tasks(
+        options.tasks or None,
+        options.senteval,
+        split=options.split,
+        columns=options.columns,
+    )
     loaded = load_corpus(options.corpus, nli=options.nli, column=options.column)
     distinct = list(dict.fromkeys(loaded.sentences))
     if len(distinct) < _FEWEST_SENTENCES:
@@ -93,10 +90,16 @@ def analyze(options: AnalyzeOptions) -> Analysis:
     rows = cache.rows(opened, fitting)
     maps, failures = _fit_maps(parsed, rows, options.seed, device)
     y = torch.from_numpy(cache.rows(opened, measured)[:])
+    cosines = {}
+    for task in scored:
+        x = torch.from_numpy(cache.rows(opened, task.sentences)[:])
+        cosines[task] = {
+            name: task.items(map.transform(x)) for name, map in maps.items()
+        }
     sample = Sample(
         measured,
         _measurable({name: map.transform(y) for name, map in maps.items()}),
-        _score_pairs(scored, maps, lambda task: cache.rows(opened, task.sentences)),
+        _with_gold(cosines),
         encoder=opened if isinstance(opened, SentenceEncoder) else None,
         corpus=loaded.sentences,
         flows={name: x.flow_ for name, x in maps.items() if isinstance(x, Flow)},
@@ -113,17 +116,15 @@ def analyze(options: AnalyzeOptions) -> Analysis:
     return analysis
 
 
-def _score_pairs(
-    tasks: Sequence[Task], maps: Mapping[str, Map], rows_of: Callable[[Task], Vectors]
-) -> dict[str, tuple[Floats, dict[str, Floats]]]:
-    """Gold scores, and cosines under each map, of the tasks of scored pairs."""
-    pairs: dict[str, tuple[Floats, dict[str, Floats]]] = {}
-    for task in tasks:
-        if isinstance(task, STS):
-            x = torch.from_numpy(rows_of(task)[:])
-            cosines = {name: task.items(map.transform(x)) for name, map in maps.items()}
-            pairs[f"{task.name} {task.split}"] = task.gold, cosines
-    return pairs
+def _with_gold(
+    items: Mapping[Task, Mapping[str, Floats]],
+) -> dict[str, tuple[Floats, Mapping[str, Floats]]]:
+    """Gold scores, and cosines by method, of the tasks of scored pairs."""
+    return {
+        f"{task.name} {task.split}": (task.gold, cosines)
+        for task, cosines in items.items()
+        if isinstance(task, STS)
+    }
 
 
 def _fit_maps(
@@ -161,12 +162,11 @@ def analyze_results(results: Results, **parts: Any) -> Analysis:
     rows = frame.assign(name=frame["experiment"].map(results.method_names))
     rows = rows.drop_duplicates(["task", "split", "name"])
     names = rows.set_index("experiment")["name"].to_dict()
-    pairs = {}
-    for task, items in results.items.items():
-        if isinstance(task, STS):
-            cosines = {names[key]: items[key] for key in items if key in names}
-            pairs[f"{task.name} {task.split}"] = task.gold, cosines
-    sample = Sample(pairs=pairs, **parts)
+    cosines = {
+        task: {names[key]: items[key] for key in items if key in names}
+        for task, items in results.items.items()
+    }
+    sample = Sample(pairs=_with_gold(cosines), **parts)
     if len(results.sentences) >= _FEWEST_WITH_NEIGHBOURS:
         vectors = _measurable(results.vectors)
         sample = replace(sample, sentences=results.sentences, vectors=vectors)

@@ -102,21 +102,15 @@ def draw_facets(
 
 
 def _add_legend(figure: Figure) -> None:
-    """One legend of all axes below them, in as many columns as there is space for."""
+    """One legend of all axes below them, a line for each label."""
     entries = [ax.get_legend_handles_labels() for ax in figure.axes]
     handles = {
         name: line for lines in entries for line, name in zip(*lines, strict=True)
     }
-    if len(handles) < 2:
-        return
-    width, height = figure.get_size_inches()
-    columns = int(13 * width / (max(map(len, handles)) + 5))
-    columns = min(max(columns, 1), len(handles))
-    figure.set_figheight(height + 0.2 * math.ceil(len(handles) / columns))
-    place: Any = {"loc": "outside lower center", "ncols": columns}
-    # It fills column by column, and is read line by line.
-    names = [name for column in range(columns) for name in [*handles][column::columns]]
-    figure.legend([handles[name] for name in names], names, **place)
+    if len(handles) > 1:
+        figure.set_figheight(figure.get_figheight() + 0.2 * len(handles))
+        place: Any = {"loc": "outside lower left"}
+        figure.legend(list(handles.values()), handles, **place)
 
 
 def inline(svg: bytes, name: str) -> str:

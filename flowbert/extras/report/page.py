@@ -217,7 +217,7 @@ def _gains_by_task(summary: Summary) -> dict[str, str]:
     raw = rows[rows["raw"]].drop_duplicates("group", keep=False)
     texts = {}
     for row in summary.used.merge(raw, on="group", suffixes=("", "_raw")).itertuples():
-        gains = (scores[row.label] - scores[row.label_raw]).dropna()
+        gains = scores[row.label] - scores[row.label_raw]
         gains = gains.sort_values(ascending=False).map(" {:+.1f}".format)
         texts[row.label] = ", ".join(gains.index + gains)
     return texts

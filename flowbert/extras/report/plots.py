@@ -7,7 +7,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from flowbert.experiments.intervals import main_aggregation
 from flowbert.experiments.labels import name_rows
 from flowbert.experiments.summary import Summary
 from flowbert.extras.analysis import VIEWS, View
@@ -93,32 +92,28 @@ def draw_plane(frame: pd.DataFrame) -> Figure:
     return figure
 
 
-def layer_scores(frame: pd.DataFrame) -> pd.DataFrame:
-    """Spearman x 100 by single layer, the lowest first: columns task, line, layer and value."""
-    is_single = frame["layers"].str.isdigit() | frame["layers"].eq("last")
-    shown = is_single & frame["metric"].eq("spearman")
-    shown &= frame["aggregation"].eq(main_aggregation(frame))
-    rows = frame[shown]
+def layer_scores(summary: Summary) -> pd.DataFrame:
+    """Scores of single layers, the lowest first: columns column, line, layers and value."""
+    cells = summary.cells
+    is_single = cells["layers"].str.isdigit() | cells["layers"].eq("last")
+    rows = cells[is_single & cells["metric"].eq("spearman")]
     layers = sorted(rows["layers"].unique(), key=lambda name: (len(name), name))
     if len(layers) < FEWEST_LAYERS:
         return pd.DataFrame()
-    lines = name_rows(rows.assign(layers=""))["label"] + ", " + rows["split"]
-    rows = rows.assign(line=lines, layer=rows["layers"], value=100 * rows["value"])
-    keys = ["task", "line", "layer"]
-    means = rows.groupby(keys, sort=False)["value"].mean().reset_index()
-    return means.sort_values("layer", key=lambda names: names.map(layers.index))
+    rows = rows.assign(line=name_rows(rows.assign(layers=""))["label"])
+    rows = rows.sort_values("layers", key=lambda names: names.map(layers.index))
+    return rows[["column", "line", "layers", "value"]]
 
 
 def draw_layer_scores(frame: pd.DataFrame) -> Figure:
-    """Scores over the layers, axes per task, a line per method and split."""
-    return draw_facets(frame, "task", _draw_layers)
+    """Scores over the layers, axes per task and split, a line per method."""
+    return draw_facets(frame, "column", _draw_layers)
 
 
 def _draw_layers(ax: Axes, frame: pd.DataFrame) -> None:
     for line, rows in frame.groupby("line", sort=False):
-        style = "o--" if str(line).endswith(", dev") else "o-"
         look: Any = {"color": method_colour(line), "label": short(line)}
-        ax.plot(rows["layer"], rows["value"], style, **look)
+        ax.plot(rows["layers"], rows["value"], "o-", **look)
     ax.set(xlabel="layer", ylabel="Spearman \N{MULTIPLICATION SIGN} 100")
 
 
@@ -127,7 +122,7 @@ def result_frames(summary: Summary, metrics: pd.DataFrame) -> dict[str, pd.DataF
     frames = {"training": training(metrics)}
     if len(summary.frame):
         frames["plane"] = plane(summary)
-        frames["layer_scores"] = layer_scores(summary.frame)
+        frames["layer_scores"] = layer_scores(summary)
     return frames
 
 
@@ -135,7 +130,7 @@ VIEWS |= {
     "layer_scores": View(
         "Results",
         "Scores over the layers",
-        "Vectors of one layer each, 0: before the first block; dashed: the development split.",
+        "Vectors of one layer each, 0: before the first block.",
         draw_layer_scores,
     ),
     "plane": View(

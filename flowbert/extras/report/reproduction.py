@@ -86,14 +86,13 @@ def tabulate_tasks(comparison: pd.DataFrame) -> pd.DataFrame:
 
 def notes_on(comparison: pd.DataFrame) -> list[str]:
     """Each note after the rows that it is on, unless the finding has it."""
-    notes = comparison[["row", "note"]].drop_duplicates()
-    lines = []
-    for note, rows in notes[notes["note"] != ""].groupby("note", sort=False)["row"]:
-        names = ", ".join(rows) if len(rows) <= _LISTED else f"{len(rows)} rows"
-        lines.append(f"{names}: {note}")
-    return [
-        line for line in lines if line.partition(": ")[2] not in finding(comparison)
-    ]
+    said, lines = finding(comparison), []
+    for note, rows in comparison.groupby("note", sort=False)["row"]:
+        names = rows.unique()
+        if note not in said:
+            few = ", ".join(names) if len(names) <= _LISTED else f"{len(names)} rows"
+            lines.append(f"{few}: {note}")
+    return lines
 
 
 def draw_averages(rows: pd.DataFrame) -> Figure:

@@ -105,11 +105,11 @@ def test_scores_of_single_layers_are_lines_over_the_layers():
     layers = ["0", "1", "10", "2", "0,1"]
     rows = [sts_rows("raw", "STSB", layers=each, role="method") for each in layers]
     frame = results(sts_rows("raw", "STSB", layers="last"), *rows)
-    scores = layer_scores(frame)
-    assert scores["layer"].tolist() == ["0", "1", "2", "10", "last"]
-    assert set(scores["line"]) == {"raw, test"}
+    scores = layer_scores(Summary(frame, {}))
+    assert scores["layers"].tolist() == ["0", "1", "2", "10", "last"]
+    assert set(scores["line"]) == {"raw"}
     few = frame[frame["layers"].isin(["0", "last"])]
-    assert layer_scores(few).empty
+    assert layer_scores(Summary(few, {})).empty
 
 
 def test_the_plane_has_means_over_the_tasks():
