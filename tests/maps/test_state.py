@@ -149,5 +149,11 @@ def test_what_is_taken_for_a_map():
     assert [type(part) for part in chain.parts] == [Whitening, SklearnTransformer]
     assert chain.parts[0] is whitening
     assert chain.text == "whitening-4+PCA(n_components=2)"
-    for wrong in (None, 3, Whitening, make_pipeline("passthrough"), object()):
+    for wrong in (
+        None,
+        3,
+        Whitening,
+        make_pipeline("passthrough"),
+        torch.nn.Linear(2, 2),
+    ):
         refused("methods: received", as_map, wrong)

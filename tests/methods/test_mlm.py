@@ -167,17 +167,6 @@ def test_new_prediction_layers_are_told(tmp_path):
     assert told(MLMModule(small(tmp_path / "encoder"))) == 0
 
 
-def test_the_head_alone_is_trained(tmp_path):
-    module = MLMModule(trainable(), head_only=True)
-    before = {name: x.clone() for name, x in module.predictor.state_dict().items()}
-    data = text_data(module.encoder, examples("mlm"))
-    fit(tmp_path, module=module, data=data, max_steps=2, limit_val_batches=0)
-    after = module.predictor.state_dict()
-    changed = {name for name, value in before.items() if not after[name].equal(value)}
-    assert changed
-    assert all(name.startswith("cls.predictions") for name in changed)
-
-
 def test_networks_and_tokenizers_have_limits(tmp_path, monkeypatch):
     gpt2 = trainable(path=small_network("gpt2"))
     refused("encoder: received '' of type 'gpt2'", MLMModule, gpt2)

@@ -5,9 +5,9 @@ import torch
 from torch import Tensor
 
 from flowbert.encoders import SentenceEncoder
-from flowbert.methods.text import cut_by_length, split_held_out
+from flowbert.methods.text import cut_by_length
 from helpers import refused
-from texts import CORPUS, examples, text_data
+from texts import examples, text_data
 
 ENCODER = SentenceEncoder()
 
@@ -65,15 +65,6 @@ def test_edits_depend_on_epoch_and_example_alone():
     assert [data.sentences(0, [i])[1][0] for i in range(32)] == whole
     assert data.sentences(1, range(32))[1] != whole
     assert data.sentences(0, range(32))[0] == list(data.examples.columns[0])
-
-
-def test_held_out_sentences_are_not_fitted():
-    sentences = CORPUS.sentences * 2
-    fitted, held = split_held_out(sentences, 0.25, seed=3)
-    texts = [{sentences[i] for i in numbers} for numbers in (fitted, held)]
-    assert not texts[0] & texts[1]
-    assert len(texts[1]) == round(0.25 * len({*sentences}))
-    assert sorted([*fitted, *held]) == list(range(len(sentences)))
 
 
 @pytest.mark.parametrize(("held_out", "batches"), [(0.0, 4), (0.5, 2), (0.04, 3)])
