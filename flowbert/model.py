@@ -54,6 +54,9 @@ class Model(Embedder):
         (1, 128)
     """
 
+    path = "Model"
+    is_on_disk = False
+
     def __init__(self, encoder: Any, map: Any = None) -> None:
         self.encoder = encoder
         self.map = map
@@ -92,6 +95,11 @@ class Model(Embedder):
         """Vectors of a list of N sentences: ``(N, k)``, float32."""
         rows = encode_counted([self._with_encoder()], sentences, on_batch)[0]
         return self.transform(rows)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Digest of the model, as an encoder that is compared."""
+        return {"model": self.digest}
 
     @property
     def device(self) -> torch.device:

@@ -3,7 +3,6 @@
 from flowbert.data.text_files import as_sentences
 from flowbert.encoders.base import (
     Embedder,
-    Encoder,
     check_same_encoder,
     differing_keys,
     digests_reused,
@@ -23,7 +22,6 @@ from flowbert.options import EncoderOptions
 __all__ = [
     "POOLINGS",
     "Embedder",
-    "Encoder",
     "EncoderOptions",
     "Pooling",
     "Reading",

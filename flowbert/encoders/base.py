@@ -174,10 +174,6 @@ class Embedder(ABC):
         return self.dim
 
 
-Encoder = Embedder
-"""The name of encoders in annotations."""
-
-
 class CustomEncoder(Embedder):
     """An encoder from an object or a function, such as the embeddings of an API.
 

@@ -135,9 +135,9 @@ def locate(
             return EncoderFiles(folder.parent, source, gguf_file=folder.name)
         if (folder / TRAINED_ENCODER).is_dir():
             folder = folder / TRAINED_ENCODER
-        elif (folder / "model" / MODEL_FILE).is_file() and not (
-            folder / "config.json"
-        ).is_file():
+        models = folder / MODEL_FILE, folder / "model" / MODEL_FILE
+        is_model = any(file.is_file() for file in models)
+        if is_model and not (folder / "config.json").is_file():
             raise UserError(
                 f"received {path!r}, a model whose encoder is in another folder; expected that "
                 "folder, or the model as model of encode or as a method of compare",

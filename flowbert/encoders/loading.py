@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from flowbert.data.text_files import COMPRESSIONS, as_list, user_path
-from flowbert.encoders.base import CustomEncoder, Embedder, Encoder
+from flowbert.encoders.base import CustomEncoder, Embedder
 from flowbert.encoders.checkpoint import load_backbone
 from flowbert.encoders.encoder import SentenceEncoder
 from flowbert.encoders.folders import (
@@ -30,7 +30,7 @@ def open_encoders(
     options: Any,
     count_over: Sequence[str] = (),
     device: torch.device | str = "cpu",
-) -> list[Encoder]:
+) -> list[Embedder]:
     """Open every combination of path, template, layers and pooling; each network is loaded once.
 
     Args:
@@ -85,10 +85,10 @@ def choose_device(device: torch.device | str) -> torch.device:
 
 
 def open_encoder(
-    options: "EncoderOptions | Encoder | str",
+    options: "EncoderOptions | Embedder | str",
     count_over: Sequence[str] = (),
     device: torch.device | str = "cpu",
-) -> Encoder:
+) -> Embedder:
     """:func:`open_encoders` where one encoder is expected.
 
     Raises:
@@ -105,7 +105,7 @@ def open_encoder(
 
 def _open(
     path: str, options: EncoderOptions, count_over: Sequence[str], device: torch.device
-) -> list[Encoder]:
+) -> list[Embedder]:
     """Encoders of a path with each combination of template, pooling and layers."""
     settings = {**vars(options), "path": path, "count_over": count_over}
     poolings = _as_items(options.pooling, "pooling")

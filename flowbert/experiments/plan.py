@@ -14,7 +14,7 @@ from flowbert.data.corpus import Corpus
 from flowbert.data.scored_pairs import Subset
 from flowbert.data.text_files import as_list
 from flowbert.encoders import (
-    Encoder,
+    Embedder,
     SentenceEncoder,
     digests_reused,
     is_sentence_transformer,
@@ -65,7 +65,7 @@ class Method:
     map: Map
     corpus: str = "none"
     seed: int | None = None
-    encoder: Encoder | None = None
+    encoder: Embedder | None = None
     advised: bool = False
 
     @property
@@ -95,7 +95,7 @@ class Method:
             steps.append(words)
         return steps
 
-    def check_size(self, encoder: Encoder) -> None:
+    def check_size(self, encoder: Embedder) -> None:
         """Check that the vectors of an encoder can be mapped; a model has its own.
 
         Raises:
@@ -179,7 +179,7 @@ class Experiment:
     ``reading``: the vectors without a map that methods were asked for, next to the reference.
     """
 
-    encoder: Encoder
+    encoder: Embedder
     method: Method
     task: Task
     corpus: Corpus | None = None
@@ -275,7 +275,7 @@ class Experiment:
 
 @digests_reused()
 def plan_experiments(
-    encoders: Sequence[Encoder],
+    encoders: Sequence[Embedder],
     methods: Sequence[Method],
     corpora: Mapping[Task, Sequence[Drawn]],
     labels: Mapping[Task, Subset],
@@ -300,7 +300,7 @@ def plan_experiments(
     for encoder, method in itertools.product(encoders, methods):
         method.check_size(encoder)
     experiments = []
-    saved: dict[Any, Encoder] = {}
+    saved: dict[Any, Embedder] = {}
     for encoder, task, method in itertools.product(encoders, corpora, methods):
         role = "advised" if method.advised else "method"
         one = Experiment(method.encoder or encoder, method, task, role=role)
@@ -324,7 +324,7 @@ def plan_experiments(
 
 
 def _other_readings(
-    reference: Experiment, encoder: Encoder, methods: Sequence[Method]
+    reference: Experiment, encoder: Embedder, methods: Sequence[Method]
 ) -> Iterator[Experiment]:
     """The readings of an encoder that methods take, without a map.
 
@@ -359,6 +359,6 @@ def _each_once(experiments: Sequence[Experiment]) -> list[Experiment]:
     return list(known.values())
 
 
-def as_saved(encoder: Encoder) -> Encoder:
+def as_saved(encoder: Embedder) -> Embedder:
     """The network of an encoder with the layers, pooling and template of its folder."""
     return encoder.as_saved() if isinstance(encoder, SentenceEncoder) else encoder

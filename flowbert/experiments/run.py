@@ -13,7 +13,7 @@ import torch
 from sklearn.base import clone
 
 from flowbert.arrays import Indices
-from flowbert.encoders import Encoder
+from flowbert.encoders import Embedder
 from flowbert.errors import UserError, record_warnings, warn
 from flowbert.experiments.plan import VERSIONS, Experiment
 from flowbert.experiments.results import (
@@ -237,7 +237,7 @@ def _read_finished(
 
 def _encode(experiments: Sequence[Experiment], cache: EmbeddingCache) -> None:
     """Fill the cache with all sentences of the experiments, one pass for each backbone."""
-    encoders: dict[str, dict[Encoder, None]] = defaultdict(dict)
+    encoders: dict[str, dict[Embedder, None]] = defaultdict(dict)
     sentences: dict[str, set[str]] = defaultdict(set)
     for experiment in experiments:
         key = experiment.encoder.backbone_key
@@ -252,7 +252,7 @@ def _encode(experiments: Sequence[Experiment], cache: EmbeddingCache) -> None:
 class _Encoded:
     """Vectors and moments of one encoder: computed once, and freed with this object."""
 
-    def __init__(self, encoder: Encoder, cache: EmbeddingCache) -> None:
+    def __init__(self, encoder: Embedder, cache: EmbeddingCache) -> None:
         self.encoder = encoder
         self.embed: Any = lambda sentences: cache.rows(encoder, sentences)
         self.rows = cached(lambda corpus: self.embed(corpus.sentences))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from flowbert.encoders import Encoder, EncoderOptions, SentenceEncoder, open_encoder
+from flowbert.encoders import Embedder, EncoderOptions, SentenceEncoder, open_encoder
 from flowbert.encoders.layers import name_layers, resolve_layers
 from flowbert.encoders.pooling import make_pooling
 from flowbert.encoders.template import TEMPLATES, name_template
@@ -139,7 +139,7 @@ def advise(options: AdviseOptions) -> Advice:
     return replace(advice, commands=commands)
 
 
-def advise_encoder(encoder: Encoder) -> Advice:
+def advise_encoder(encoder: Embedder) -> Advice:
     """The advice for an opened encoder, whose own layers and pooling play no role.
 
     Raises:
@@ -169,7 +169,7 @@ def advise_encoder(encoder: Encoder) -> Advice:
 
 
 def follow_advice(
-    methods: Sequence[Method], encoders: Sequence[Encoder]
+    methods: Sequence[Method], encoders: Sequence[Embedder]
 ) -> list[Method]:
     """Methods, of which the advised ones have got their map, and a variant of each encoder.
 
@@ -180,7 +180,7 @@ def follow_advice(
     Raises:
         UserError: If there is no advice for an encoder.
     """
-    backbones: dict[str, Encoder] = {}
+    backbones: dict[str, Embedder] = {}
     for encoder in encoders:
         backbones.setdefault(encoder.backbone_key, encoder)
     followed: list[Method] = []

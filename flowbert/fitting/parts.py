@@ -13,7 +13,7 @@ from pytorch_lightning.loggers import CSVLogger
 
 from flowbert.data.corpus import OWN_NAMES, Corpus, load_corpus
 from flowbert.data.scored_pairs import SAMPLE_TASK, Subset
-from flowbert.encoders import Encoder, open_encoder
+from flowbert.encoders import Embedder, open_encoder
 from flowbert.errors import UserError, check_choice
 from flowbert.fitting.run_options import write_config
 from flowbert.maps import MAPS, LabelledPairs, Map, make_map
@@ -238,7 +238,7 @@ def open_encoder_of(options: FitOptions, source: Any, device: Any) -> Any:
     return open_encoder(options.encoder, source.sentences, device)
 
 
-def describe_fitted(encoder: Encoder | None, source: Any) -> dict[str, Any]:
+def describe_fitted(encoder: Embedder | None, source: Any) -> dict[str, Any]:
     """Identity of the encoder, and name and digest of the corpus, as stored in checkpoints."""
     identity = None if encoder is None else encoder.identity
     corpus = {"name": source.name, "digest": source.digest}

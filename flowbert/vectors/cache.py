@@ -16,7 +16,7 @@ from flowbert.arrays import Floats
 from flowbert.data.text_files import user_path
 from flowbert.encoders.base import (
     BLOCK_SENTENCES,
-    Encoder,
+    Embedder,
     cuts_summed,
     digests_reused,
 )
@@ -68,7 +68,7 @@ class EmbeddingCache:
 
     def fill(
         self,
-        encoders: Sequence[Encoder],
+        encoders: Sequence[Embedder],
         sentences: Sequence[str],
         step: str = "encoding",
     ) -> None:
@@ -85,7 +85,7 @@ class EmbeddingCache:
             UserError: If the folder cannot be written.
             KeyboardInterrupt: After Ctrl-C, with a message on what is stored.
         """
-        passes: dict[str, dict[Store, Encoder]] = {}
+        passes: dict[str, dict[Store, Embedder]] = {}
         for part, store in self._find_stores(encoders):
             passes.setdefault(part.backbone_key, {})[store] = part
         texts = sorted(set(sentences), key=lambda text: (len(text), text))
@@ -105,7 +105,7 @@ class EmbeddingCache:
                 message = "the cache has what is finished; the same command resumes"
                 raise KeyboardInterrupt(message) from error
 
-    def rows(self, encoder: Encoder, sentences: Sequence[str]) -> Vectors:
+    def rows(self, encoder: Embedder, sentences: Sequence[str]) -> Vectors:
         """A copy of the vectors of sentences, ``(N, D)``; missing ones are encoded.
 
         The copy is in memory, or above 1 GB in a temporary file.
@@ -124,7 +124,9 @@ class EmbeddingCache:
             argument="cache",
         )
 
-    def _find_stores(self, encoders: Sequence[Encoder]) -> list[tuple[Encoder, Store]]:
+    def _find_stores(
+        self, encoders: Sequence[Embedder]
+    ) -> list[tuple[Embedder, Store]]:
         """Find the stores of encoders, or of their parts, by their current identities."""
         found = []
         with digests_reused(), _writing(self.folder):
@@ -173,7 +175,7 @@ def _writing(folder: Path | None) -> Iterator[None]:
 
 
 def _encode_missing(
-    parts: Mapping[Store, Encoder],
+    parts: Mapping[Store, Embedder],
     texts: Sequence[str],
     keys: Sequence[bytes],
     step: str,

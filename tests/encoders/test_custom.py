@@ -7,6 +7,7 @@ import torch
 from experiments.small import WordSums, write_pairs
 from flowbert import compare
 from flowbert.encoders import open_encoder
+from flowbert.model import Model
 from helpers import refused
 
 
@@ -34,7 +35,10 @@ def as_tensor(texts):
     return torch.from_numpy(WordSums().encode(texts)).requires_grad_()
 
 
-@pytest.mark.parametrize("source", [Counting(), Lasting(), as_tensor, WordSums()])
+SOURCES = [Counting(), Lasting(), as_tensor, WordSums(), Model(WordSums())]
+
+
+@pytest.mark.parametrize("source", SOURCES)
 def test_any_embedder_is_compared(source, tmp_path):
     pairs = write_pairs(tmp_path / "pairs.tsv")
     given = {"tasks": pairs, "bootstrap": 0, "cache": str(tmp_path / "cache")}
@@ -43,7 +47,7 @@ def test_any_embedder_is_compared(source, tmp_path):
     for method in ("raw", "zca"):
         assert results.score(method, "pairs") == expected.score(method, "pairs")
     (name,) = results.frame["encoder"].unique()
-    assert name in ("counting", "as_tensor", "word-sums-0")
+    assert name in ("counting", "as_tensor", "word-sums-0", "Model")
 
 
 def test_vectors_are_kept_if_they_have_an_identity(tmp_path):

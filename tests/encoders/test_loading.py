@@ -231,7 +231,8 @@ def test_folders_and_runs_of_any_name(folder, tmp_path, monkeypatch):
     for name in NAMES:
         Model(encoder, fitted).save(Path(name) / "model")
         assert np.array_equal(encode(SENTENCES, model=name), fitted.transform(vectors))
-        not_loaded(name, "a model whose encoder is in another folder")
+        for path in (name, f"{name}/model"):
+            not_loaded(path, "a model whose encoder is in another folder")
         assert len(parse_methods(f"raw,./{name},whitening")) == 3
         assert len(parse_methods(f"raw,{name},whitening")) == 3
 

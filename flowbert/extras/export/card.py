@@ -7,7 +7,7 @@ import pandas as pd
 
 from flowbert import __version__
 from flowbert.data.text_files import user_path
-from flowbert.encoders import Encoder
+from flowbert.encoders import Embedder
 from flowbert.experiments.results import Results
 from flowbert.maps import Raw
 from flowbert.model import Model
@@ -75,7 +75,7 @@ def model_card(
     return str(card)
 
 
-def base_name(encoder: Encoder) -> str:
+def base_name(encoder: Embedder) -> str:
     """Name of an encoder on the hub, or of its folder."""
     path = user_path(encoder.path)
     return path.name if path.exists() else encoder.path.partition("@")[0]
@@ -92,7 +92,7 @@ def find_method(results: Results, model: Model) -> str:
     return ""
 
 
-def _scores(results: Results, encoder: Encoder, method: str) -> list[dict[str, Any]]:
+def _scores(results: Results, encoder: Embedder, method: str) -> list[dict[str, Any]]:
     """Rows of a method and of the raw embeddings, by task."""
     # Over all pairs of a task, as sentence-transformers and MTEB measure it.
     wanted = {"template": "", "sink_token": ""} | encoder.columns()

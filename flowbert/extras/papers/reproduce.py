@@ -11,7 +11,7 @@ import pandas as pd
 
 from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.data.text_files import as_list, user_path
-from flowbert.encoders import Encoder, SentenceEncoder, choose_device, load_encoder
+from flowbert.encoders import Embedder, SentenceEncoder, choose_device, load_encoder
 from flowbert.errors import UserError, check_choice
 from flowbert.experiments.compare import check_options
 from flowbert.experiments.plan import Experiment, Method, plan_experiments
@@ -181,7 +181,7 @@ def _by_source(rows: pd.DataFrame) -> Iterator[list[Any]]:
 
 def _open_encoder(
     row: Any, load_network: Callable[[str, str], SentenceEncoder]
-) -> Encoder:
+) -> Embedder:
     """The encoder of a row, read as the row says."""
     if row.trained and not (row.by_id and row.context):
         raise UserError(
@@ -194,7 +194,7 @@ def _open_encoder(
         received = repr(row.opened) if row.opened else "nothing"
         raise UserError(f"received {received}; expected {kind}", argument="encoder")
     if is_file:
-        vectors: Encoder = load_encoder(row.opened)
+        vectors: Embedder = load_encoder(row.opened)
         return vectors
     return load_network(row.opened, row.pooling).read(
         layers=row.layers, max_length=row.max_length, template=row.template
@@ -204,7 +204,7 @@ def _open_encoder(
 def _plan(
     row: Any,
     tasks: Mapping[str, Task],
-    encoder: Encoder,
+    encoder: Embedder,
     corpus: Corpus | UserError | None,
     seeds: Sequence[int],
 ) -> list[Experiment]:
