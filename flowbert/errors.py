@@ -48,11 +48,14 @@ class UserError(ValueError):
 
 
 def _shown(value: Any) -> str:
-    """A value in a message: text with quotes; paths and numbers of numpy without their types."""
-    return str(value) if isinstance(value, Number | PurePath) else repr(value)
+    """A value in a message: text with quotes; paths and numbers without types; cut if long."""
+    text = str(value) if isinstance(value, Number | PurePath) else repr(value)
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]} ..."
 
 
 _LISTENERS: list[list[str]] = []
+LONGEST_VALUE = 200
+"""Number of characters of a value that a message shows."""
 
 
 class FlowbertWarning(UserWarning):

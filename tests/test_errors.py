@@ -20,7 +20,13 @@ def test_a_message_is_one_line():
 
 @pytest.mark.parametrize(
     ("received", "shown"),
-    [("a b", "'a b'"), (np.float32(0.5), "0.5"), (Path("a"), "a"), (None, "None")],
+    [
+        ("a b", "'a b'"),
+        (np.float32(0.5), "0.5"),
+        (Path("a"), "a"),
+        (None, "None"),
+        ("a" * 999, f"'{'a' * 199} ..."),
+    ],
 )
 def test_what_is_received_is_readable(received, shown):
     error = UserError(argument="name", received=received, expected="another")

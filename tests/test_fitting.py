@@ -203,6 +203,15 @@ def test_a_missing_split_is_told_before_any_pass(run, tmp_path, monkeypatch):
     assert not folder.exists()
 
 
+def test_sentences_in_memory_are_given_again(tmp_path):
+    sentences = load_corpus(BUILTIN).sentences[:300]
+    fit(**{**FLOW, "corpus": sentences}, run_dir=tmp_path / "run")
+    run = tmp_path / "run"
+    assert yaml.safe_load((run / "config.yaml").read_text())["corpus"] == "memory"
+    refused("corpus: received 'memory'", validate, run, run_dir=tmp_path / "no")
+    validate(run, corpus=sentences, run_dir=tmp_path / "validate")
+
+
 def test_files_of_a_run_name_no_code_that_is_called(run, tmp_path):
     """Nor that of a module which is imported already."""
     changed = shutil.copytree(run, tmp_path / "run")

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 import yaml
 
 from flowbert.data.text_files import as_list, read_yaml, user_path
-from flowbert.errors import UserError, choices, nearest
+from flowbert.errors import LONGEST_VALUE, UserError, choices, nearest
 from flowbert.numbers import WORDS, Count, parse_integer, parse_number
 from flowbert.options import (
     TRAINED_METHODS,
@@ -513,7 +513,7 @@ def read_value(name: str, value: Any, types: Sequence[Any]) -> Any:
     try:
         return _read(value, types)
     except (ValueError, yaml.YAMLError) as error:
-        received = "null" if value is None else value
+        received = "null" if value is None else str(value)[:LONGEST_VALUE]
         expected = allowed_values(types) or "another value"
         message = f"received {received}; expected {expected}"
         raise UserError(message, argument=name) from error

@@ -306,11 +306,15 @@ class Results:
         Without the folder of records there are scores, but no records.
 
         Raises:
-            UserError: If a file is missing or damaged.
+            UserError: If a file is missing, damaged or of another version.
         """
         path, folder = user_path(path), records_folder(path)
         schema = {"rows": list, "record": dict, "records": (list, [])}
         content = read_json(path, schema)
+        if any(RESULT_COLUMNS.keys() - row.keys() for row in content["rows"]):
+            raise UserError(
+                f"{path}: written by another version of flowbert; run it again"
+            )
         records = []
         if folder.is_dir():
             records = [read_record(record_file(folder, x)) for x in content["records"]]

@@ -51,12 +51,14 @@ def complete(options: FitOptions) -> FitOptions:
 
 
 def config_text(options: Any) -> str:
-    """Options of a run as YAML; objects in memory are written as their types."""
+    """Options of a run as YAML; sentences in memory as ``memory``, other objects as their types."""
     kept = {
         name: asdict(x) if isinstance(x, Options | FlowOptions) else x
         for name, x in vars(options).items()
         if name not in _OF_A_CALL and not (name in _GROUPS and x is None)
     }
+    if not isinstance(options.corpus, str | Path | None):
+        kept["corpus"] = "memory"
     plain = as_json(kept, lambda x: str(x) if isinstance(x, Path) else type(x).__name__)
     text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
     return text

@@ -1,5 +1,6 @@
 """Results and their file."""
 
+import json
 import shutil
 from copy import copy
 from dataclasses import replace
@@ -134,6 +135,10 @@ def test_files_of_other_results_are_refused(everything, tmp_path):
     content = files[0].read_bytes()
     files[0].write_bytes(content[:-1] + b"\xff")
     refused(f"{files[0].name}: damaged", Results.load, own)
+    older = json.loads(own.read_text())
+    del older["rows"][0]["template"]
+    own.write_text(json.dumps(older))
+    refused(f"{own}: written by another version", Results.load, own)
 
 
 def test_a_task_that_is_not_known_here_leaves_scores(everything, tmp_path):
