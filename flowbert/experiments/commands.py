@@ -7,6 +7,8 @@ from typing import Any
 
 from flowbert.data.corpus import OWN_NAMES
 
+_ENCODED = "--input FILE --output vectors.npy"
+
 
 def write_options(**options: Any) -> str:
     """Options of a command line; those of a group are a mapping, and None is left out.
@@ -36,34 +38,32 @@ def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
     Returns:
         Commands, without the name of the program.
     """
-    gains, config = record.get("gains", []), record.get("config", {})
-    deciding = [row for row in gains if row["task"] == gains[0]["task"]]
-    used = [row for row in deciding if row["choice"] == "use"]
+    used, config = record.get("used", []), record.get("config", {})
     commands = [
-        _with_files(shlex.join(row["command"]), _write_corpus(row, config))
+        _fit_or_encode(row["options"], _write_corpus(row, config))
         for row in used
-        if row.get("command")
+        if row["options"]
     ]
     if not used or used[0]["role"] == "reference" or not (path / "model").is_dir():
         return list(dict.fromkeys(commands))
-    folder = shlex.quote(str(path))
-    chosen = f" --method {shlex.quote(used[0]['method'])}"
+    method: str | None = used[0]["method"]
     if (path / "model" / "encoder").is_dir():  # a trained encoder, without a map
-        head, chosen = used[0]["map"], ""
+        head, method = used[0]["map"], None
         if head != "raw":
-            fit = f"fit --method {shlex.quote(head)} --encoder.path {folder}"
-            return commands or [_with_files(fit)]
+            fit = _fit_or_encode({"method": head, "encoder": {"path": path}})
+            return commands or [fit]
+    chosen = write_options(model=path, method=method)
     return [
-        _with_files(f"encode --model {folder}{chosen}"),
-        f"export {folder}{chosen} --to FOLDER",
+        f"encode {chosen} {_ENCODED}",
+        f"export {chosen.removeprefix('--model ')} --to FOLDER",
     ]
 
 
-def _with_files(command: str, corpus: str = "--corpus FILE") -> str:
-    """A command that fits or encodes, with the files that it reads and writes."""
-    if command.startswith("encode"):
-        return f"{command} --input FILE --output vectors.npy"
-    return f"{command} {corpus} --run_dir my-model"
+def _fit_or_encode(options: Mapping[str, Any], corpus: str = "--corpus FILE") -> str:
+    """A command that fits, or encodes without a method."""
+    if "method" in options:
+        return f"fit {write_options(**options)} {corpus} --run_dir my-model"
+    return f"encode {write_options(**options)} {_ENCODED}"
 
 
 def _write_corpus(row: Mapping[str, Any], config: Mapping[str, Any]) -> str:

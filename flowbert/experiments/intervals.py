@@ -33,6 +33,10 @@ RESULT_COLUMNS: dict[str, Any] = {
     "low": float,
     "high": float,
     "std": float,
+    "gain": float,
+    "gain_low": float,
+    "gain_high": float,
+    "choice": str,
     "pairs": int,
     "supervised": bool,
     "reason": str,
@@ -45,10 +49,10 @@ METHOD = [*SETTINGS, "method", "role", "supervised"]
 SCORE = [*METHOD, "split", "task", "metric", "aggregation"]
 """Columns that identify a score apart from its seed."""
 
-_TAIL = (1 - 0.95) / 2
+GAIN = ["gain", "gain_low", "gain_high"]
+"""Columns of a scaled score minus the reference, with its interval."""
 
-Row = tuple[dict[str, Any], Floats]
-"""A row of results and its draws ``(1 + R,)``."""
+_TAIL = (1 - 0.95) / 2
 
 
 def has_interval(draws: Floats) -> Any:
@@ -123,41 +127,44 @@ def main_aggregation(frame: pd.DataFrame, metric: str = "spearman") -> str:
 
 
 def with_averages(
-    frame: pd.DataFrame, draws: Floats, tasks: Sequence[Task], seed: int = 0
-) -> tuple[pd.DataFrame, Floats]:
+    frame: pd.DataFrame, tasks: Sequence[Task], seed: int = 0
+) -> pd.DataFrame:
     """Rows with their intervals, followed by averages over tasks and means over several seeds.
 
     Args:
-        frame: Rows of results, of one seed each, without averages.
-        draws: Draws of the rows, ``(n, 1 + R)``.
+        frame: Rows of results, of one seed each, without averages. A column ``draws`` has the
+            draws ``(1 + R,)`` of each row.
         tasks: The tasks.
         seed: Seed of the draws of seeds.
 
     Returns:
-        All rows and their draws. Rows for several seeds have a standard deviation and no seed.
+        All rows. Rows for several seeds have a standard deviation and no seed.
     """
     averaged = [task.name for task in tasks if task.averaged]
-    frame, draws = _append(frame, draws, _average_tasks(frame, draws, averaged))
-    frame, draws = _append(frame, draws, _average_seeds(frame, draws, seed))
-    frame[["low", "high"]] = find_intervals(draws)
-    return frame, draws
+    frame = _append(frame, _average_tasks(frame, averaged))
+    frame = _append(frame, _average_seeds(frame, seed))
+    frame[["low", "high"]] = find_intervals(draws_of(frame))
+    return frame
 
 
-def _append(
-    frame: pd.DataFrame, draws: Floats, rows: Iterable[Row]
-) -> tuple[pd.DataFrame, Floats]:
-    """Append rows and draws."""
+def draws_of(rows: pd.DataFrame) -> Floats:
+    """Draws of rows of results, ``(n, 1 + R)``."""
+    draws: Floats = np.stack(rows["draws"])
+    return draws
+
+
+def _append(frame: pd.DataFrame, rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
+    """Append rows."""
     added = list(rows)
     if not added:
-        return frame, draws
-    below = pd.DataFrame([row for row, _ in added]).astype(RESULT_COLUMNS)
-    frame = pd.concat([frame, below], ignore_index=True)
-    return frame, np.vstack([draws, *(drawn for _, drawn in added)])
+        return frame
+    below = pd.DataFrame(added).astype(RESULT_COLUMNS)
+    return pd.concat([frame, below], ignore_index=True)
 
 
 def _average_tasks(
-    frame: pd.DataFrame, draws: Floats, tasks: Sequence[str]
-) -> Iterator[Row]:
+    frame: pd.DataFrame, tasks: Sequence[str]
+) -> Iterator[dict[str, Any]]:
     """Average over the tasks of a split, by seed, of methods with a score on every task."""
     is_averaged = (frame["metric"] == "spearman") & frame["task"].isin(tasks)
     chosen = frame[is_averaged & frame["aggregation"].isin(AGGREGATIONS)]
@@ -169,21 +176,21 @@ def _average_tasks(
             is_seed = of_method["seed"].isna() | (of_method["seed"] == seed)
             rows = of_method[is_seed]
             if len(rows) == counts[rows.index[0]]:
-                mean = draws[rows.index].mean(axis=0)
                 changed = {"task": AVERAGE, "pairs": rows["pairs"].sum(), "seed": seed}
-                yield _averaged(rows, mean) | changed, mean
+                yield _averaged(rows, draws_of(rows).mean(axis=0)) | changed
 
 
-def _average_seeds(frame: pd.DataFrame, draws: Floats, seed: int) -> Iterator[Row]:
+def _average_seeds(frame: pd.DataFrame, seed: int) -> Iterator[dict[str, Any]]:
     """Mean over the seeds, of scores with several seeds."""
     for _, rows in frame.groupby(SCORE, sort=False):
         if len(rows) > 1:
-            drawn = draws[rows.index]
-            mean = average_seeds(drawn, seed)
-            yield _averaged(rows, mean) | {"std": np.std(drawn[:, 0], ddof=1)}, mean
+            mean = average_seeds(draws_of(rows), seed)
+            deviation = np.std(rows["value"].to_numpy(), ddof=1)
+            yield _averaged(rows, mean) | {"std": deviation}
 
 
 def _averaged(rows: pd.DataFrame, mean: Floats) -> dict[str, Any]:
     """The row of results for the mean of several rows."""
     row: dict[str, Any] = rows.iloc[0].to_dict()
-    return row | {"experiment": "", "reason": "", "seed": None, "value": mean[0]}
+    changed = {"experiment": "", "reason": "", "seed": None}
+    return row | changed | {"value": mean[0], "draws": mean}

@@ -45,8 +45,8 @@ def name_rows(frame: pd.DataFrame) -> pd.DataFrame:
         frame: Rows of results; a column ``run`` is a setting like others.
 
     Returns:
-        Columns group (run and encoder), method, details (other settings), name (method and
-        details) and label (all of them), such as ``whitening (last, target)``.
+        Columns group (run and encoder), method, name (with other settings) and label (all of
+        them), such as ``whitening (last, target)``.
     """
     settings = settings_of(frame)
     is_reference = frame["role"] == "reference"
@@ -62,13 +62,12 @@ def name_rows(frame: pd.DataFrame) -> pd.DataFrame:
     compared = settings if "advised" in set(frame["role"]) else named
     differs = [name for name in named if len(set(compared[name]) - {""}) > 1]
     groups = [name for name in differs if name in ("run", "encoder")]
-    details = _join(named[[name for name in differs if name not in groups]])
+    details = named[[name for name in differs if name not in groups]]
     names = {
         "group": _join(named[groups]) if groups else settings["encoder"],
         "method": methods,
-        "details": details,
         "name": methods + _in_brackets(details),
-        "label": methods + _in_brackets(_join(named[differs])),
+        "label": methods + _in_brackets(named[differs]),
     }
     return pd.DataFrame(
         names, dtype=object
@@ -109,5 +108,6 @@ def _join(texts: pd.DataFrame) -> pd.Series:
     return pd.Series(joined, texts.index, dtype=object)
 
 
-def _in_brackets(texts: pd.Series) -> pd.Series:
-    return (" (" + texts + ")").where(texts != "", "")
+def _in_brackets(texts: pd.DataFrame) -> pd.Series:
+    joined = _join(texts)
+    return (" (" + joined + ")").where(joined != "", "")

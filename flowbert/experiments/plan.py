@@ -231,36 +231,35 @@ class Experiment:
             "seed": self.seed,
             "versions": VERSIONS,
             "precision": precision_settings(),
-            "command": self.command(),
+            "options": self.options(),
             "task": task,
         }
         plain: dict[str, Any] = as_json(settings)
         return plain
 
-    def command(self) -> list[str]:
-        """Words of the command that fits the map, or encodes without one, but for its files.
+    def options(self) -> dict[str, Any]:
+        """Options of ``fit``, or of ``encode`` without a map, that repeat it.
 
-        Empty if a command line cannot name the map or the encoder, or the map learns from labels.
+        Empty if they cannot name the map or the encoder, or the map learns from labels.
         """
         method, map = self.method, self.method.map
+        known = self.encoder.describe()
         is_given = method.corpus == "given" or not (
             method.encoder is None or method.advised
         )
-        known = self.encoder.describe()
         in_memory = not getattr(self.encoder, "is_on_disk", True)
         cannot_be_named = not is_map(map.text) or map.supervised or "views" in known
         if is_given or in_memory or cannot_be_named:
-            return []
-        words = ["encode"] if type(map) is Raw else ["fit", "--method", map.text]
-        words += ["--encoder.path", self.encoder.path]
-        if self.role == "reference":
-            return words
-        for name in ("layers", "pooling", "template", "sink_token"):
-            text = self.columns[name]
-            if name in known and text:
-                no_sink = name == "sink_token" and text == "none"
-                words += [f"--encoder.{name}", "" if no_sink else text]
-        return words
+            return {}
+        reading = {"path": self.encoder.path}
+        if self.role != "reference":
+            for name in ("layers", "pooling", "template", "sink_token"):
+                text = self.columns[name]
+                if name in known and text:
+                    no_sink = name == "sink_token" and text == "none"
+                    reading[name] = "" if no_sink else text
+        chosen = {} if type(map) is Raw else {"method": map.text}
+        return chosen | {"encoder": reading}
 
     @cached_property
     def key(self) -> str:

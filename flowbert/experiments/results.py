@@ -51,7 +51,9 @@ class Results:
         frame: One row per score (pandas), in long form. ``low`` and ``high`` are the ends of
             the 95% interval; the task ``average`` is the mean over the tasks of a split. Of several
             seeds there is a row each, and one without a seed: their mean, with an interval over
-            pairs and seeds, and ``std``, the standard deviation over the seeds.
+            pairs and seeds, and ``std``, the standard deviation over the seeds. Rows that a verdict
+            compares have the ``gain`` over raw in units of tables, ``gain_low`` and ``gain_high``,
+            the ends of its interval, and the ``choice``: ``use``, ``tied`` or empty.
         about: As the argument.
         records: As the argument.
 
@@ -111,6 +113,7 @@ class Results:
             {
                 **record.columns,
                 "experiment": record.key,
+                "choice": "",
                 "metric": metric,
                 "aggregation": aggregation,
                 "value": value,
@@ -226,24 +229,29 @@ class Results:
         Raises:
             UserError: If the folder of records is missing.
         """
-        own = (self.frame["experiment"] != "").to_numpy()
-        self.frame = self.frame[own].reset_index(drop=True)
-        draws = self.draws(resamples, seed)
-        self.frame, draws = with_averages(self.frame, draws, self.tasks, seed)
-        found = find_verdicts(self.frame, draws, self.tasks)
-        for row in found["gains"]:  # what commands are made of
-            settings = self._settings_of(row)
-            row |= {"map": settings["map"], "command": settings["command"]}
-        found["bootstrap"] = {"resamples": resamples, "seed": seed}
-        self.about = self.about | found
+        is_measured = self.frame["experiment"] != ""
+        self.frame = self.frame[is_measured].reset_index(drop=True)
+        rows = self.frame.assign(draws=list(self.draws(resamples, seed)))
+        rows, found = find_verdicts(with_averages(rows, self.tasks, seed), self.tasks)
+        self.frame = rows[list(RESULT_COLUMNS)]
+        self.about |= found | {"bootstrap": {"resamples": resamples, "seed": seed}}
+        self.about["used"] = self._used_settings()
 
-    def _settings_of(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Settings of the first record of the method of a row."""
-        return next(
-            record.settings
-            for record in self.records
-            if all(record.columns[name] == row[name] for name in METHOD)
-        )
+    def _used_settings(self) -> list[dict[str, Any]]:
+        """Methods that the verdicts of the first task use, with what commands are made of."""
+        chosen = self.summary.chosen
+        is_first = chosen["task"].isin(chosen["task"].head(1))
+        used = []
+        for row in chosen[is_first].to_dict("records"):
+            settings = next(
+                record.settings
+                for record in self.records
+                if all(record.columns[name] == row[name] for name in METHOD)
+            )
+            known = {name: row[name] for name in ("method", "role", "corpus")}
+            kept = {name: settings[name] for name in ("map", "options")}
+            used.append(known | kept)
+        return used
 
     def score(
         self, method: str, task: str, metric: str = "spearman", **columns: Any

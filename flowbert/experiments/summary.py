@@ -11,16 +11,15 @@ import numpy as np
 import pandas as pd
 
 from flowbert.data.scored_pairs import SAMPLE_TASK
-from flowbert.experiments.intervals import main_aggregation
+from flowbert.experiments.intervals import GAIN, main_aggregation
 from flowbert.experiments.labels import name_rows, settings_of
-from flowbert.experiments.verdict import GAIN_KEYS, LISTED
+from flowbert.experiments.verdict import LISTED
 from flowbert.tasks import AGGREGATIONS, AVERAGE
 from flowbert.tasks.measures import SPACE_METRICS, metric_of
 from flowbert.text_tables import escape_markdown, in_order, print_lines, print_table
 
 _PLACE = ["split", "task", "metric"]
 _SCORE = ["value", "std", "low", "high"]
-_GAINS = {"gain": "gain", "low": "gain_low", "high": "gain_high", "choice": "choice"}
 _TARGET = "target (the sentences of each task)"
 GENERATED = f"{SAMPLE_TASK} is generated text: its scores say nothing about real data"
 
@@ -49,17 +48,13 @@ class Summary:
     def scores(self) -> pd.DataFrame:
         """A row per label, split, task, metric and aggregation; of several seeds their mean.
 
-        Values have the scale of the metric. Columns value; std (of several seeds), low and high
-        (ends of the 95% interval); gain over raw with gain_low and gain_high, and choice (``use``,
-        ``tied`` or empty), where verdicts are of it; interval and deviation, as texts; column, its
-        name in tables.
+        Columns of results, of which value, std, low and high have the scale of the metric, and
+        further ones: interval and deviation, as texts; column, its name in tables.
         """
         rows = self.frame.assign(label=self.names["label"])
-        gains = pd.DataFrame(self.about.get("gains", []), columns=[*GAIN_KEYS, *_GAINS])
-        rows = rows.merge(gains.rename(columns=_GAINS), "left", GAIN_KEYS)
         keys = ["label", *_PLACE, "aggregation"]
         scores = rows.drop_duplicates(keys, keep="last").copy()
-        scales = scores["metric"].map(lambda name: metric_of(name).scale)
+        scales = [metric_of(name).scale for name in scores["metric"]]
         scores[_SCORE] = scores[_SCORE].mul(scales, axis=0)
         has_deviation = scores["std"].notna()
         return scores.assign(
@@ -90,13 +85,19 @@ class Summary:
         space = scores.assign(value=means, column=titles + _splits(scores))
         return space.drop_duplicates(keys)
 
+    @property
+    def chosen(self) -> pd.DataFrame:
+        """The cells that verdicts use; those of Spearman, which averages are of, come first."""
+        chosen = self.cells[self.cells["choice"] == "use"]
+        return chosen.sort_values(
+            "metric", key=lambda x: x != "spearman", kind="stable"
+        )
+
     @cached_property
     def lead(self) -> str:
         """The column that rows are ranked by: that of the verdict, the average or the first."""
-        cells = self.cells
-        decided = pd.DataFrame(self.about.get("gains", [])[:1], columns=_PLACE)
-        averages = cells[cells["task"] == AVERAGE]
-        ranked = pd.concat([cells.merge(decided), averages, cells])
+        averages = self.cells[self.cells["task"] == AVERAGE]
+        ranked = pd.concat([self.chosen, averages, self.cells])
         return str(next(iter(ranked["column"]), ""))
 
     @property
@@ -116,9 +117,9 @@ class Summary:
         names = self.names.assign(raw=role == "reference", reading=role == "reading")
         names = names[names["label"].isin(self.cells["label"])].drop_duplicates("label")
         names["place"] = names["group"].factorize()[0]
-        lead = self.cells[self.cells["column"] == self.lead].set_index("label")
-        scores = lead[[*_SCORE, *_GAINS.values()]].reindex(names["label"])
-        rows = names.join(scores.set_axis(names.index)).fillna({"choice": ""})
+        lead = self.cells[self.cells["column"] == self.lead]
+        scores = lead[["label", *_SCORE, *GAIN, "choice"]]
+        rows = names.merge(scores, "left", "label").fillna({"choice": ""})
         is_rising = metric_of(self.metric).sign == -1
         return rows.sort_values(["place", "value"], ascending=[True, is_rising])
 

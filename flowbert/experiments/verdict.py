@@ -8,8 +8,10 @@ import pandas as pd
 
 from flowbert.arrays import Floats
 from flowbert.experiments.intervals import (
+    GAIN,
     METHOD,
     SCORE,
+    draws_of,
     find_intervals,
     has_interval,
     main_aggregation,
@@ -20,9 +22,6 @@ from flowbert.tasks.measures import METRICS, Metric, metric_of
 
 LISTED = 10
 """Rows that are shown and compared of a table that has more."""
-
-GAIN_KEYS = [*METHOD, "split", "task", "metric"]
-"""Columns of results that identify a row of ``gains`` in the metadata of results."""
 
 
 class Verdict:
@@ -88,12 +87,13 @@ class Verdict:
 
     @property
     def gains(self) -> pd.DataFrame:
-        """Each row minus the reference, scaled: columns gain, low, high, and choice.
+        """Each row minus the reference, scaled: columns gain, gain_low, gain_high, and choice.
 
         The choice is ``use``, ``tied`` or empty; the reference has no gain (NaN).
         """
-        gains = pd.DataFrame(self.ends[:, self.reference], columns=["low", "high"])
-        gains.insert(0, "gain", self.values - self.values[self.reference])
+        differences = self.values - self.values[self.reference]
+        ends = self.ends[:, self.reference]
+        gains = pd.DataFrame(np.column_stack([differences, ends]), columns=GAIN)
         gains.loc[self.reference] = np.nan
         gains = (self.metric.scale * gains).assign(choice="")
         gains.loc[self.tied, "choice"] = "tied"
@@ -138,8 +138,8 @@ class Verdict:
 
 
 def find_verdicts(
-    frame: pd.DataFrame, draws: Floats, tasks: Sequence[Task]
-) -> dict[str, Any]:
+    frame: pd.DataFrame, tasks: Sequence[Task]
+) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Which row to use, over all rows of a table, whatever differs in them.
 
     There is one verdict for the average, or the only averaged task, and for every other task with
@@ -148,51 +148,49 @@ def find_verdicts(
 
     Args:
         frame: Rows of :func:`flowbert.experiments.intervals.with_averages`.
-        draws: Theirs, ``(n, 1 + R)``.
         tasks: The tasks.
 
     Returns:
-        ``verdicts``: lines, for all encoders together and for each. ``gains``: a row for each
-        compared row of an encoder, see :attr:`Verdict.gains`, with the columns :data:`GAIN_KEYS`.
-        By title, ``differences``: ``methods``, and ``cells``, a text for row minus column of any
-        two.
+        The frame, with :attr:`Verdict.gains` in the compared rows of each encoder; and a dict.
+        ``verdicts``: lines, for all encoders together and for each. ``differences`` by title:
+        ``methods``, and ``cells``, a text for row minus column of any two.
     """
-    tables = list(_compared_tables(_ranked_rows(frame, draws), tasks))
+    frame = frame.assign(**dict.fromkeys(GAIN, np.nan), choice="")
+    tables = list(_compared_tables(_ranked_rows(frame), tasks))
     lines: list[str] = []
-    gains: list[dict[str, Any]] = []
     differences = {}
     for title, table, note in tables:
         where = f" on {title}" if len(tables) > 1 else ""
-        whole = _verdict(table, draws)
+        whole = _verdict(table)
         differences[title] = {"methods": whole.names, "cells": whole.table}
         encoders = settings_of(table)["encoder"]
         if encoders.nunique() > 1:
             lines.append(f"all encoders{where}: {whole.text}")
         for name, rows in table.groupby(encoders, sort=False):
             if len(rows) > 1:
-                verdict = _verdict(rows, draws)
+                verdict = _verdict(rows)
                 lines.append(f"{name}{where}: {verdict.text}")
-                keys = rows[GAIN_KEYS].reset_index(drop=True)
-                gains += keys.join(verdict.gains).to_dict("records")
+                gains = verdict.gains.set_axis(rows.index)
+                frame.loc[rows.index, list(gains)] = gains
         if note:
             lines.append(f"{note}{where}")
-    return {"verdicts": lines, "gains": gains, "differences": differences}
+    return frame, {"verdicts": lines, "differences": differences}
 
 
-def _verdict(rows: pd.DataFrame, draws: Floats) -> Verdict:
+def _verdict(rows: pd.DataFrame) -> Verdict:
     """The verdict over some rows, of which others have to beat the first reference."""
     reference = int((rows["role"] == "reference").to_numpy().argmax())
     is_asked = (rows["role"] != "reading").to_numpy()
     metric = metric_of(rows["metric"].iloc[0])
     names = name_rows(rows)["label"].tolist()
-    return Verdict(names, draws[rows.index], reference, is_asked, metric)
+    return Verdict(names, draws_of(rows), reference, is_asked, metric)
 
 
-def _ranked_rows(frame: pd.DataFrame, draws: Floats) -> pd.DataFrame:
+def _ranked_rows(frame: pd.DataFrame) -> pd.DataFrame:
     """A row for each score of a method with an interval, in order; of several seeds their mean."""
     rows = frame.drop_duplicates(SCORE, keep="last")
     is_reference = rows["encoder"] == "none"  # such as the gold score
-    return rows[has_interval(draws[rows.index]) & ~is_reference]
+    return rows[has_interval(draws_of(rows)) & ~is_reference]
 
 
 def _compared_tables(

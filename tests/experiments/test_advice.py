@@ -116,25 +116,24 @@ def test_commands_have_the_options_that_were_given_and_no_others():
 
 
 def gain(method, **columns):
-    """A row of ``gains`` that is used."""
-    plain = {"task": "STSB", "choice": "use", "role": "method", "map": method}
-    words = ["fit", "--method", method]
-    if method == "raw":
-        plain["role"], words = "reference", ["encode"]
-    words += ["--encoder.path", "bert"]
-    return plain | {"method": method, "command": words} | columns
+    """A method that the verdict uses."""
+    role, options = "reference", {"encoder": {"path": "bert"}}
+    if method != "raw":
+        role, options = "method", {"method": method} | options
+    plain = {"method": method, "role": role, "map": method, "options": options}
+    return plain | columns
 
 
 def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):
     def commands(*used):
-        return next_commands(tmp_path, {"gains": used})
+        return next_commands(tmp_path, {"used": used})
 
     files = "--input FILE --output vectors.npy"
     as_it_comes = [f"encode --encoder.path bert {files}"]
     fit = "fit --method {} --encoder.path {} --corpus FILE --run_dir my-model"
     assert commands(gain("raw")) == as_it_comes
     assert commands(gain("zca")) == [fit.format("zca", "bert")]
-    assert commands() == commands(gain("mine", command=[])) == []
+    assert commands() == commands(gain("mine", options={})) == []
     # A comparison knows its corpus, but for that of each of several tasks.
     config: dict[str, Any] = {"corpus": "a b.txt,target", "column": "text", "nli": None}
     config |= {"tasks": "p.csv", "senteval": None, "columns": "x,y,z"}
@@ -145,8 +144,8 @@ def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):
     }
     for (corpus, tasks), expected in corpora.items():
         record = {"config": config | {"tasks": tasks}}
-        gains = [gain("zca", corpus=corpus)]
-        (command,) = next_commands(tmp_path, record | {"gains": gains})
+        used = [gain("zca", corpus=corpus)]
+        (command,) = next_commands(tmp_path, record | {"used": used})
         assert command == fit.format("zca", "bert").replace("FILE", expected)
     # A run has a model, which is a map, or a trained encoder without a map.
     (tmp_path / "model").mkdir()
@@ -157,9 +156,9 @@ def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):
     ]
     (tmp_path / "model" / "encoder").mkdir()
     assert commands(gain("zca")) == [fit.format("zca", "bert")]
-    trained = gain("simcse", map="raw", command=[])
+    trained = gain("simcse", map="raw", options={})
     assert commands(trained)[0] == f"encode --model {tmp_path} {files}"
-    head = gain("simcse+zca", map="zca", command=[])
+    head = gain("simcse+zca", map="zca", options={})
     assert commands(head) == [fit.format("zca", tmp_path)]
 
 

@@ -1,26 +1,23 @@
 """Draws, intervals, averages and verdicts."""
 
 import itertools
-import sys
+from functools import partial
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from experiments.small import WordSums, write_pairs
+from experiments.small import WordSums, compare_small, write_pairs
 from flowbert.data.scored_pairs import STSData, Subset
 from flowbert.encoders import EncoderOptions
 from flowbert.experiments import compare
 from flowbert.experiments.intervals import average_seeds, find_intervals, has_interval
-from flowbert.experiments.plan import parse_methods, plan_experiments
-from flowbert.experiments.run import run_experiments
 from flowbert.experiments.verdict import Verdict
 from flowbert.tasks import STS
-from flowbert.vectors import EmbeddingCache
 
+run = partial(compare_small, WordSums())
 SPREAD = np.linspace(-1, 1, 201)
 
 
@@ -160,19 +157,11 @@ def subset(name, count, seed):
     return Subset(name, texts[0], texts[1], gold)
 
 
-def results_of(tasks, methods="raw,standardization"):
-    corpora = {}
-    for task in tasks:
-        corpora[task] = [(task.corpus("target"), None)]
-    cells = plan_experiments([WordSums()], parse_methods(methods), corpora, {}, [0])
-    return run_experiments(cells, EmbeddingCache(False), None, torch.device("cpu"))
-
-
 def test_intervals_are_those_of_the_tasks_resamples():
     """Which tests/tasks/test_bootstrap.py compares with drawn pairs."""
     data = STSData("tiny", {"test": [subset("a", 25, 1), subset("b", 40, 2)]})
     task = STS(data)
-    results = results_of([task])
+    results = run("raw,standardization", tasks=[task])
     results.add_intervals(50, seed=3)
     frame = results.frame.query("aggregation == 'wmean'").set_index("experiment")
     items = {key: results.items[task][key] for key in frame.index}
@@ -190,7 +179,7 @@ def test_averages_are_over_all_tasks_of_a_split():
         for seed, name in enumerate("ab")
     ]
     tasks = [STS(each, split) for each in data for split in ("test", "dev")]
-    results = results_of(tasks)
+    results = run("raw,standardization", tasks=tasks)
     results.add_intervals(30)
     spearman_rows = results.frame.query("metric == 'spearman'")
     keys = ["method", "split", "aggregation"]
@@ -207,9 +196,7 @@ def test_averages_are_over_all_tasks_of_a_split():
 
 def test_intervals_depend_on_the_seed_and_on_nothing_else(pairs):
     def ends(methods, tasks, seed):
-        cache = EmbeddingCache(False)
-        options = {"bootstrap": 50, "bootstrap_seed": seed}
-        results = compare(WordSums(), methods, tasks=tasks, cache=cache, **options)
+        results = run(methods, tasks=tasks, bootstrap=50, bootstrap_seed=seed)
         rows = results.frame.query("method == 'zca' and task == 'two'")
         return rows[["low", "high"]].iloc[0].to_list()
 
@@ -218,17 +205,11 @@ def test_intervals_depend_on_the_seed_and_on_nothing_else(pairs):
     assert ends("zca", pairs[1:], 1) != base
 
 
-def test_one_verdict_is_over_all_that_differs(pairs, monkeypatch):
+def test_one_verdict_is_over_all_that_differs(pairs):
     encoders = [WordSums(0), WordSums(1)]
-    module = sys.modules["flowbert.experiments.compare"]
-    monkeypatch.setattr(module, "open_encoders", lambda *_: encoders)
-    results = compare(
-        methods="raw,zca",
-        corpus="target,nli",
-        nli="builtin-sample",
-        tasks=pairs[0],
-        bootstrap=20,
-        cache=EmbeddingCache(False),
+    corpora = {"corpus": "target,nli", "nli": "builtin-sample"}
+    results = compare_small(
+        encoders, "raw,zca", tasks=pairs[0], bootstrap=20, **corpora
     )
     titles = [line.split(":")[0] for line in results.verdicts]
     assert titles == ["all encoders", "word-sums-0", "word-sums-1"]
@@ -270,7 +251,7 @@ def test_of_a_sweep_ten_rows_are_chosen_on_the_development_split():
     methods = [f"truncation-{size}+zca:shrinkage={part}" for size, part in sizes]
     methods = ["raw", *methods]
     data = STSData("tiny", SPLITS)
-    results = results_of([STS(data, split) for split in SPLITS], ",".join(methods))
+    results = run(methods, tasks=[STS(data, split) for split in SPLITS])
     results.add_intervals(20)
     assert results.verdicts[1] == "Of 13 rows the best 10 on dev were compared"
     ((title, table),) = results.differences.items()

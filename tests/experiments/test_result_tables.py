@@ -124,20 +124,21 @@ def test_notes_say_what_is_shared_and_what_failed():
     assert lines[-1] == "nan: zca on STSB, SICKR: no variance"
 
 
-GAIN = {"gain": 9.0, "low": 8.0, "high": 10.0, "choice": "use"}
+USED = {"gain": 9.0, "gain_low": 8.0, "gain_high": 10.0, "choice": "use"}
 
 
 def test_a_score_is_bold_if_the_verdict_of_its_metric_uses_it():
     rows = [sts_rows(method, "STSB")[2] for method in ("raw", "flow")]
     others = [{**each, "metric": "accuracy", "aggregation": "all"} for each in rows]
-    gains = [{**rows[1], **GAIN}, {**others[0], **GAIN}]
-    lines = Results([*rows, *others], {"gains": gains}).to_markdown().splitlines()
+    rows[1] |= USED
+    others[0] |= USED
+    lines = Results([*rows, *others], {}).to_markdown().splitlines()
     assert [("**" in line) for line in lines[2:]] == [False, True]
 
 
 def test_a_notebook_shows_the_table_of_the_terminal_and_a_plot():
-    rows = [sts_rows("raw", "STSB")[2], sts_rows("a<b", "STSB", 0.6)[2]]
-    results = Results(rows, {"gains": [{**rows[1], **GAIN}], "verdicts": ["use a<b"]})
+    rows = [sts_rows("raw", "STSB")[2], sts_rows("a<b", "STSB", 0.6, **USED)[2]]
+    results = Results(rows, {"verdicts": ["use a<b"]})
     html = results._repr_html_()
     cells = re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", html)
     assert [cell for cell in cells if not cell.startswith("&nbsp")] == [
@@ -183,14 +184,14 @@ def test_a_metric_has_its_own_scale_and_direction(capsys, monkeypatch):
 
 def test_tables_fit_the_terminal(capsys, monkeypatch):
     tasks = [f"task{number}" for number in range(12)]
+    gains = {("flow", "task0"): USED}
     groups = [
-        sts_rows(method, task, encoder=encoder)
+        sts_rows(method, task, encoder=encoder, **gains.get((method, task), {}))
         for encoder in ("bert", "roberta")
         for method in ("raw", "flow")
         for task in tasks
     ]
-    gains = [{**rows[0], **GAIN} for rows in groups if rows[0]["task"] == "task0"][1::2]
-    run = Results([item for rows in groups for item in rows], {"gains": gains})
+    run = Results([item for rows in groups for item in rows], {})
     run.summary.print()
     wide = capsys.readouterr().out.splitlines()
     monkeypatch.setenv("COLUMNS", "80")

@@ -1,5 +1,6 @@
 """What a page is made of: the files of a run, and frames of several runs together."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,7 @@ import pandas as pd
 
 from flowbert.data.text_files import read_yaml
 from flowbert.errors import UserError
+from flowbert.experiments.intervals import GAIN
 from flowbert.experiments.results import Results
 from flowbert.extras.analysis import Analysis
 from flowbert.extras.analysis.analyze import analyze_results
@@ -16,7 +18,7 @@ from flowbert.tasks import AVERAGE
 from flowbert.tasks.measures import SPACE_METRICS
 
 ANALYSIS_SUFFIX = ".analysis.json"
-_NOT_OPTIONS = ("verdicts", "differences", "published", "time", "warnings", "gains")
+_NOT_OPTIONS = ("verdicts", "differences", "published", "time", "warnings", "used")
 _UNFINISHED = "There are no results yet: the run is unfinished or was interrupted."
 _OWN_INTERVALS = (
     "Intervals are those of each run. For differences, compare the methods in one run."
@@ -89,8 +91,10 @@ def read_run_files(path: Path, *, analyzed: bool = True) -> RunFiles:
 def join_runs(runs: Mapping[str, RunFiles]) -> RunFiles:
     """The results of several runs by name, and the settings that differ."""
     frame = pd.concat(
-        [run.results.assign(run=name) for name, run in runs.items()], ignore_index=True
+        [run.results.assign(run=name, choice="") for name, run in runs.items()],
+        ignore_index=True,
     )
+    frame[GAIN] = math.nan  # of a verdict over one run
     lines = [_OWN_INTERVALS]
     is_average = frame["task"] == AVERAGE
     measured = frame[~is_average].groupby("run")[["split", "task", "pairs"]]

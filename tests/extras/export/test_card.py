@@ -10,7 +10,7 @@ from extras.export.models import TEXTS, model_of
 from flowbert import __version__
 from flowbert.encoders import SentenceEncoder
 from flowbert.experiments import compare
-from flowbert.experiments.intervals import RESULT_COLUMNS
+from flowbert.experiments.intervals import GAIN, RESULT_COLUMNS
 from flowbert.experiments.results import Results
 from flowbert.extras.export import export
 from flowbert.extras.export.card import find_method, model_card
@@ -48,8 +48,8 @@ def model(encoder):
 def results_of(encoder):
     """Figures of three methods, and one of another encoder."""
     row = dict.fromkeys(RESULT_COLUMNS, "") | encoder.columns()
-    row |= {"seed": None, "std": np.nan, "split": "test", "corpus": "target"}
-    row |= {"pairs": 9}
+    row |= {"seed": None, "pairs": 9, "split": "test", "corpus": "target"}
+    row |= dict.fromkeys(["std", *GAIN], np.nan)
     row |= {"supervised": False, "metric": "spearman", "aggregation": "all"}
     rows = []
     values = {"raw": 0.5, MAP: 0.625, "zca": 0.75}

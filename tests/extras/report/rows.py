@@ -4,7 +4,7 @@ import math
 
 import pandas as pd
 
-from flowbert.experiments.intervals import RESULT_COLUMNS
+from flowbert.experiments.intervals import GAIN, RESULT_COLUMNS
 
 PICTURES = [
     "plane",
@@ -30,7 +30,7 @@ def row(method, task, metric, aggregation, value, **columns):
         "split": "test",
         "low": value - 0.05,
         "high": value + 0.05,
-        "std": math.nan,
+        **dict.fromkeys(["std", *GAIN], math.nan),
         "pairs": 100,
         "supervised": False,
     }

@@ -1,6 +1,5 @@
 """What a run wrote, and the frames of its pictures."""
 
-import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -89,14 +88,12 @@ def test_what_was_logged_more_than_once_is_drawn():
 
 
 def test_a_finding_without_a_better_method():
-    rows = sts_rows("raw", "STSB")
-    kept = dict.fromkeys(("gain", "low", "high"), math.nan) | {"choice": "use"}
-    finding = Summary(results(rows), {"gains": [rows[0] | kept]}).finding
+    rows = sts_rows("raw", "STSB", choice="use")
+    finding = Summary(results(rows), {}).finding
     assert finding == "No method is significantly better than raw on bert"
-    reading = sts_rows("raw", "STSB", layers="1", role="reading")
-    better = {"gain": 2.0, "low": 1.0, "high": 3.0, "choice": "tied"}
-    gains = [rows[0] | kept, reading[0] | better]
-    assert Summary(results(rows, reading), {"gains": gains}).finding == (
+    better = {"gain": 2.0, "gain_low": 1.0, "gain_high": 3.0, "choice": "tied"}
+    reading = sts_rows("raw", "STSB", layers="1", role="reading", **better)
+    assert Summary(results(rows, reading), {}).finding == (
         f"{finding}; better without a map: layers 1"
     )
 
