@@ -141,8 +141,8 @@ def sentences(sample: Sample) -> pd.DataFrame:
 
 def draw_sentences(frame: pd.DataFrame) -> Figure:
     """A map of the sentences under each method that differs, coloured by length."""
-    sides = frame.assign(x=frame["x"].abs(), y=frame["y"].abs()).groupby("method")
-    differing = sides[["x", "y"]].sum().round(3).drop_duplicates().index
+    sides = frame[["x", "y"]].abs().groupby(frame["method"]).sum()
+    differing = sides.round(3).drop_duplicates().index
     shown = frame[frame["method"].isin(differing)]
     return draw_facets(shown, "method", _draw_map, height=2.2)
 

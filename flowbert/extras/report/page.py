@@ -147,7 +147,7 @@ def _render(run: RunFiles, next_lines: Sequence[str], folder: Path) -> str:
         heading=heading,
         cautions=list(dict.fromkeys(cautions)),
         scores=_scores(summary),
-        gains=_gains_by_task(summary),
+        gains=gains_by_task(summary),
         differences=_differences(run),
         views=_show(frames_of(run, summary, published), folder),
         next_lines=next_lines,
@@ -209,7 +209,7 @@ def _scores(summary: Summary) -> pd.DataFrame:
     return summary.text.loc[rows["label"]].set_axis(names)
 
 
-def _gains_by_task(summary: Summary) -> dict[str, str]:
+def gains_by_task(summary: Summary) -> dict[str, str]:
     """Gains over raw by task, the largest first, of each row to use by its label."""
     cells, rows = summary.cells, summary.rows
     cells = cells[cells["metric"].eq(summary.metric) & cells["task"].ne(AVERAGE)]

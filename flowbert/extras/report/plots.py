@@ -45,7 +45,7 @@ def training(metrics: pd.DataFrame) -> pd.DataFrame:
         source = task.pop(0) if task else ""
         values = metrics[name].dropna().rename("value")
         if measure == "spearman_wmean":
-            measure = f"{'/'.join(task[:-1])} {task[-1]}, Spearman x 100"
+            measure = f"{'/'.join(task[:-1])} {task[-1]}, Spearman \N{MULTIPLICATION SIGN} 100"
             values *= 100
         elif task or source not in _LOG_SOURCES or measure == "nll":
             continue  # nll is that of bits_per_dim in another unit
@@ -75,7 +75,6 @@ def plane(summary: Summary) -> pd.DataFrame:
     scores = summary.space
     means = scores[scores["metric"].isin(PLANE)].set_index(["label", "split", "metric"])
     points = in_order(means["value"], ["metric"]).reset_index()
-    points = points[points["label"].isin(summary.rows["label"])]
     if points["split"].nunique() > 1:
         points["label"] += ", " + points["split"]
     return points.reindex(columns=["label", *PLANE]).dropna()

@@ -14,6 +14,7 @@ from flowbert.extras.report.content import (
     read_metrics,
     read_run_files,
 )
+from flowbert.extras.report.page import gains_by_task
 from flowbert.extras.report.plots import layer_scores, plane, training
 
 
@@ -81,7 +82,7 @@ def test_what_was_logged_more_than_once_is_drawn():
     frame = training(metrics)
     assert frame.groupby("measure", sort=False)["value"].first().to_dict() == {
         "bits_per_dim": 0.5,
-        "a/b.csv dev, Spearman x 100": 50.0,
+        "a/b.csv dev, Spearman \N{MULTIPLICATION SIGN} 100": 50.0,
     }
     assert frame["step"].tolist() == [10, 20] * 2
     assert training(read_metrics(Path("none"))).empty
@@ -114,3 +115,11 @@ def test_the_plane_has_means_over_the_tasks():
     (point,) = plane(Summary(frame, {})).to_dict("records")
     assert point["label"] == "raw"
     assert (point["alignment"], point["uniformity"]) == pytest.approx((0.6, -0.4))
+
+
+def test_gains_by_task_say_where_an_average_comes_from():
+    raw = [*sts_rows("raw", "STS13", 0.5), *sts_rows("raw", "STS16", 0.5)]
+    better = [*sts_rows("zca", "STS13", 0.51), *sts_rows("zca", "STS16", 0.7)]
+    gains = [better[0] | {"gain": 10.5, "low": 9.0, "high": 12.0, "choice": "use"}]
+    summary = Summary(results(raw, better), {"gains": gains})
+    assert gains_by_task(summary) == {"zca": "STS16 +20.0, STS13 +1.0"}

@@ -62,11 +62,6 @@ def test_each_method_has_a_marker_on_the_plane(frames):
     assert points["flow"].get_xydata().tolist() == [[-0.5, 0.5]]
 
 
-def test_constant_sentences_are_drawn(frames):
-    frame = frames["sentences"].assign(length=5)
-    assert all(ax.has_data() for ax in VIEWS["sentences"].show(frame).axes)
-
-
 def test_equal_frames_are_equal_files(frames, tmp_path):
     written = []
     for name in "ab":
