@@ -1,4 +1,4 @@
-"""Types of arrays, tensors of arrays, pinned memory, and the number of rows of a block."""
+"""Types of arrays, conversion to tensors, pinned memory, and the number of rows of a block."""
 
 from typing import Any, TypeAlias
 
@@ -31,7 +31,7 @@ def to_tensor(x: Any) -> Tensor:
 
 
 def is_pinned_for(device: Any) -> bool:
-    """Whether batches for a device are in pinned memory, read while the host continues."""
+    """Whether batches for a device are in pinned memory, which is copied asynchronously."""
     return device.type not in ("cpu", "mps")
 
 
@@ -46,8 +46,8 @@ VECTOR_VALUES = "numbers of two bytes or more; single bytes are codes or packed 
 
 
 def holds_vector_values(dtype: Any) -> bool:
-    """Whether values of a type of numpy or torch are numbers of two bytes or more.
+    """Whether a numpy or torch type has two bytes or more, so that its values are numbers.
 
-    Precisions of a byte write codes, whose scale is elsewhere, or the bits of eight dimensions.
+    Precisions of one byte are codes without their scale, or the bits of eight dimensions.
     """
     return getattr(dtype, "kind", "f") in "fiu" and dtype.itemsize > 1

@@ -16,10 +16,10 @@ class UserError(ValueError):
     The command line prints it without a stack trace and exits with code 2.
 
     Args:
-        message: What is wrong; None for a message of ``received`` and ``expected``.
+        message: The message; None to make it of ``received`` and ``expected``.
         argument: Name of the argument, with which the message begins; None for other mistakes.
         received: Value of the argument.
-        expected: What is allowed instead.
+        expected: Description of the allowed values.
 
     Attributes:
         argument: Name of the argument, or None.
@@ -59,7 +59,7 @@ LONGEST_VALUE = 200
 
 
 class FlowbertWarning(UserWarning):
-    """Something the user should know; the run continues."""
+    """A warning to the user; the run continues."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -73,7 +73,7 @@ def warn(message: str, level: int = 2) -> None:
 
     Args:
         message: The warning.
-        level: Stack level of the code that it is about: 2 is the caller of the function that warns.
+        level: Stack level of the code to name: 2 is the caller of the function that warns.
     """
     warnings.warn(message, FlowbertWarning, stacklevel=level + 1)
 

@@ -27,7 +27,7 @@ _METADATA = "flowbert"  # one key: safetensors writes several in random order
 def write_atomically(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path in the same folder; flush and rename it to ``path`` at the end.
 
-    After an error nothing is left, and an older file stays. Of a symbolic link the target is
+    After an error no new file is left, and an older file stays. For a symbolic link, the target is
     written.
     """
     path = follow_link(path)
@@ -41,7 +41,7 @@ def write_atomically(path: str | Path) -> Iterator[Path]:
 
 
 def replace_durably(temporary: Path, path: Path) -> None:
-    """Rename a file that is on the disk: a power failure leaves the old file or the new one."""
+    """Rename a flushed file, so that a power failure leaves the old or the new one."""
     with temporary.open("rb") as file:
         os.fsync(file)
     os.replace(temporary, path)
@@ -50,20 +50,20 @@ def replace_durably(temporary: Path, path: Path) -> None:
 def follow_link(path: str | Path) -> Path:
     """The target of a symbolic link, which may not exist yet; ``~`` is the home folder.
 
-    A file that is renamed to the link itself would replace it.
+    Renaming a file to the link itself would replace the link.
     """
     path = Path(os.path.expanduser(path))
     return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 def folders_with(root: str | Path, name: str) -> list[str]:
-    """Folders one or two levels below ``root`` that hold a file of this name, sorted."""
+    """Folders one or two levels below ``root`` with a file of this name, sorted."""
     files = [*Path(root).glob(f"*/{name}"), *Path(root).glob(f"*/*/{name}")]
     return sorted(str(file).removesuffix(f"/{name}") for file in files)
 
 
 def digest(*parts: bytes | str | object) -> str:
-    """BLAKE2b digest (128 bits, hexadecimal) of bytes, text and JSON values, one after another."""
+    """BLAKE2b digest (128 bits, hexadecimal) of a sequence of bytes, text and JSON values."""
     return digest_stream(parts)
 
 
@@ -78,13 +78,13 @@ def digest_stream(parts: Iterable[bytes | str | object]) -> str:
 
 
 def sentences_digest(sentences: Iterable[str]) -> str:
-    """Digest of sentences in order; each enters with its length, so that no two lists are alike."""
+    """Digest of sentences in order, with their lengths, so that different lists differ."""
     encoded = (sentence.encode() for sentence in sentences)
     return digest_stream(len(data).to_bytes(8, "little") + data for data in encoded)
 
 
 def digest_tensors(tensors: "Mapping[str, torch.Tensor]") -> str:
-    """Digest of names, dtypes, shapes and values (XXH3, 128 bits: at the speed of memory)."""
+    """Digest of names, dtypes, shapes and values (XXH3, 128 bits, for its speed)."""
     import torch
     import xxhash
 
@@ -102,11 +102,11 @@ def save_tensors(
     tensors: "Mapping[str, torch.Tensor | np.ndarray[Any, Any]]",
     **metadata: Any,
 ) -> None:
-    """Write tensors and JSON values as one safetensors file; equal content, equal bytes.
+    """Write tensors and JSON values as a safetensors file; equal content gives equal bytes.
 
     Args:
         path: File to write.
-        kind: What the file holds, checked when it is read.
+        kind: Kind of the content, checked when the file is read.
         tensors: Tensors or arrays by name.
         metadata: JSON values.
     """
@@ -135,7 +135,7 @@ def load_tensors(
         Tensors by name, and the metadata.
 
     Raises:
-        UserError: If the file is missing, damaged or holds something else.
+        UserError: If the file is missing or damaged, or has another kind.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -159,7 +159,7 @@ def load_tensors(
 
 
 def release_pages(array: Any) -> None:
-    """Take the pages of a memory-mapped array out of memory; they are read again when needed."""
+    """Free the pages of a memory-mapped array; they are read again when needed."""
     if isinstance(getattr(array, "base", None), mmap.mmap):
         array.base.madvise(mmap.MADV_DONTNEED)
 
@@ -170,13 +170,13 @@ def read_json(path: str | Path, schema: Mapping[str, Any] | type = dict) -> Any:
     Args:
         path: The file.
         schema: The type of the whole, or for an object the type of each entry that is used, or a
-            pair (type, default) for one that may be missing. Other entries are not looked at.
+            pair (type, default) for one that may be missing. Other entries are ignored.
 
     Returns:
-        The content; of an object with defaults filled in.
+        The content; objects are completed by defaults.
 
     Raises:
-        UserError: If the file cannot be read, is no JSON, or has an entry of another type.
+        UserError: If the file cannot be read, is not JSON, or has an entry of another type.
     """
     content: Any
     try:
@@ -202,7 +202,7 @@ def read_json(path: str | Path, schema: Mapping[str, Any] | type = dict) -> Any:
 
 
 def write_json(path: str | Path, content: Any) -> None:
-    """Write JSON atomically; NaN is refused."""
+    """Write JSON atomically; NaN is an error."""
     text = json.dumps(
         content, indent=1, ensure_ascii=False, allow_nan=False, default=_plain
     )
@@ -227,7 +227,7 @@ def without_numpy(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """The JSON value of a number of numpy.
+    """The JSON value of a numpy number.
 
     Raises:
         UserError: If the value is something else.
@@ -242,11 +242,11 @@ def _plain_or_text(value: Any) -> Any:
 
 
 def as_json(value: Any, describe: Callable[[Any], Any] = str) -> Any:
-    """A JSON value of nested ones: a number that is not finite becomes null.
+    """Make a JSON value of nested values; a number that is not finite becomes null.
 
     Args:
         value: Mappings, lists, tuples, numbers, texts and others.
-        describe: Makes a JSON value of anything else.
+        describe: Function that makes a JSON value of anything else.
 
     Example:
         >>> as_json({1: (math.nan, Path("a"))})
@@ -269,7 +269,7 @@ def as_json(value: Any, describe: Callable[[Any], Any] = str) -> Any:
 
 @contextmanager
 def write_new_folder(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary folder that becomes ``path`` at the end; after an error nothing is left.
+    """Yield a temporary folder, renamed to ``path`` at the end and deleted after an error.
 
     Raises:
         UserError: If ``path`` is a file, or a folder that is not empty.

@@ -79,7 +79,7 @@ def is_number(value: Any, low: float, high: float) -> bool:
 
 
 Count = Annotated[int, "[1, inf)"]
-"""A type of parameters with its limits, as an interval."""
+"""A parameter type with its limits, as an interval."""
 CountOrZero = Annotated[int, "[0, inf)"]
 TwoOrMore = Annotated[int, "[2, inf)"]
 Seed = Annotated[int, "[0, 9223372036854775808)"]
@@ -116,10 +116,10 @@ def check_limits(function: Callable[..., Any], values: Mapping[str, Any]) -> Non
 
     Args:
         function: The function or class.
-        values: Arguments by name; names that are not parameters pass.
+        values: Arguments by name; names that are not parameters are ignored.
 
     Raises:
-        UserError: With the argument, the value received and what is expected.
+        UserError: If a value is outside; names the argument, the value and the limits.
     """
     for name, parameter in inspect.signature(function).parameters.items():
         if name in values:

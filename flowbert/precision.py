@@ -29,7 +29,8 @@ _SETTINGS: dict[str, Callable[[], object]] = {
 def precision_settings() -> dict[str, str]:
     """Global settings of torch that change vectors by more than rounding, by name.
 
-    Deterministic algorithms, kernels of attention and threads only change the order of sums.
+    Deterministic algorithms, attention kernels and threads are not among them: they only change the
+    order of sums.
     """
     settings = {}
     for name, read in _SETTINGS.items():
@@ -41,7 +42,7 @@ def precision_settings() -> dict[str, str]:
 
 @contextmanager
 def usual_modes() -> Iterator[None]:
-    """Compute in full precision and with gradients, whatever modes of torch the caller has set."""
+    """Compute in full precision and with gradients, also inside of other modes of torch."""
     with ExitStack() as modes:
         modes.enter_context(torch.inference_mode(False))
         modes.enter_context(torch.enable_grad())

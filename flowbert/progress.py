@@ -16,9 +16,9 @@ def show_progress(shown: bool) -> None:
 
 
 def share_console() -> None:
-    """Make rich's console, which Lightning's bar has, that of standard error.
+    """Let rich's console, which Lightning's bar uses, write to standard error.
 
-    Bars and warnings then know of each other.
+    Bars and warnings then share one console.
     """
     from rich import reconfigure  # not before something is shown
 
@@ -26,7 +26,7 @@ def share_console() -> None:
 
 
 def console_options() -> dict[str, Any]:
-    """Options of a rich console that prints texts as they are; no styles with ``NO_COLOR``."""
+    """Options of a rich console that does not change texts; no styles with ``NO_COLOR``."""
     options: dict[str, Any] = dict.fromkeys(("markup", "emoji", "highlight"), False)
     return options | ({"color_system": None} if os.environ.get("NO_COLOR") else {})
 
@@ -44,18 +44,18 @@ def _console() -> Any:
 def bar(
     step: str, total: int, shown: bool | None = None, done: int = 0
 ) -> Iterator[Callable[[int], None]]:
-    """Show the progress of a step that takes more than a second; it leaves nothing behind.
+    """Show the progress of a step that takes more than a second; removed at the end.
 
-    It shows the items that are finished of all, how many of them a second, and the time.
+    The bar has the numbers of finished and of all items, items per second, and the time.
 
     Args:
         step: Name of the step.
-        total: Number of its items.
-        shown: Whether it is shown; None for what :func:`show_progress` says.
-        done: Number of items that are finished.
+        total: Number of items.
+        shown: Whether to show the bar; None for the setting of :func:`show_progress`.
+        done: Number of items that are finished already.
 
     Yields:
-        A function that is called with the number of further items that are finished.
+        A function to call with the number of newly finished items.
     """
     from rich import progress as rich
 
@@ -114,7 +114,7 @@ def tell(step: str) -> None:
 
 
 def print_warning(message: str) -> None:
-    """Print a warning above the bars; it is one line where no terminal is."""
+    """Print a warning above the bars; without a terminal, in one line."""
     from rich.text import Text
 
     console = _console()

@@ -1,4 +1,4 @@
-"""Number of processors that this process may use: its affinity, and the quota of its container."""
+"""Number of processors that this process may use, by affinity and container quota."""
 
 import os
 from contextlib import suppress
@@ -13,7 +13,7 @@ def available_processors(cgroups: Path = _CGROUPS) -> int:
     The smaller of its affinity (``taskset``, cpusets, Slurm) and the CPU quota of its container
     (``docker --cpus``, limits of Kubernetes). A quota of 2.5 processors counts as 2, as in the
     tokenizers: a third thread would be halted. joblib.cpu_count reads the same files, but imports
-    NumPy, whose threads are set first.
+    NumPy, whose threads must be set before its import.
 
     Args:
         cgroups: Folder where the control group of the container is mounted, version 2.

@@ -30,15 +30,15 @@ _SEPARATORS = re.compile(r"[][:=+]")
 class Registry(dict[str, Registered]):
     """Classes or functions of one kind, by name and by import path.
 
-    They are registered where they are defined. A text ``name[-NUMBER][:option=value]...`` is read
+    They are registered in their definition. A text ``name[-NUMBER][:option=value]...`` is read
     by :meth:`parse` and written by :meth:`write`; the number sets the parameter that the attribute
     ``size_parameter`` of the class names.
 
     Args:
-        kind: What is registered, in words, such as ``coupling``.
+        kind: Kind of the registered objects, such as ``coupling``.
         base: Base class of the registered classes; None if functions may be registered.
-        given: Parameters that the caller of :meth:`make` sets and texts cannot.
-        extras: Import paths of those in ``flowbert.extras``, by name; :meth:`find` imports them.
+        given: Parameters that the caller of :meth:`make` sets and a text cannot set.
+        extras: Import paths of the objects in ``flowbert.extras``, which :meth:`find` imports.
 
     Example:
         >>> POWERS = Registry("power", given=("x",))
@@ -65,7 +65,7 @@ class Registry(dict[str, Registered]):
     def register(self, name: str) -> Callable[[Registered], Registered]:
         """Decorate a class or function to register it.
 
-        An object of the same name is replaced, as by a notebook cell that is run again.
+        An object of the same name is replaced, for example when a notebook cell runs again.
         """
 
         def add(found: Registered) -> Registered:
@@ -82,7 +82,7 @@ class Registry(dict[str, Registered]):
             argument: Name of the argument, for messages; None for the kind.
 
         Raises:
-            UserError: If it is missing, its module cannot be imported, or it is of another kind.
+            UserError: If the object is missing or of another kind, or its module fails to import.
         """
         if name in self:
             if isinstance(self[name], str):
@@ -119,7 +119,7 @@ class Registry(dict[str, Registered]):
             argument: As in :meth:`find`.
 
         Raises:
-            UserError: As of :meth:`find`, and for an option that is unknown, repeated or missing.
+            UserError: As in :meth:`find`, and for an option that is unknown, repeated or missing.
         """
         where = argument or self.kind
         if not isinstance(text, str):
@@ -166,7 +166,7 @@ class Registry(dict[str, Registered]):
             **given: Values of the parameters that texts cannot set.
 
         Raises:
-            UserError: As of :meth:`parse`.
+            UserError: As in :meth:`parse`.
         """
         found, options = self.parse(text, argument)
         return found(**given, **options)
@@ -223,7 +223,7 @@ def import_object(path: str) -> Any:
 
 
 def import_path(found: Callable[..., Any] | str) -> str:
-    """Module and name of a class or function, or its import path as it is."""
+    """Import path of a class or function; a path is returned unchanged."""
     if isinstance(found, str):
         return found
     return f"{found.__module__}.{found.__qualname__}"
@@ -238,9 +238,9 @@ def _equal(value: Any, default: Any) -> bool:
 
 @contextmanager
 def imports_refused() -> Iterator[None]:
-    """Do not import modules of import paths, so that names read from files run no code.
+    """Context in which import paths do not import modules, so that files run no code.
 
-    Objects of modules that are imported already are found.
+    Objects of imported modules are found.
     """
     token = _REFUSED.set(True)
     try:
@@ -257,7 +257,7 @@ def import_custom(name: str, where: str) -> Any:
         where: Name of the argument, for messages.
 
     Raises:
-        UserError: If it cannot be imported, or is not imported yet and imports are refused.
+        UserError: If it cannot be imported, or must not be.
     """
     if name in sys.modules:
         return sys.modules[name]

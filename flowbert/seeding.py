@@ -13,17 +13,17 @@ import torch
 
 @dataclass(frozen=True)
 class Stream:
-    """Random numbers that depend on these values alone, so that a resumed run draws them again.
+    """Random numbers that depend only on these values, so that a resumed run draws them again.
 
-    The values are hashed together (BLAKE2b, 128 bits): streams that differ are independent.
+    The values are hashed together (BLAKE2b, 128 bits), so that different streams are independent.
 
     Args:
         seed: Seed of the run.
-        name: What is drawn, such as ``"order"`` or ``"noise"``.
+        name: Use of the numbers, such as ``"order"`` or ``"noise"``.
         epoch: Epoch, from 0.
         batch: Batch in the epoch, from 0.
         rank: Rank of the process; 0 if all processes draw the same numbers.
-        of: Further name, such as that of a task.
+        of: Additional name, such as the name of a task.
 
     Example:
         >>> Stream(0, "order", epoch=1).rng().permutation(4).tolist()

@@ -1,4 +1,4 @@
-"""Tables of texts for the terminal and the page."""
+"""Tables of texts, for the terminal and the page."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,11 +17,11 @@ if TYPE_CHECKING:  # slow to import
 
 
 def in_order(values: "pd.Series", columns: list[str]) -> "pd.DataFrame":
-    """Levels of an index as columns; rows and columns in the order in which they come first.
+    """Levels of an index as columns; rows and columns keep the order of first occurrence.
 
     Args:
-        values: Values by rows and columns, each place once.
-        columns: Names of the levels.
+        values: Values by rows and columns, each combination once.
+        columns: Names of the levels that become columns.
 
     Example:
         >>> import pandas as pd
@@ -73,10 +73,9 @@ _COMMAND, _CONTINUED = 4 * " ", " \\"
 
 
 def print_lines(lines: Sequence[str], style: str = "") -> None:
-    """Print lines of text, in a terminal wrapped between words, which are never broken.
+    """Print lines of text; a terminal wraps them between words.
 
-    A line that begins with four spaces is a command: it is wrapped before options, with
-    backslashes.
+    A line that begins with four spaces is a command, wrapped before options with backslashes.
     """
     console = _console()
     for line in lines:
@@ -102,10 +101,10 @@ def _console() -> Console:
 
 
 def print_table(text: "pd.DataFrame", title: str, groups: Sequence[str] = ()) -> None:
-    """Print texts; columns that do not fit into the terminal follow below, with the names of rows.
+    """Print a table; columns that do not fit into the terminal are printed below the others.
 
     Args:
-        text: The cells; its index names the rows. A row with a cell ``use`` is emphasized.
+        text: The cells; the index names the rows. A row with a cell ``use`` is emphasized.
         title: A line above the table.
         groups: A name for each row, printed above the rows of equal names, unless all are equal.
     """
@@ -139,7 +138,7 @@ def print_table(text: "pd.DataFrame", title: str, groups: Sequence[str] = ()) ->
 
 
 def _blocks(text: "pd.DataFrame", width: int) -> Iterator[list[str]]:
-    """Names of the columns that are shown beside each other."""
+    """Names of the columns of each block that fits into the terminal."""
     used, block = 0, list[str]()
     for column in text:
         size = max(map(len, [str(column), *text[column]])) + _GAP

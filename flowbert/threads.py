@@ -17,20 +17,20 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 MAX_WORKERS = 8
-"""Beyond this, memory for each worker or Python itself is the bottleneck."""
+"""Largest number of workers; with more, memory or Python itself is the bottleneck."""
 
 NUMBERS_PER_THREAD = 2**16
-"""Numbers of a tensor for each further thread.
+"""Number of values of a tensor for each additional thread.
 
 The threads of OpenMP wait for each other at every operation. Two instead of one on two processors:
 with 49,000 numbers (a flow of D = 768, batches of 64) 1.0 to 1.4 times as fast, from 196,000 on
 (batches of 256) 1.3 to 1.7 times; an eigendecomposition of 256 x 256 1.2 times, of 512 x 512 1.5
-times. Beside other processes two threads on small tensors take 5 to 15 times as long as one.
+times. Next to other busy processes, two threads on small tensors take 5 to 15 times as long as one.
 """
 
 
 class _Settings(threading.local):
-    """Settings of each Python thread, as torch's number of threads is one."""
+    """Settings of each Python thread, like torch's number of threads."""
 
     outer: int | None = None  # torch's number outside of all contexts
     given = False  # by use_threads
@@ -40,15 +40,16 @@ _settings = _Settings()
 
 
 def choose_threads(numbers: float = math.inf) -> int:
-    """On how many threads torch should compute operations on tensors of a size.
+    """Number of threads on which torch should compute operations on tensors of a size.
 
-    The one place where this is chosen: a thread for each :data:`NUMBERS_PER_THREAD` numbers, at
+    A thread for each :data:`NUMBERS_PER_THREAD` numbers, at
     least 1, at most :func:`~flowbert.quota.available_processors` and the threads that torch
-    had. ``OMP_NUM_THREADS`` and :func:`use_threads` (``--threads``) take precedence: theirs is the
-    number for every size.
+    had. ``OMP_NUM_THREADS`` and :func:`use_threads` (``--threads``) take precedence, for all
+    sizes.
 
     Args:
-        numbers: Numbers of a typical tensor; infinity for large ones, and for independent work.
+        numbers: Number of values of a typical tensor; infinity for large tensors and independent
+            work.
     """
     outer = _settings.outer or torch.get_num_threads()
     if _settings.given or os.environ.get("OMP_NUM_THREADS"):
@@ -59,10 +60,10 @@ def choose_threads(numbers: float = math.inf) -> int:
 
 @contextmanager
 def threads_for(numbers: float = math.inf) -> Iterator[int]:
-    """Compute on as many threads as :func:`choose_threads` says; torch's setting is restored.
+    """Compute with the threads of :func:`choose_threads`, then restore torch's setting.
 
     Args:
-        numbers: Numbers of a typical tensor.
+        numbers: Number of values of a typical tensor.
 
     Yields:
         The number of threads.
@@ -80,7 +81,7 @@ def threads_for(numbers: float = math.inf) -> Iterator[int]:
 
 @contextmanager
 def use_threads(count: int) -> Iterator[None]:
-    """Compute on this many threads, whatever the size of the work; as ``--threads``.
+    """Compute on this number of threads for all sizes of tensors, like ``--threads``.
 
     Args:
         count: Number of threads.
@@ -114,8 +115,8 @@ def in_threads(
 ) -> Iterator[Iterator[Result]]:
     """Apply a function to all items with as many workers as torch may have threads.
 
-    Torch's intra-operation threads are divided among the workers: one worker per thread computes
-    more than one item at a time on all threads, and none waits for another.
+    Torch's threads are divided among the workers: one worker per thread is faster than one item at
+    a time on all threads, because no thread waits for another.
 
     Args:
         function: Computes the result of an item, without gradients.

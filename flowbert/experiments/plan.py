@@ -1,4 +1,4 @@
-"""Methods of a comparison, and experiments: one method, task, corpus and seed each."""
+"""Methods of a comparison, and experiments: a method with a task, a corpus and a seed."""
 
 import itertools
 import secrets
@@ -41,7 +41,7 @@ VERSIONS = {"flowbert": __version__, "torch": torch.__version__}
 """Versions that scores depend on."""
 
 ADVISED = "advised"
-"""Name of the method that follows the advice."""
+"""Name of the method that uses the recommended setting."""
 
 RECIPE_METHOD = "whitening:shrinkage=0.3"
 """Map of the recommended recipe."""
@@ -52,13 +52,13 @@ class Method:
     """A map or model that is compared.
 
     Attributes:
-        name: Name in tables; ``raw`` is each encoder as it comes, and as it is read.
+        name: Name in tables; ``raw`` is every encoder without a map.
         map: The map.
-        corpus: Name of what a fitted map was fitted on; ``none`` for raw.
+        corpus: Name of the corpus of a fitted map; ``none`` for raw.
         seed: Seed of a fitted map.
         encoder: Encoder of a model, in place of those of the comparison.
-        advised: Whether the advice for each encoder chooses map, layers and pooling; with an
-            encoder, it has.
+        advised: Whether map, layers and pooling follow the advice for each encoder; with an
+            encoder, they are chosen already.
     """
 
     name: str
@@ -75,9 +75,9 @@ class Method:
 
     @cached_property
     def steps(self) -> list[dict[str, Any]]:
-        """Each step in words: name, parameters, digest of fitted values.
+        """Description of each step: name, parameters, digest of fitted values.
 
-        A step whose code is not flowbert's has a random name, so that its records are not reused.
+        A step with custom code gets a random name, so that its records are not reused.
         """
         steps = []
         for step in self.map.parts:
@@ -96,11 +96,11 @@ class Method:
         return steps
 
     def check_size(self, encoder: Embedder) -> None:
-        """Check that the vectors of an encoder can be mapped; a model has its own.
+        """Check that the vectors of an encoder can be mapped; a model uses its encoder.
 
         Raises:
-            UserError: If parameters or fitted values are of another size, or the method awaits
-                advice.
+            UserError: If parameters or fitted values have another size, or the method still needs
+                an advice.
         """
         if self.advised and self.encoder is None:
             raise UserError(
@@ -166,7 +166,7 @@ def _parse(value: Any) -> Method:
 
 
 Drawn = tuple[Corpus, int | None]
-"""A corpus to fit on, and the seed that has drawn it from a larger one, if any."""
+"""A corpus, and the seed that drew it from a larger one, or None."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,8 +175,8 @@ class Experiment:
 
     The role is one of these.
 
-    ``reference``: the encoder as it comes, which others have to beat; ``method``; ``advised``;
-    ``reading``: the vectors without a map that methods were asked for, next to the reference.
+    ``reference``: raw, the encoder with the settings of its folder; ``method``; ``advised``;
+    ``reading``: other layers and so on without a map, in addition to the reference.
     """
 
     encoder: Embedder
@@ -188,7 +188,7 @@ class Experiment:
     role: str = "method"
 
     def sentences(self) -> Iterator[str]:
-        """All sentences that are embedded for it."""
+        """All sentences that the experiment embeds."""
         yield from self.task.sentences
         if self.corpus is not None:
             yield from self.corpus.sentences
@@ -198,7 +198,7 @@ class Experiment:
 
     @cached_property
     def columns(self) -> dict[str, Any]:
-        """Columns of the experiment's rows."""
+        """Columns of the rows of the experiment."""
         method, corpus = self.method, self.corpus
         return {
             "template": "",
@@ -214,7 +214,7 @@ class Experiment:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """All settings and versions as JSON values; those of the task come last."""
+        """All settings and versions as JSON values, those of the task last."""
         task = self.task.settings()
         if is_custom(self.task):
             task["object"] = secrets.token_hex(16)
@@ -263,12 +263,12 @@ class Experiment:
 
     @cached_property
     def key(self) -> str:
-        """Digest of the names in the table and of all settings: that of its record."""
+        """Digest of names in the table and of all settings, which identifies the record."""
         return digest(self.columns, self.settings)
 
     @cached_property
     def fit_key(self) -> str:
-        """Digest of what determines the fitted map: all settings but those of the task."""
+        """Digest of all settings but those of the task, which determine the fitted map."""
         return digest(self.settings | {"task": None})
 
 
@@ -280,21 +280,21 @@ def plan_experiments(
     labels: Mapping[Task, Subset],
     seeds: Sequence[int] = (0,),
 ) -> list[Experiment]:
-    """All experiments, in the order of the tables; none twice.
+    """All experiments, each once, in the order of the tables.
 
-    Where an encoder is read otherwise than its folder says, ``raw`` is two experiments: the encoder
-    as it comes, and as it is read.
+    If layers, pooling or template of an encoder differ from its folder, ``raw`` becomes two
+    experiments: with the settings of the folder, and with the chosen ones.
 
     Args:
         encoders: Opened encoders.
-        methods: What is compared.
+        methods: Methods to compare.
         corpora: Corpora to fit on, by task.
         labels: Labelled pairs of the supervised methods, by task.
         seeds: Seeds of the methods that draw random numbers.
 
     Raises:
-        UserError: If a method does not fit the size of an encoder's vectors or still awaits advice,
-            or two different experiments would have the same names.
+        UserError: If a method does not fit the size of an encoder's vectors or still needs an
+            advice, or different experiments would have the same names.
     """
     for encoder, method in itertools.product(encoders, methods):
         method.check_size(encoder)
@@ -325,9 +325,9 @@ def plan_experiments(
 def _other_readings(
     reference: Experiment, encoder: Embedder, methods: Sequence[Method]
 ) -> Iterator[Experiment]:
-    """The readings of an encoder that methods take, without a map.
+    """Experiments without a map, for other layers and so on than those of the folder.
 
-    They are what was asked for if there is no other method.
+    They count as chosen methods if there is no other method.
     """
     is_alone = all(method.name == "raw" for method in methods)
     role = "method" if is_alone else "reading"
@@ -339,10 +339,10 @@ def _other_readings(
 
 
 def _each_once(experiments: Sequence[Experiment]) -> list[Experiment]:
-    """Experiments without those that are planned twice.
+    """Remove repeated experiments.
 
     Raises:
-        UserError: If different ones have the same names.
+        UserError: If different experiments have the same names.
     """
     known: dict[Any, Experiment] = {}
     for experiment in experiments:
@@ -359,5 +359,5 @@ def _each_once(experiments: Sequence[Experiment]) -> list[Experiment]:
 
 
 def as_saved(encoder: Embedder) -> Embedder:
-    """The network of an encoder with the layers, pooling and template of its folder."""
+    """The encoder with the layers, pooling and template of its folder."""
     return encoder.as_saved() if isinstance(encoder, SentenceEncoder) else encoder

@@ -1,4 +1,4 @@
-"""Records of experiments in files, and results: one long table with intervals and verdicts."""
+"""Files of the records of experiments, and results: a long table, intervals and verdicts."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,7 +40,7 @@ _TASK = "task."  # prefix of arrays that a task scores with
 
 
 class Results:
-    """Scores of methods on tasks: a view of the records of experiments.
+    """Scores of methods on tasks, from the records of experiments.
 
     Args:
         rows: Scores, with the keys of :data:`flowbert.experiments.intervals.RESULT_COLUMNS`.
@@ -98,7 +98,7 @@ class Results:
         return self.summary.to_markdown()
 
     def to_latex(self) -> str:
-        """The table of :meth:`to_markdown` for LaTeX with the package booktabs."""
+        """The table of :meth:`to_markdown` in LaTeX, with the package booktabs."""
         text, is_used = self.summary.paper
         bold = np.where(is_used, "font-weight: bold", "")
         table = text.style.apply(lambda _: bold, axis=None).format(escape="latex")
@@ -108,7 +108,7 @@ class Results:
 
     @classmethod
     def of(cls, records: Sequence[Record], about: Mapping[str, Any]) -> Self:
-        """The results of records, see the class."""
+        """Make results of records, see the class."""
         rows = [
             {
                 **record.columns,
@@ -126,10 +126,10 @@ class Results:
 
     @cached_property
     def tasks(self) -> list[Task]:
-        """The tasks; of results from a file, only what scoring needs.
+        """The tasks; results of a file have only what scoring needs.
 
         Raises:
-            UserError: If one is of a class that is not imported.
+            UserError: If the class of a task is not imported.
         """
         tasks = {each.settings["task"]["digest"]: each.task for each in self.records}
         return [
@@ -151,13 +151,13 @@ class Results:
 
     @property
     def sentences(self) -> list[str]:
-        """The sentences whose vectors records have."""
+        """The sentences whose vectors are in the records."""
         sampled = (each.sentences for each in self.records if each.sample is not None)
         return list(next(sampled, ()))
 
     @property
     def vectors(self) -> dict[str, torch.Tensor]:
-        """Vectors ``(S, k)`` of :attr:`sentences` by method, as tables name it."""
+        """Vectors ``(S, k)`` of :attr:`sentences` by the name of the method in tables."""
         vectors: dict[str, torch.Tensor] = {}
         sentences, names = self.sentences, self.method_names
         for record in self.records:
@@ -178,22 +178,22 @@ class Results:
 
     @property
     def verdicts(self) -> list[str]:
-        """Which row to use, a line for each encoder, and for all encoders together."""
+        """Which row to use: a line for each encoder, and one for all encoders together."""
         return list(self.about.get("verdicts", []))
 
     @property
     def differences(self) -> dict[str, Any]:
-        """By title: ``methods``, and ``cells``, a text for row minus column of any two."""
+        """By title: ``methods``, and ``cells``, the difference (row minus column) of any two."""
         return dict(self.about.get("differences", {}))
 
     def draws(self, resamples: int = 1000, seed: int = 0) -> Floats:
-        """Scores and the same on each resample, ``(n, 1 + R)``, row by row of the frame.
+        """Scores, and their values on each resample, ``(n, 1 + R)``, for each row of the frame.
 
-        What is measured on one task shares its resamples, so that any two can be compared. Of what
-        is not resampled, such as averages, those are missing (NaN).
+        Rows of one task share the resamples, so that any two can be compared. Values that are not
+        resampled, such as averages, are NaN.
 
         Args:
-            resamples: Number of resamples R; of 0, a single one that is missing.
+            resamples: Number of resamples R; 0 gives one resample of NaN.
             seed: Seed.
 
         Raises:
@@ -223,8 +223,8 @@ class Results:
         """Add intervals, averages over tasks and seeds, differences and verdicts, or replace them.
 
         Args:
-            resamples: Number of bootstrap resamples; 0 for none, and no verdict.
-            seed: Their seed.
+            resamples: Number of bootstrap resamples; 0 for no intervals and no verdict.
+            seed: Seed of the resamples.
 
         Raises:
             UserError: If the folder of records is missing.
@@ -256,15 +256,15 @@ class Results:
     def score(
         self, method: str, task: str, metric: str = "spearman", **columns: Any
     ) -> float:
-        """One score; the mean over the seeds, NaN if one of them is.
+        """One score; with several seeds their mean, NaN if one of them is NaN.
 
         Args:
             method: Method.
             task: Task.
             metric: Metric.
-            **columns: Values of further columns: ``split="dev"``, ``encoder``, ``layers``,
-                ``pooling``, ``corpus``, ``seed``, ``aggregation``, ``role="reference"``; needed
-                where there are several.
+            **columns: Values of other columns, required if there are several: ``split="dev"``,
+                ``encoder``, ``layers``, ``pooling``, ``corpus``, ``seed``, ``aggregation``,
+                ``role="reference"``.
 
         Raises:
             UserError: If the score is missing, or rows differ in more than the seed.
@@ -311,7 +311,7 @@ class Results:
     def load(cls, path: str | Path) -> Self:
         """Read files of :meth:`save`.
 
-        Without the folder of records there are scores, but no records.
+        Without the folder of records, the results have scores but no records.
 
         Raises:
             UserError: If a file is missing, damaged or of another version.
@@ -332,11 +332,11 @@ class Results:
 def write_page(path: str | Path, analyze: Callable[[], None] | None = None) -> None:
     """Write the page of a run or a file, unless ``FLOWBERT_REPORT`` is 0.
 
-    What goes wrong is a warning, as what was asked for is on the disk.
+    Errors become warnings, because the results are saved already.
 
     Args:
         path: A run folder, or a file of results or of an analysis.
-        analyze: Writes an analysis for the page first.
+        analyze: Function that first writes an analysis for the page.
     """
     if os.environ.get("FLOWBERT_REPORT") == "0":
         return

@@ -1,4 +1,4 @@
-"""Running experiments: the one place from which commands fit maps and measure them."""
+"""Running experiments: all commands fit and measure maps with these functions."""
 
 import datetime
 import platform
@@ -31,7 +31,7 @@ from flowbert.tasks import STS, Record, Task
 from flowbert.vectors import EmbeddingCache
 
 SAMPLE_SIZE = 1000
-"""Sentences whose vectors are kept for the analysis of a comparison."""
+"""Number of sentences whose vectors are kept for the analysis of a comparison."""
 
 _ACCELERATORS = {"cpu": "cpu", "cuda": "gpu", "mps": "mps"}
 
@@ -47,13 +47,13 @@ def run_experiments(
     """Fit and measure; each backbone makes one pass, each map is fitted once for all its tasks.
 
     Args:
-        experiments: What :func:`flowbert.experiments.plan.plan_experiments` returned.
+        experiments: Experiments of :func:`flowbert.experiments.plan.plan_experiments`.
         cache: The embedding cache, or its folder.
-        output: Results file whose folder of records gets each record when it is finished. Those
-            of the same settings and versions of flowbert and torch are reused.
+        output: Results file; each finished record is written into its folder of records. Records
+            with the same settings and versions of flowbert and torch are reused.
         device: Device on which flows are fitted.
-        sample: Whether one record of each method has vectors, those of 1000 sentences of the
-            first task of scored pairs.
+        sample: Whether one record of each method stores the vectors of 1,000 sentences of the first
+            task of scored pairs.
 
     Returns:
         The results, without intervals: see :meth:`Results.add_intervals`.
@@ -136,13 +136,13 @@ def fit_map(
     seed: int | None = None,
     device: torch.device | str = "cpu",
 ) -> tuple[Map, str | None]:
-    """Fit a copy of a map or chain, on the rows and, where a step learns from them, on the pairs.
+    """Fit a copy of a map or chain on rows, and on pairs if a step learns from them.
 
     Args:
-        map: The map with its parameters; its own seed and device are not used. A fitted one is
-            returned as it is.
+        map: The map with its parameters, except for seed and device. A fitted map is returned
+            unchanged.
         rows: Embeddings to fit on, ``(N, D)``.
-        moments: Their moments, if they are known and the map is affine.
+        moments: Moments of the rows, if they are known and the map is affine.
         pairs: Vectors of labelled pairs, ``(P, D)`` each, and their scores ``(P,)``.
         seed: Seed of a flow, or of a transformer whose ``random_state`` is None.
         device: Device of a flow.
@@ -151,7 +151,7 @@ def fit_map(
         The fitted map, and why its results are undefined (None if they are not).
 
     Raises:
-        UserError: If the map learns from labelled pairs and there are none.
+        UserError: If the map learns from labelled pairs and they are missing.
     """
     if map.is_fitted:
         return map, map.invalid_reason
@@ -192,7 +192,7 @@ def fit_experiment(
 
 
 def _reference_records(task: Task) -> Iterator[Record]:
-    """Records of further rows of a table, such as the gold score."""
+    """Records of additional rows of a table, such as the gold score."""
     for name, items in task.references.items():
         columns = {
             **dict.fromkeys(("encoder", "layers", "pooling", "corpus"), "none"),
@@ -250,7 +250,7 @@ def _encode(experiments: Sequence[Experiment], cache: EmbeddingCache) -> None:
 
 
 class _Encoded:
-    """Vectors and moments of one encoder: computed once, and freed with this object."""
+    """Vectors and moments of one encoder, computed once and freed with this object."""
 
     def __init__(self, encoder: Embedder, cache: EmbeddingCache) -> None:
         self.encoder = encoder
@@ -265,9 +265,9 @@ class _Encoded:
 
 
 def _first_samples(experiments: Sequence[Experiment]) -> dict[str, Indices]:
-    """Rows whose vectors are kept, by key: the first experiment of each method.
+    """Indices of the sentences whose vectors are kept, for the first experiment of each method.
 
-    The rows are those of the first task of scored pairs.
+    The sentences belong to the first task of scored pairs.
     """
     task = next((x.task for x in experiments if isinstance(x.task, STS)), None)
     if task is None:

@@ -1,4 +1,4 @@
-"""Results as people read them: one frame of scores, and tables, notes and the finding of it."""
+"""Results for readers: a frame of scores, and its tables, notes and finding."""
 
 from collections.abc import Mapping
 from contextlib import redirect_stdout
@@ -29,12 +29,12 @@ class Summary:
 
     Args:
         frame: Rows of results; a column ``run`` is a setting like others.
-        about: Their metadata.
+        about: Metadata of the results.
 
     Attributes:
         frame: As the argument.
         about: As the argument.
-        verdicts: Lines of the metadata that say which row to use.
+        verdicts: Lines that say which row to use, from the metadata.
         names: Names of the rows, see :func:`flowbert.experiments.labels.name_rows`.
     """
 
@@ -46,7 +46,7 @@ class Summary:
 
     @cached_property
     def scores(self) -> pd.DataFrame:
-        """A row per label, split, task, metric and aggregation; of several seeds their mean.
+        """A row per label, split, task, metric and aggregation; with several seeds, their mean.
 
         Columns of results, of which value, std, low and high have the scale of the metric, and
         further ones: interval and deviation, as texts; column, its name in tables.
@@ -65,7 +65,7 @@ class Summary:
 
     @cached_property
     def cells(self) -> pd.DataFrame:
-        """Scores of the first table: the main aggregation of each metric, but not of vectors."""
+        """Scores of the first table: the main aggregation of each metric, without the space."""
         scores = self.scores[~self.scores["metric"].isin(SPACE_METRICS)]
         names = scores["metric"].unique()
         main = {name: main_aggregation(scores, name) for name in names}
@@ -76,7 +76,7 @@ class Summary:
 
     @cached_property
     def space(self) -> pd.DataFrame:
-        """Measures of the vectors, means over the tasks: columns of :attr:`scores`."""
+        """Metrics of the space, averaged over the tasks: columns of :attr:`scores`."""
         keys = ["label", "split", "metric"]
         scores = self.scores[self.scores["metric"].isin(SPACE_METRICS)]
         values = scores.groupby(keys)["value"]
@@ -130,7 +130,7 @@ class Summary:
 
     @property
     def text(self) -> pd.DataFrame:
-        """Table of the terminal by label: choice, lead, gain over raw, and further columns."""
+        """Table of the terminal by label: choice, lead, gain over raw, and other columns."""
         cells = self.cells
         details = [name for name in SPACE_METRICS if SPACE_METRICS[name].is_detail]
         space = self.space[~self.space["metric"].isin(details)]
@@ -153,7 +153,7 @@ class Summary:
     def tables(self) -> dict[str, pd.DataFrame]:
         """All scores: by title, a table for each metric with its tasks, aggregations and subsets.
 
-        The second line of a cell is its interval, or its standard deviation.
+        The second line of a cell has the interval, or the standard deviation.
         """
         tables = {}
         for name, scores in self.scores.groupby("metric", sort=False):
@@ -168,7 +168,7 @@ class Summary:
 
     @property
     def paper(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Scores of the lead's metric by label and task, and whether verdicts use them."""
+        """Scores of the lead's metric by label and task, and whether a verdict uses them."""
         scores = self.cells[self.cells["metric"] == self.metric]
         choices = _pivot(scores.assign(text=scores["choice"]))
         return _pivot(scores.assign(text=_with_details(scores))), choices == "use"
@@ -185,7 +185,7 @@ class Summary:
 
     @property
     def shown(self) -> pd.DataFrame:
-        """The rows that the terminal shows: of many, those that verdicts compare."""
+        """The rows that the terminal shows: all, or of many those that verdicts compare."""
         rows = self.rows
         if len(rows) > LISTED and self.has_gains:
             rows = rows[rows["raw"] | rows["gain"].notna()]
@@ -204,7 +204,7 @@ class Summary:
         return f"{self.unit} [95% interval]{more}"
 
     def print(self) -> int:
-        """Print the verdicts, the table by encoder, and its notes; return its rows."""
+        """Print verdicts, table by encoder, and notes; returns the rows of the table."""
         if self.verdicts:
             print_lines(self.verdicts, "bold")
             print()
@@ -226,7 +226,7 @@ class Summary:
         return "<br>".join([*verdicts, *tables, *map(escape, self.notes)])
 
     def _style(self) -> Any:
-        """The terminal's table as a Styler of pandas."""
+        """The table of the terminal as a pandas Styler."""
         rows = self.shown
         several = rows["group"].nunique() > 1
         names = rows[["group", "name"] if several else ["name"]]
@@ -282,7 +282,7 @@ class Summary:
 
     @property
     def finding(self) -> str:
-        """What the verdicts say, in one sentence; empty without verdicts."""
+        """The verdicts in one sentence; empty without verdicts."""
         used = self.used
         better = used[used["gain"].notna()]
         if len(used) and better.empty:
@@ -329,7 +329,7 @@ def _metric_notes(frame: pd.DataFrame) -> list[str]:
 
 
 def _missing_scores(frame: pd.DataFrame) -> list[str]:
-    """A line on each method and reason of scores that are NaN."""
+    """A line for each method and reason with scores that are NaN."""
     failed = frame[frame["reason"] != ""].groupby(["method", "reason"], sort=False)
     return [
         f"nan: {method} on {', '.join(rows['task'].unique())}: {reason}"
@@ -360,7 +360,7 @@ def _with_details(scores: pd.DataFrame) -> pd.Series:
 
 
 def _intervals(low: pd.Series, high: pd.Series) -> pd.Series:
-    """Each interval after a space; empty where there is none."""
+    """Each interval after a space; empty without an interval."""
     texts = low.map(" [{:z.1f}, ".format) + high.map("{:z.1f}]".format)
     return texts.where(low.notna(), "")
 

@@ -21,20 +21,21 @@ from flowbert.tasks import AVERAGE, Task
 from flowbert.tasks.measures import METRICS, Metric, metric_of
 
 LISTED = 10
-"""Rows that are shown and compared of a table that has more."""
+"""Largest number of rows that are shown and compared."""
 
 
 class Verdict:
     """Rows of a table compared on the same resamples, and which one to use.
 
-    Of the methods that were asked for, are significantly better than the reference and are not
-    significantly exceeded by any other row, the one with the highest score is used. The intervals
-    are not adjusted for the number of comparisons; the text states how many methods were compared.
+    Candidates are the requested methods that are significantly better than the reference and not
+    significantly exceeded by any other row. The candidate with the highest score is used. The
+    intervals are not adjusted for the number of comparisons; the text states how many methods were
+    compared.
 
     Args:
         names: Names of the rows, n of them.
-        draws: Their draws ``(n, 1 + R)``, each with an interval.
-        reference: Index of the row that others have to beat.
+        draws: Draws of the rows ``(n, 1 + R)``; each row has an interval.
+        reference: Index of the row that others must exceed.
         is_asked: Whether a row may be used, ``(n,)``; None for all.
         metric: What was measured, with its scale in texts, and whether higher is better.
 
@@ -43,11 +44,11 @@ class Verdict:
         reference: As the argument.
         is_asked: As the argument.
         metric: As the argument.
-        values: Their scores, ``(n,)``.
+        values: Scores of the rows, ``(n,)``.
         ends: Ends of the 95% intervals of row minus column, ``(n, n, 2)``.
         used: Index of the row to use; the reference if no method is better.
-        tied: Indices of rows that are better than the reference, and that neither the used row
-            nor another one significantly exceeds.
+        tied: Indices of the other rows that are better than the reference, and that no row
+            significantly exceeds.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -123,7 +124,7 @@ class Verdict:
 
     @property
     def table(self) -> list[list[str]]:
-        """Row minus column of any two, scaled, with the interval."""
+        """Scaled differences, row minus column, with their intervals."""
         rows = range(len(self.names))
         return [
             ["" if row == column else self._difference(row, column) for column in rows]
@@ -131,7 +132,7 @@ class Verdict:
         ]
 
     def _difference(self, row: int, column: int) -> str:
-        """Row minus column with its interval, scaled, without -0.0."""
+        """One scaled difference with its interval, without -0.0."""
         difference = self.values[row] - self.values[column]
         low, high = self.metric.scale * self.ends[row, column]
         return f"{self.metric.scale * difference:z.1f} [{low:z.1f}, {high:z.1f}]"
@@ -212,7 +213,7 @@ def _compared_tables(
 
 
 def _listed_rows(rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, str]]:
-    """Split, rows and a note on their selection, of the scores of one task."""
+    """Split, rows and a note on their selection, for the scores of one task."""
     by_split = {split: rows[rows["split"] == split] for split in rows["split"].unique()}
     for split, table in by_split.items():
         count, note = len(table), ""
@@ -229,7 +230,7 @@ def _listed_rows(rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, str]]:
 
 
 def _best(table: pd.DataFrame, scores: pd.Series) -> pd.DataFrame:
-    """The references, and the rows that have the best of other scores."""
+    """The references, and the rows with the best scores on other pairs."""
     names = pd.MultiIndex.from_frame(table[METHOD])
     sign = -1 if metric_of(table["metric"].iloc[0]).sign == -1 else 1
     ranks = (-sign * scores.reindex(names)).rank(method="first").to_numpy()
