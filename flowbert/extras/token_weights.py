@@ -91,7 +91,8 @@ def rank_tokens(tokens: Sequence[str | None], unknown: str | None = None) -> Ten
 class WeightedPooling(Pooling):
     """Base of the means with a weight for each token of the vocabulary.
 
-    Special tokens weigh 0, and a sentence whose tokens weigh 0 gets its plain mean.
+    Special tokens weigh 0, unless weights are learned. A sentence whose tokens weigh 0 gets its
+    plain mean.
 
     Args:
         cls: Weight of [CLS].
@@ -127,7 +128,8 @@ class WeightedPooling(Pooling):
             weights = self.weigh(
                 tokenizer, lambda: count_tokens(tokenization, count_over)
             )
-            weights[self.special] = 0.0
+            if not self.learned:
+                weights[self.special] = 0.0
             if self.cls:
                 if tokenizer.cls_token_id is None:
                     raise UserError(
@@ -243,17 +245,6 @@ class LearnedWeightsPooling(WeightedPooling):
     def weigh(self, tokenizer: Any, count: Callable[[], TokenCounts]) -> Tensor:
         """Weight 1 for each token of the vocabulary, ``(V,)``."""
         return torch.ones(vocabulary_size(tokenizer))
-
-    def bind(
-        self,
-        tokenization: Any,
-        count_over: Sequence[str],
-        weights: Tensor | None = None,
-    ) -> None:
-        """Take saved weights, or begin with 1 for all tokens."""
-        if weights is None:
-            weights = torch.ones(vocabulary_size(tokenization.backbone.tokenizer))
-        super().bind(tokenization, count_over, weights)
 
     def train_weights(self) -> nn.Embedding:
         """Begin to train the weights: :attr:`log_factors`."""

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
+from flowbert.encoders import Embedder
 from flowbert.maps import Whitening
 from flowbert.vectors import EmbeddingCache, as_vectors, base, write_vectors
 from helpers import refused, rows
@@ -14,10 +15,10 @@ from helpers import refused, rows
 X = rows(50, 6).astype(np.float32)
 
 
-class Numbered(Any):  # type: ignore[misc]
+class Numbered(Embedder):
     """An encoder of the sentences "0", "1", ... to the rows of X."""
 
-    backbone_key = identity = "numbered"
+    identity = {"name": "numbered"}  # noqa: RUF012
     dim = X.shape[1]
 
     def embed(self, sentences, on_batch=None):
