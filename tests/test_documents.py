@@ -110,7 +110,7 @@ def test_commands_are_understood(path, monkeypatch):
         line = read_line(command, words)
         assert line.values or line.trainer or not words
         if line.trainer:
-            read_trainer(line)
+            read_trainer(line, defaults=True)
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=relative)

@@ -20,11 +20,12 @@ from flowbert.cli.parse import (
     TRAINER_COMMANDS,
     CommandLine,
     Option,
+    known_names,
     program,
     read_line,
     read_options,
 )
-from flowbert.errors import FlowbertWarning, UserError, check_choice
+from flowbert.errors import FlowbertWarning, UserError, check_choice, choices
 from flowbert.numbers import is_count
 from flowbert.progress import print_warning
 from flowbert.quota import available_processors
@@ -191,6 +192,10 @@ def _describe_command(line: CommandLine) -> str:
         options = list_trainer_options()
     elif members := {x: options[x] for x in options if x.startswith(group)}:
         options = members
+    elif line["help"]:
+        groups = {x.rpartition(".")[0] for x in known_names(name, options)} - {""}
+        expected = choices(sorted(groups), line["help"]) or "no group"
+        raise UserError(argument="help", received=line["help"], expected=expected)
     usage = f"usage: {program()} {name} {command.positional.upper()} [options]"
     parts = [" ".join(usage.split()), "", _wrap(_summary(name))]
     for title, entries in _describe_options(options, name).items():

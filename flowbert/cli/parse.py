@@ -3,6 +3,7 @@
 The options are the fields of the dataclasses in :mod:`flowbert.options`.
 """
 
+import difflib
 import inspect
 import json
 import sys
@@ -15,7 +16,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 import yaml
 
 from flowbert.data.text_files import as_list, read_yaml, user_path
-from flowbert.errors import LONGEST_VALUE, UserError, choices, nearest
+from flowbert.errors import LONGEST_VALUE, UserError, choices
 from flowbert.numbers import WORDS, Count, parse_integer, parse_number
 from flowbert.options import (
     TRAINED_METHODS,
@@ -490,13 +491,12 @@ def _check_name(
 
 
 def similar_options(names: Sequence[str], name: str) -> str:
-    """The most similar options; those of another group with the same last part win."""
-    name = _SIMILAR.get(name, name)
-    last = name.rpartition(".")[2]
-    alike = [f"--{each}" for each in names if each.rpartition(".")[2] == last]
-    if alike:
-        return f" (did you mean {' or '.join(map(repr, alike[:2]))}?)"
-    return nearest([f"--{each}" for each in names], f"--{name}")
+    """The options of any group whose last part is the most similar one."""
+    parts = {each: each.rpartition(".")[2] for each in names}
+    last = _SIMILAR.get(name, name).rpartition(".")[2]
+    similar = difflib.get_close_matches(last, set(parts.values()), n=1)
+    alike = [repr(f"--{each}") for each in parts if parts[each] in similar]
+    return f" (did you mean {' or '.join(alike[:2])}?)" if alike else ""
 
 
 def read_value(name: str, value: Any, types: Sequence[Any]) -> Any:
@@ -565,6 +565,8 @@ def allowed_values(types: Sequence[Any]) -> str:
             words.append(allowed_values(get_args(hint)))
         elif hint is not Any:
             other = "a list" if kind is list else "a class"
+            if hint in (list[int], list[float]):
+                other = "a list such as 0,5"
             words.append(_IN_WORDS.get(hint, _IN_WORDS.get(kind, other)))
     return " or ".join(dict.fromkeys(filter(None, words)))
 
