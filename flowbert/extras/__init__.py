@@ -1,4 +1,5 @@
-"""Rooms that come off: each imports the core, and the core imports none of them.
+"""Optional packages: each imports the core, and the core imports none of them.
 
-The core names what is here as text, and imports it when it is used (``tests/test_rooms.py``).
+The core names these modules by import path, and imports them when they are used, so that each can
+be removed (``tests/test_rooms.py``).
 """

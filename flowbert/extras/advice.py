@@ -72,11 +72,11 @@ class Advice:
     """Recommended layers, pooling and map for an encoder, with the reason and the next commands.
 
     Attributes:
-        reason: Why they are recommended.
-        layers: Advised layers.
-        pooling: Advised pooling.
-        method: Advised map.
-        template: Advised template; empty for none.
+        reason: Reason of the recommendation.
+        layers: Recommended layers.
+        pooling: Recommended pooling.
+        method: Recommended map.
+        template: Recommended template; empty for no template.
         commands: The next commands.
     """
 
@@ -100,9 +100,9 @@ def advise(options: AdviseOptions) -> Advice:
     """Choose layers, pooling and map for an encoder, without labels.
 
     A sentence-transformers folder keeps its layers and pooling, without a map. An encoder with
-    learned token weights keeps them, too, and gets the map of the recipe. Any other encoder gets
-    the recommended recipe. A decoder gets a template, the last token and a whitening.
-    docs/choosing-a-method.md shows how good the advice is, and where it fails.
+    learned token weights keeps its layers and pooling, with the map of the recipe. A decoder gets a
+    template, the last token and whitening, and any other encoder the recipe.
+    docs/choosing-a-method.md has measurements of the advice, and its limits.
 
     Args:
         options: Fields of :class:`flowbert.options.AdviseOptions`, as arguments.
@@ -140,7 +140,7 @@ def advise(options: AdviseOptions) -> Advice:
 
 
 def advise_encoder(encoder: Embedder) -> Advice:
-    """The advice for an opened encoder, whose own layers and pooling play no role.
+    """The advice for an opened encoder, whatever its current layers and pooling.
 
     Raises:
         UserError: If it is neither an encoder with layers nor a sentence-transformers folder.
@@ -171,14 +171,14 @@ def advise_encoder(encoder: Embedder) -> Advice:
 def follow_advice(
     methods: Sequence[Method], encoders: Sequence[Embedder]
 ) -> list[Method]:
-    """Methods, of which the advised ones have got their map, and a variant of each encoder.
+    """Give advised methods their map and a reading of each encoder.
 
     Args:
         methods: The methods.
-        encoders: Opened encoders; those of one backbone have one advice.
+        encoders: Opened encoders; readings of one backbone get one advice.
 
     Raises:
-        UserError: If there is no advice for an encoder.
+        UserError: If no advice exists for an encoder.
     """
     backbones: dict[str, Embedder] = {}
     for encoder in encoders:
@@ -203,7 +203,7 @@ def follow_advice(
 
 
 def _changed(encoder: EncoderOptions | SentenceEncoder) -> dict[str, Any]:
-    """Options of the encoder that are not what a command takes without them."""
+    """Options of the encoder that differ from the defaults of a command."""
     usual = vars(EncoderOptions(""))
     options = (
         encoder.describe() if isinstance(encoder, SentenceEncoder) else vars(encoder)

@@ -40,7 +40,7 @@ def predict_vectors(
     Args:
         model: The model.
         texts: N sentences.
-        path: The file, ending in .npy, which all processes reach.
+        path: The file, ending in .npy, on a disk that all processes share.
         accelerator: Lightning's accelerator.
         devices: Number of devices of a machine.
         num_nodes: Number of machines.

@@ -1,4 +1,4 @@
-"""The spaces of an encoder before and after its maps: of a corpus, and of a comparison."""
+"""Analysis of the embedding space before and after maps, of a corpus or a comparison."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -44,8 +44,8 @@ def analyze(options: AnalyzeOptions) -> Analysis:
         options: Fields of :class:`flowbert.options.AnalyzeOptions`, as arguments.
 
     Raises:
-        UserError: If an argument is wrong (nothing has been encoded then), or none of the maps can
-            be fitted on so few sentences.
+        UserError: If an argument is wrong (nothing has been encoded then), or the sentences are too
+            few for all of the maps.
 
     Example:
         >>> analysis = analyze("bert-base-uncased", corpus="own.txt")  # doctest: +SKIP
@@ -133,7 +133,7 @@ def _fit_maps(
     """Fitted maps by name, and why others could not be fitted.
 
     Raises:
-        UserError: If none of them can be fitted.
+        UserError: If no map can be fitted.
     """
     maps, failures = {}, []
     for method in methods:
@@ -150,13 +150,13 @@ def _fit_maps(
 
 
 def analyze_results(results: Results, **parts: Any) -> Analysis:
-    """Measure the vectors that results keep, and the cosines of their tasks by gold score.
+    """Measure the vectors stored in results, and the cosines of their tasks by gold score.
 
-    Of each method, the first encoder, corpus and seed are shown.
+    For each method, only the first encoder, corpus and seed are measured.
 
     Args:
         results: Results of a run or of a file.
-        **parts: Further arguments of :class:`flowbert.extras.analysis.Sample`.
+        **parts: Other arguments of :class:`flowbert.extras.analysis.Sample`.
     """
     frame = results.frame
     rows = frame.assign(name=frame["experiment"].map(results.method_names))

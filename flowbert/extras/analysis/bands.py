@@ -22,8 +22,8 @@ _HEIGHT = 0.85  # of a histogram, as a share of its band
 def gold_bands(gold: Floats, cosines: Floats) -> pd.DataFrame:
     """Histograms of cosines by band of the gold score; bands have round bounds and equal widths.
 
-    A score on a bound belongs to the band above, the highest one to the last band. Bands without
-    pairs are left out.
+    A score on a bound belongs to the higher band, except for the highest bound. Bands without pairs
+    are left out.
 
     Args:
         gold: Gold scores, ``(P,)``.
@@ -54,8 +54,8 @@ def gold_bands(gold: Floats, cosines: Floats) -> pd.DataFrame:
 def band_cosines(sample: Sample) -> pd.DataFrame:
     """A row per task, method, band of the gold score and bin of a histogram of cosines.
 
-    median is that of the band's cosines, pairs the number in the bin. A method without the cosine
-    of a pair is left out.
+    ``median`` is the median cosine of the band, ``pairs`` the number of pairs in the bin. A method
+    that lacks the cosine of a pair is left out.
     """
     parts = {
         (task, method): gold_bands(gold, values)
@@ -67,7 +67,7 @@ def band_cosines(sample: Sample) -> pd.DataFrame:
 
 
 def prepare_cosines(frame: pd.DataFrame) -> pd.DataFrame:
-    """Add the share of a bin in its band's pairs; cut ends that are empty everywhere."""
+    """Add the share of each bin in the pairs of its band; remove bins at the ends without pairs."""
     of_band = frame.groupby(["task", "method", "gold_from"])["pairs"].transform("sum")
     frame = frame.assign(share=frame["pairs"] / of_band)
     used = frame[frame["pairs"] > 0]
@@ -78,7 +78,7 @@ def prepare_cosines(frame: pd.DataFrame) -> pd.DataFrame:
 def draw_bands(frame: pd.DataFrame) -> Figure:
     """A column per task, a row per method: histograms of the cosines, the highest gold above.
 
-    The heights are those of a method's own histograms.
+    Heights are scaled for each method separately.
     """
     frame = prepare_cosines(frame)
     tasks, methods = frame["task"].unique()[:_TASKS], frame["method"].unique()

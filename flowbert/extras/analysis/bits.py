@@ -18,16 +18,17 @@ GAUSSIANS = {
     "Gaussian": 0.0,
     **{f"Gaussian, shrinkage {s:g}": s for s in (1e-4, 1e-3, 1e-2, 1e-1)},
 }
-"""Gaussians to compare a flow with, and their shrinkage."""
+"""Shrinkage of the Gaussians to compare a flow with, by name."""
 
 
 def bits(sample: Sample) -> pd.DataFrame:
     """A row per density: bits per dimension of held-out vectors, lower is better.
 
-    Each flow; ``flow, couplings off``, its networks' outputs set to 0; ``diagonal Gaussian``; and
-    :data:`GAUSSIANS` with the covariance (1 - s) C + s m I for their shrinkage s, m being the mean
-    eigenvalue of C. Those without a density are left out. The difference between a flow and the
-    best Gaussian is what whitening cannot describe.
+    The densities are each flow; ``flow, couplings off``, in which the outputs of the coupling
+    networks are 0; ``diagonal Gaussian``; and :data:`GAUSSIANS` with the covariance
+    (1 - s) C + s m I for their shrinkage s, where m is the mean eigenvalue of C. Undefined
+    densities are left out. By the difference to the best Gaussian, a flow describes more than
+    whitening.
     """
     if sample.fitting is None or sample.held_out is None:
         return pd.DataFrame()
@@ -56,7 +57,7 @@ def gaussian_bits(fitting: Floats, held_out: Floats, shrinkage: float) -> float:
     """Bits per dimension of held-out rows under a shrunk Gaussian; NaN if it has no density.
 
     Args:
-        fitting: Rows that it is fitted on, ``(N, D)``.
+        fitting: Rows to fit on, ``(N, D)``.
         held_out: Other rows, ``(M, D)``.
         shrinkage: Weight s of the mean variance: (1 - s) C + s m I.
     """
@@ -76,6 +77,6 @@ def _bits_under(covariance: Floats, fitting: Floats, held_out: Floats) -> float:
 
 
 def tabulate_bits(frame: pd.DataFrame) -> pd.DataFrame:
-    """The bits, and how far each density is above the best Gaussian."""
+    """The bits, and the difference of each density to the best Gaussian."""
     best = frame.loc[frame["density"].isin(GAUSSIANS), "bits"].min()
     return frame.assign(above_the_best_gaussian=frame["bits"] - best)

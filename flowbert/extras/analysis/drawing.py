@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from flowbert.options import TRAINED_METHODS
 
 INK = "#1a1a1a"
-"""Colour of lines that are of no method."""
+"""Colour of lines that do not belong to a method."""
 
 ORDINAL = ("#5b6ee1", "#9a55d3", "#cf4a8f", "#d4602f", "#9a7b1a")
 """Steps of a quantity, from low to high; at least 3:1 on white and on dark ground."""
@@ -34,7 +34,7 @@ _FAMILIES = {
     **dict.fromkeys(("centering", "mean-removal"), "3f3a00"),
     "learned-removal": "4b06a0",
 }
-"""Colours of the methods in all plots; at least 3:1 on white, and apart under deuteranopia."""
+"""Colours of methods; contrast of 3:1 on white, distinct also under deuteranopia."""
 
 WIDTH = 5.2
 """Inches of half a page."""
@@ -61,7 +61,7 @@ def short(text: str, longest: int = 64) -> str:
 
 
 def scatter(ax: Axes, points: pd.DataFrame, **look: Any) -> None:
-    """Many small points, columns x and y; in an SVG they are one image."""
+    """Draw many small points, columns x and y; an SVG contains them as one image."""
     ax.scatter(points["x"], points["y"], s=5, rasterized=True, **look)
 
 
@@ -77,12 +77,12 @@ def draw_facets(
     draw: Callable[[Axes, pd.DataFrame], None],
     height: float = 2.7,
 ) -> Figure:
-    """Draw the rows of each value of a column on axes of their own, four in the width of a page.
+    """Draw the rows of each value of a column on separate axes, four in the width of a page.
 
     Args:
         frame: The frame.
-        column: Its column.
-        draw: Draws some rows on axes.
+        column: The column.
+        draw: Function that draws rows on axes.
         height: Height of the axes in inches.
     """
     parts = list(frame.groupby(column, sort=False))
@@ -118,7 +118,7 @@ def inline(svg: bytes, name: str) -> str:
 
     Args:
         svg: The picture as matplotlib writes it.
-        name: Its name, which makes its ids distinct on the page.
+        name: Name of the picture, a prefix of its ids on the page.
     """
     text = svg.decode()
     text = text[text.find("<svg") :]
@@ -129,7 +129,7 @@ def inline(svg: bytes, name: str) -> str:
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Draw and save figures inside of the block in the style of the page."""
+    """Context to draw and save figures in the style of the page."""
     with style.context(_STYLE), warnings.catch_warnings():
         # The font lacks some scripts; browsers have others.
         warnings.filterwarnings("ignore", "Glyph .* missing")
@@ -141,10 +141,10 @@ def save_picture(figure: Figure, path: Path) -> str:
 
     Args:
         figure: The picture; lines with labels get a legend.
-        path: Path of the files without their ending.
+        path: Path of the files without extension.
 
     Returns:
-        The picture for a page.
+        The SVG for a page.
     """
     svg = BytesIO()
     _add_legend(figure)

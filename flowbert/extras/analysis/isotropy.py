@@ -40,9 +40,9 @@ PERCENTILES = (50.0, 95.0, 99.0, 99.9)
 
 
 def spectra(sample: Sample) -> pd.DataFrame:
-    """A row per method and direction, from 1, by falling variance.
+    """A row per method and direction, from 1, in decreasing order of the variance.
 
-    eigenvalue is that of the covariance, share its share of their sum.
+    ``eigenvalue`` belongs to the covariance; ``share`` is its share of the sum.
     """
 
     def measure(x: Array) -> dict[str, Any]:
@@ -70,8 +70,9 @@ def draw_spectra(frame: pd.DataFrame) -> Figure:
 def space_measures(x: Array) -> dict[str, float]:
     """All measures of vectors ``(N, D)`` of distinct sentences, by name; N above 10, D at least 2.
 
-    effective_rank and participation_ratio are from 1 to D, isoscore and partition_isotropy from 0
-    to 1, mean_cosine from -1 to 1; a lower uniformity is more uniform; hubness is 0 without hubs.
+    ``effective_rank`` and ``participation_ratio`` are between 1 and D, ``isoscore`` and
+    ``partition_isotropy`` between 0 and 1, ``mean_cosine`` between -1 and 1. A lower ``uniformity``
+    is more uniform; ``hubness`` is 0 without hubs.
 
     Example:
         >>> import torch
@@ -126,8 +127,8 @@ def project(x: Array) -> Floats:
 def sentences(sample: Sample) -> pd.DataFrame:
     """A row per method and sentence, at most 400 of them.
 
-    length is in the unit (``words``, or ``tokens`` with special ones), x and y the place on the
-    first two principal components of all sentences.
+    ``length`` is in the unit (``words``, or ``tokens`` with special tokens); ``x`` and ``y`` are
+    the first two principal components of all sentences.
     """
     texts, unit = sample.sentences[:DRAWN_SENTENCES], "words"
     lengths = [len(split_words(text.lower())) for text in texts]

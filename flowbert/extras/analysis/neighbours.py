@@ -1,4 +1,4 @@
-"""Nearest neighbours: of a few sentences under every method, and how often each is one."""
+"""Nearest neighbours of sentences under every method, and hubs among them."""
 
 import math
 from typing import Any
@@ -21,14 +21,14 @@ _NEAREST_SHOWN = 3
 def nearest_neighbours(
     x: Array, k: int, metric: str = "cosine"
 ) -> tuple[Floats, NDArray[np.int64]]:
-    """Distances to the k nearest other vectors and their rows, nearest first: both ``(N, k)``.
+    """Distances to and indices of the k nearest other vectors, nearest first: both ``(N, k)``.
 
     Computed block by block in O(N^2 D) time.
 
     Args:
         x: Vectors, ``(N, D)``.
         k: Number of neighbours, below N.
-        metric: ``cosine`` (the distance is one less the cosine) or ``euclidean``.
+        metric: ``cosine`` (the distance is 1 minus the cosine) or ``euclidean``.
 
     Example:
         >>> x = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 1.0]])
@@ -50,8 +50,8 @@ def hubness(x: Array, k: int = 10) -> float:
     r"""Hubness: skewness :math:`\operatorname{mean}_i (N_i - k)^3 / \sigma^3` of the k-occurrences.
 
     :math:`N_i` counts the other vectors that have vector i among their k nearest by cosine; its
-    mean is k. High: a few vectors are neighbours of very many. Exact, in O(N^2 D) time; only
-    values of equal N can be compared.
+    mean is k. If hubness is high, a few vectors are neighbours of very many. Exact, in O(N^2 D)
+    time. Compare only values with equal N.
 
     References:
         Hubs in Space: Popular Nearest Neighbors in High-Dimensional Data (Radovanovic et al.,
@@ -62,7 +62,7 @@ def hubness(x: Array, k: int = 10) -> float:
         k: Number of neighbours, below N.
 
     Returns:
-        The skewness; 0 where all vectors occur equally often; NaN with a vector without direction.
+        The skewness; 0 if all vectors occur equally often, NaN if a vector has no direction.
 
     Example:
         >>> import torch
@@ -79,8 +79,8 @@ def hubness(x: Array, k: int = 10) -> float:
 def neighbours(sample: Sample) -> pd.DataFrame:
     """A row per method, sentence and rank, from 1: five neighbours of the first 30 sentences.
 
-    neighbour is the sentence of this rank, cosine its cosine with the first one, moved whether it
-    is not a neighbour under raw.
+    ``neighbour`` is the sentence of this rank, ``cosine`` its cosine with the first sentence, and
+    ``moved`` is true if it is not a neighbour under raw.
     """
     texts = np.array(sample.sentences)
 

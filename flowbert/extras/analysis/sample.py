@@ -17,24 +17,24 @@ if TYPE_CHECKING:  # imported when it is used
     from flowbert.flows import Glow
 
 RAW = "raw"
-"""Method of the embeddings as they are."""
+"""Method of the embeddings without a map."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Sentences with their vectors under every method, and further inputs of measures.
+    """Sentences with their vectors under every method, and other inputs of measures.
 
     Attributes:
-        sentences: N distinct sentences in random order, since the first ones are drawn; N above 10.
-        vectors: Their vectors by method, float64, ``(N, D)``, D at least 2.
+        sentences: N distinct sentences in random order, of which plots show the first; N above 10.
+        vectors: Vectors of the sentences by method, float64, ``(N, D)``, D at least 2.
         pairs: Gold scores ``(P,)`` and cosines by method, ``(P,)``, for each task.
-        encoder: The transformer that the vectors are of, whose tokens are measured.
+        encoder: The transformer of the vectors, whose tokens are measured.
         corpus: Sentences whose tokens are counted; empty for :attr:`sentences`.
         flows: Fitted flows by method, whose densities are measured.
         fitting: Vectors that the flows were fitted on, ``(F, D)``.
         held_out: Other vectors, ``(H, D)``.
-        tokens: Number of tokens to draw in sentences.
-        seed: Seed of what is drawn.
+        tokens: Number of tokens to draw from sentences.
+        seed: Seed of all random draws.
     """
 
     sentences: Sequence[str] = ()
@@ -54,8 +54,7 @@ class Sample:
     def input_embeddings(self) -> Tensor | None:
         """Input embeddings of the corpus's tokens, the most frequent first, ``(W, D)``.
 
-        Equally frequent ones are in the order of their ids, special tokens are left out; None
-        without a transformer.
+        Ties are sorted by id, special tokens are left out; None without a transformer.
         """
         if self.encoder is None:
             return None
@@ -73,7 +72,7 @@ class Sample:
         """Measure the vectors of each method; the first column of the frame is ``method``.
 
         Args:
-            measure: From vectors ``(N, D)`` to a frame, or to columns of equal length by name.
+            measure: Function from vectors ``(N, D)`` to a frame, or to columns by name.
 
         Example:
             >>> import torch
@@ -87,11 +86,11 @@ class Sample:
 
 
 def stack(parts: Mapping[Any, pd.DataFrame], names: list[str]) -> pd.DataFrame:
-    """Frames below each other, their keys as the first columns.
+    """Concatenate frames, with their keys as the first columns.
 
     Args:
-        parts: Frames by key; a tuple is of several columns.
-        names: Columns of the keys.
+        parts: Frames by key; a tuple fills several columns.
+        names: Names of the columns of the keys.
     """
     if not parts:
         return pd.DataFrame()

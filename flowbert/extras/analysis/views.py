@@ -1,4 +1,4 @@
-"""Measures and views by name, and the analysis that holds the frames of measures."""
+"""Measures and views by name, and the analysis, which contains the frames of measures."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -24,8 +24,8 @@ from flowbert.text_tables import print_table
 MEASURES: Registry[Callable[..., pd.DataFrame]] = Registry("measure", given=("sample",))
 """Functions from a :class:`Sample` to a frame in long form, by the name of the frame.
 
-A frame is empty if the sample has nothing to measure. Further parameters are options of a text, as
-in ``first-directions:count=5``.
+A frame is empty if the sample has nothing to measure. Other parameters are options, as in
+``first-directions:count=5``.
 """
 
 MEASURES |= {
@@ -48,9 +48,9 @@ class View(NamedTuple):
     Attributes:
         section: Section of the page.
         title: Title of the table or picture.
-        note: How to read it.
-        show: From the frame to a picture, or to the frame of a table.
-        folded: Whether the table is a detail.
+        note: Explanation.
+        show: Function from the frame to a picture, or to the frame of a table.
+        folded: Whether the page folds it.
     """
 
     section: str
@@ -136,15 +136,15 @@ VIEWS: dict[str, View] = {
         word_space.draw_layers,
     ),
 }
-"""Views by the name of the frame that they show, in the order of the page."""
+"""Views by the name of their frame, in the order of the page."""
 
 
 class Analysis:
     """Measurements of the vectors of sentences.
 
     Args:
-        setting: JSON values: encoder, layers, pooling and corpus as in a row of results, ``fitted``
-            (sentences that the maps were fitted on), ``sentences`` (those measured).
+        setting: JSON values: encoder, layers, pooling and corpus as in a row of results; ``fitted``
+            and ``sentences``, the numbers of fitted and of measured sentences.
         frames: Frames by the names of their measures.
 
     Attributes:
@@ -178,7 +178,7 @@ class Analysis:
         """Read a file of :meth:`to_json`.
 
         Raises:
-            UserError: If the file is missing, damaged, or no analysis.
+            UserError: If the file is missing, damaged, or not an analysis.
         """
         content = read_json(path, {"setting": dict})
         setting = content.pop("setting")
@@ -192,11 +192,11 @@ def parse_measures(
     """Measures and their options, by the names of their frames.
 
     Args:
-        texts: ``all``, names or import paths with their options; a list, or comma-separated.
-            What is given later replaces a measure of the same name.
+        texts: ``all``, names or import paths with their options; a list, or comma-separated. The
+            last of several with one name is used.
 
     Raises:
-        UserError: If there is no such measure or option.
+        UserError: If a measure or option is unknown.
 
     Example:
         >>> list(parse_measures("spectra,bits"))
@@ -219,7 +219,7 @@ def analyze_sample(
 
     Args:
         sample: The sample.
-        setting: What the vectors are of, see :class:`Analysis`.
+        setting: Description of the vectors, see :class:`Analysis`.
         measures: See :func:`parse_measures`.
 
     Raises:
@@ -242,7 +242,7 @@ def analyze_sample(
 
 
 def format_table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A frame as texts: three decimals, or one where a column reaches 10, of tiny values one digit.
+    """Format a frame: three decimals, one if a column reaches 10, one digit for tiny values.
 
     The first column names the rows, unless the index does.
 

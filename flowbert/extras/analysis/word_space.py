@@ -34,8 +34,9 @@ def _ranks(words: int) -> list[str]:
 def words(sample: Sample) -> pd.DataFrame:
     """A row per drawn token: some of each bucket, evenly spaced by rank.
 
-    ranks is its bucket, rank from 0, the most frequent; x and y are its place on the right singular
-    vectors of the two largest singular values of the uncentred input embeddings.
+    ``ranks`` is the bucket, ``rank`` counts from 0, the most frequent token; ``x`` and ``y`` are
+    the coordinates along the two strongest right singular vectors of the uncentred input
+    embeddings.
 
     References:
         Representation Degeneration Problem in Training Natural Language Generation Models
@@ -67,9 +68,9 @@ def draw_words(frame: pd.DataFrame) -> Figure:
 def buckets(sample: Sample) -> pd.DataFrame:
     """A row per bucket of frequency ranks (``0 to 99``) of input embeddings.
 
-    norm is their mean norm; the others are the mean distance to and dot product with the 3, 5 and 7
-    nearest neighbours by Euclidean distance, among all words below the last bound (the paper does
-    not say among which). Empty with too few tokens for their neighbours.
+    ``norm`` is the mean norm; the other columns are the mean distance to and dot product with the
+    3, 5 and 7 nearest neighbours by Euclidean distance. Neighbours are searched among all words
+    below the last bound, which the paper leaves open. Empty if there are too few tokens.
 
     References:
         On the Sentence Embeddings from Pre-trained Language Models (Li et al., 2020), table 1.
@@ -92,9 +93,9 @@ def buckets(sample: Sample) -> pd.DataFrame:
 def layers(sample: Sample) -> pd.DataFrame:
     """A row per layer: mean cosine of the vectors of tokens, 0 without anisotropy.
 
-    That of the input embeddings of distinct tokens (``input``), and of random tokens in sentences
-    at each hidden state (``0``, the embedding layer, to the last block). About ten times as many
-    tokens are encoded as are drawn; special tokens are left out.
+    ``input`` has the input embeddings of distinct tokens; ``0``, the embedding layer, to the last
+    block have random tokens in sentences. About ten times as many tokens are encoded as are drawn;
+    special tokens are left out.
 
     References:
         How Contextual are Contextualized Word Representations? (Ethayarajh, 2019).
