@@ -296,5 +296,5 @@ def make_evaluations(
 
     baseline = []
     if closed_form is not None:
-        baseline = [WhiteningBaseline(closed_form, lambda: pairs)]
+        baseline = [WhiteningBaseline(closed_form, pairs)]
     return [*baseline, TaskEvaluation(_development_tasks(tasks), embed, *baseline)]

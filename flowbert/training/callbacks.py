@@ -21,8 +21,8 @@ class WhiteningBaseline(Callback):
 
     Args:
         map: An affine map, such as :class:`flowbert.maps.Whitening`, or a chain of them.
-        pairs: Function that returns labelled pairs for a map that learns from them: two matrices of
-            vectors ``(P, D)``, and scores ``(P,)``.
+        pairs: Labelled pairs for a map that learns from them: two matrices of vectors ``(P, D)``,
+            and scores ``(P,)``.
 
     Example:
         >>> from flowbert.maps import Whitening
@@ -30,7 +30,7 @@ class WhiteningBaseline(Callback):
         'whitening:shrinkage=0.1'
     """
 
-    def __init__(self, map: Any, pairs: Callable[[], Any] | None = None) -> None:
+    def __init__(self, map: Any, pairs: Any = None) -> None:
         self.map = map
         self.pairs = pairs
 
@@ -48,8 +48,7 @@ class WhiteningBaseline(Callback):
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Fit the map on the rows of the data module, unless it was fitted or loaded before."""
         if not self.map.is_fitted:
-            pairs = None if self.pairs is None else self.pairs()
-            self.map.fit(trainer.datamodule.rows, pairs=pairs)  # type: ignore[attr-defined]
+            self.map.fit(trainer.datamodule.rows, pairs=self.pairs)  # type: ignore[attr-defined]
 
     on_validation_start = on_test_start = on_fit_start
 

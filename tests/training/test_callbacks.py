@@ -50,7 +50,7 @@ def test_baseline_is_fitted_once_and_kept_in_checkpoints(tmp_path):
 def test_a_baseline_learns_from_pairs_and_may_be_a_chain(tmp_path):
     pairs = X[:30], X[30:], np.linspace(0, 5, 30)
     text = "whitening-3+learned-removal-2"
-    baseline = WhiteningBaseline(make_map(text), lambda: pairs)
+    baseline = WhiteningBaseline(make_map(text), pairs)
     fit(tmp_path, baseline, data=make_data(rows=X))
     expected = make_map(text).fit(X, pairs=pairs).transform(X)
     assert_close(baseline.map.transform(X), expected)
