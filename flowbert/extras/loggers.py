@@ -55,7 +55,7 @@ def _wandb_is_online() -> bool:
 def wandb_run_ended() -> Iterator[None]:
     """End the wandb run that is opened inside the block, as failed after an exception.
 
-    The next training in the process would write into an open run. A run that was open before
+    Otherwise the next training in the process would write into this run. A run that was open before
     stays open.
     """
     before = _wandb_run()
@@ -70,6 +70,6 @@ def wandb_run_ended() -> Iterator[None]:
 
 
 def _wandb_run() -> Any:
-    """The open run of this process, without an import of wandb."""
+    """The open run of this process; does not import wandb."""
     wandb: Any = sys.modules.get("wandb")
     return None if wandb is None else wandb.run

@@ -1,4 +1,4 @@
-"""Models that sentence-transformers computes, as encoders."""
+"""Encoders that sentence-transformers computes."""
 
 import secrets
 from collections.abc import Sequence
@@ -34,14 +34,14 @@ _MODEL_FILES = (".json", ".txt", ".model")
 
 
 class SentenceTransformerEncoder(Embedder, PicklableNetwork):
-    """A SentenceTransformer, which encodes with its own code.
+    """A SentenceTransformer, whose own code encodes.
 
-    The vectors of an object in memory are cached in memory only, for one comparison: a change of
-    custom modules cannot be detected.
+    The vectors of an object in memory are cached in memory only, for one comparison, because
+    changes of custom modules cannot be detected.
 
     Args:
         model: The SentenceTransformer.
-        path: Its folder or hub name, if it was loaded from there.
+        path: Folder or hub name, if it was loaded from there.
         files: The files of the folder.
 
     Attributes:
@@ -84,13 +84,13 @@ class SentenceTransformerEncoder(Embedder, PicklableNetwork):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Digests of the files, and of the weights as they are now."""
+        """Digests of the files and of the current weights."""
         weights = digest_tensors(self.model.state_dict())
         return {"files": self._source, "weights": weights}
 
 
 def _digest_files(folder: Path) -> str:
-    """Digest of the files of a model but its weights."""
+    """Digest of the files of a model, except for its weights."""
     return digest(
         {
             file.relative_to(folder).as_posix(): file.read_bytes().hex()
@@ -103,19 +103,19 @@ def _digest_files(folder: Path) -> str:
 def open_transformer(
     path: str, files: EncoderFiles, is_changed: bool, frozen: bool
 ) -> tuple[Any, Any, Folder, str]:
-    """A folder whose vectors are computed here; its network is loaded anew, and checked.
+    """Open a folder for computation by flowbert; its network is loaded again, and checked.
 
-    Code that comes with the folder is never run. A warning names what is left out.
+    Code in the folder is never run. A warning names the parts that are left out.
 
     Args:
-        path: The encoder as the user names it.
-        files: Its files.
-        is_changed: Whether modules and settings that are not computed here may be left out.
-        frozen: Whether the encoder stays as it is.
+        path: The encoder, as the user names it.
+        files: Files of the encoder.
+        is_changed: Whether modules and settings that flowbert does not compute may be left out.
+        frozen: Whether the encoder is frozen.
 
     Returns:
-        Configuration and tokenizer as sentence-transformers has them, what the folder says, and
-        the subfolder of the network.
+        Configuration and tokenizer of sentence-transformers, the settings of the folder, and the
+        subfolder of the network.
 
     Raises:
         UserError: If it cannot be loaded.
@@ -148,9 +148,9 @@ def open_transformer(
 
 
 def read_modules(model: Any) -> tuple[dict[str, Any], list[str]]:
-    """How a SentenceTransformer reads its network, and what of it is not computed here.
+    """The reading of a SentenceTransformer, and the parts that flowbert does not compute.
 
-    The reading is empty where the first module is not a plain Transformer.
+    The reading is empty if the first module is not a plain Transformer.
 
     References:
         https://sbert.net/docs/package_reference/base/modules.html

@@ -1,4 +1,4 @@
-"""Means with a weight for each token of the vocabulary: counted, ranked or learned."""
+"""Weighted means over tokens, with counted, ranked or learned weights."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -26,8 +26,8 @@ class TokenCounts(NamedTuple):
     """Counts of tokens in a corpus.
 
     Args:
-        occurrences: How often each token occurs, ``(V,)``, float64.
-        documents: How many sentences have it, ``(V,)``, float64.
+        occurrences: Number of occurrences of each token, ``(V,)``, float64.
+        documents: Number of sentences that contain it, ``(V,)``, float64.
         sentences: Number N of sentences.
     """
 
@@ -37,14 +37,14 @@ class TokenCounts(NamedTuple):
 
 
 def count_tokens(tokenization: Any, sentences: Sequence[str]) -> TokenCounts:
-    """Count the tokens of sentences, every occurrence of a sentence.
+    """Count the tokens of sentences; repeated sentences count repeatedly.
 
     Args:
         tokenization: A :class:`~flowbert.encoders.tokenization.Tokenization`.
         sentences: The sentences.
 
     Raises:
-        UserError: If there are no sentences.
+        UserError: If the list is empty.
     """
     if not len(sentences):
         raise UserError(
@@ -67,8 +67,8 @@ def count_tokens(tokenization: Any, sentences: Sequence[str]) -> TokenCounts:
 def rank_tokens(tokens: Sequence[str | None], unknown: str | None = None) -> Tensor:
     """Frequency rank of each token of a vocabulary that is sorted by frequency, ``(V,)``, float64.
 
-    Tokens that begin with no letter or digit and tokens of one character (punctuation, letters)
-    are frequent but sorted apart: they get rank 1. The token for unknown text gets the last rank.
+    Tokens that do not begin with a letter or digit and tokens of one character are frequent, but
+    sorted apart from the words: they get rank 1. The token for unknown text gets the last rank.
 
     Args:
         tokens: The V tokens by id.
@@ -117,10 +117,10 @@ class WeightedPooling(Pooling):
         count_over: Sequence[str],
         weights: Tensor | None = None,
     ) -> None:
-        """Weigh the vocabulary, unless weights are given.
+        """Set the given weights, or compute weights for the vocabulary.
 
         Raises:
-            UserError: If ``cls`` is given and there is no [CLS], or sentences to count are missing.
+            UserError: If ``cls`` is set but [CLS] is missing, or sentences to count are missing.
         """
         tokenizer = tokenization.backbone.tokenizer
         self.special = special_tokens(tokenizer)
@@ -166,14 +166,14 @@ class IDFPooling(WeightedPooling):
 class SIFPooling(WeightedPooling):
     r"""Mean with the smooth inverse frequency, :math:`a / (a + p(t))`.
 
-    The direction that the paper removes is a map.
+    The paper also removes a direction; here that is a map.
 
     References:
         A Simple but Tough-to-Beat Baseline for Sentence Embeddings (Arora et al., 2017).
         https://openreview.net/forum?id=SyK00v5xx
 
     Args:
-        a: Share of tokens whose weight is one half.
+        a: Frequency p at which the weight is one half.
         cls: Weight of [CLS].
     """
 
@@ -201,7 +201,7 @@ class ZipfPooling(WeightedPooling):
         https://github.com/MinishLab/model2vec
 
     Args:
-        a: Share of tokens whose weight is one half.
+        a: Frequency p at which the weight is one half.
         cls: Weight of [CLS].
     """
 
@@ -224,15 +224,15 @@ class ZipfPooling(WeightedPooling):
 class LearnedWeightsPooling(WeightedPooling):
     r"""Mean with token weights that are trained with the encoder: :math:`w_t e^{\theta_t}`.
 
-    :math:`\theta` begins as 0, and :math:`w_t` is 1, or what an earlier training learned: before a
-    training, vectors are those of ``mean``. Special tokens have weights as all others.
+    :math:`\theta` is initialized to 0; :math:`w_t` is 1, or the weight of an earlier training.
+    Before a training, the pooling therefore equals ``mean``. Special tokens have weights, too.
 
     References:
         Towards Universal Paraphrastic Sentence Embeddings (Wieting et al., 2016), which trains
         averages of word vectors on pairs. https://arxiv.org/abs/1511.08198
 
     Attributes:
-        log_factors: Table of :math:`\theta`, ``(V, 1)``; None where the encoder is frozen.
+        log_factors: Table of :math:`\theta`, ``(V, 1)``; None if the encoder is frozen.
     """
 
     learned = True
@@ -247,7 +247,7 @@ class LearnedWeightsPooling(WeightedPooling):
         return torch.ones(vocabulary_size(tokenizer))
 
     def train_weights(self) -> nn.Embedding:
-        """Begin to train the weights: :attr:`log_factors`."""
+        """Make :attr:`log_factors`, which are trained."""
         assert self._initial is not None
         zeros = torch.zeros(len(self._initial), 1)
         self.log_factors = nn.Embedding(len(zeros), 1, _weight=zeros)
@@ -255,7 +255,7 @@ class LearnedWeightsPooling(WeightedPooling):
 
     @property
     def weights(self) -> Tensor | None:
-        """Weight of each token of the vocabulary as it is now, ``(V,)``, on the CPU."""
+        """Current weight of each token of the vocabulary, ``(V,)``, on the CPU."""
         if self._initial is None or self.log_factors is None:
             return self._initial
         return self._initial * self.log_factors.weight.detach().squeeze(1).cpu().exp()
@@ -265,7 +265,7 @@ class LearnedWeightsPooling(WeightedPooling):
         self._initial = weights
 
     def _weights_of(self, ids: Tensor) -> Tensor:
-        """Weights of tokens, with gradient where they are trained."""
+        """Weights of tokens, with gradient if they are trained."""
         if self.log_factors is None:
             return super()._weights_of(ids)
         assert self._initial is not None
@@ -274,7 +274,7 @@ class LearnedWeightsPooling(WeightedPooling):
 
 
 def _weight(name: str, value: float) -> float:
-    """A number above 0, as an integer where it is one: equal poolings have equal texts.
+    """Check a number above 0; make it an integer if it is whole, so that texts are equal.
 
     Raises:
         UserError: If it is not a number in this range.

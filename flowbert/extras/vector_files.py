@@ -16,19 +16,19 @@ _BUFFER = 2**20  # bytes of a file that are read at once
 
 
 def read_vectors(path: str | Path, column: str | None = None) -> Any:
-    """Map the vectors of a file into memory, so that only the rows that are used are read.
+    """Map the vectors of a file into memory, so that only used rows are read.
 
     The vectors of .parquet files are first copied into a temporary file.
 
     Args:
         path: A .npy, .safetensors or .parquet file, or a folder of .parquet files, sorted by name.
-        column: Tensor or column of lists; needed where there are several.
+        column: Name of a tensor or a column of lists; required if there are several.
 
     Returns:
         A memory-mapped array or tensor.
 
     Raises:
-        UserError: If the file is missing or damaged, or holds no vectors.
+        UserError: If the file is missing or damaged, or contains no vectors.
     """
     file = user_path(path)
     suffix = ".parquet" if file.is_dir() else file.suffix
@@ -55,8 +55,8 @@ def other_columns(path: str | Path, column: str | None = None) -> Any:
         column: Column of the vectors.
 
     Returns:
-        A table of pyarrow in memory, without a column ``embedding``, whose place the written
-        vectors take. None for other files, or if there are no other columns.
+        A pyarrow table in memory, without a column ``embedding``, which the written vectors
+        replace. None for other files, or if no other column exists.
     """
     import pyarrow.dataset
 

@@ -26,7 +26,7 @@ _VIEW_OPTIONS = {field.name for field in fields(Reading)}
 
 
 class ViewsEncoder(Embedder, nn.Module):
-    """Vectors of V views of a network, side by side, such as two layers of a decoder.
+    """Concatenated vectors of V views of a network, such as two layers of a decoder.
 
     The map ``views`` fits a map for each view. Views with the same template are computed in one
     pass.
@@ -34,9 +34,9 @@ class ViewsEncoder(Embedder, nn.Module):
     Args:
         path: Folder, hub name or run folder of a transformer.
         views: For each view a mapping with ``layers``, ``pooling``, ``max_length``, ``template``,
-            ``sink_token``, as in :class:`SentenceEncoder`; what is missing is as in the folder.
+            ``sink_token``, as in :class:`SentenceEncoder`; missing entries come from the folder.
         revision: Commit, branch or tag on the hub.
-        max_length: Tokens after which a sentence is cut.
+        max_length: Number of tokens after which a sentence is cut.
         dtype: Precision of the computation.
 
     Attributes:
@@ -146,7 +146,7 @@ class ViewsMap(Map):
         """New maps of the views.
 
         Raises:
-            UserError: If one is unknown, draws random numbers or learns from labels.
+            UserError: If a map is unknown, draws random numbers or learns from labels.
         """
         valid = isinstance(self.maps, str)
         self.require("maps", valid, "texts of maps, separated by |")
@@ -164,7 +164,7 @@ class ViewsMap(Map):
         """The weights of the views.
 
         Raises:
-            UserError: If there are not as many positive numbers as maps.
+            UserError: If they are not one positive number for each map.
         """
         count = len(self.maps.split("|"))
         if self.weights is None:
@@ -183,7 +183,7 @@ class ViewsMap(Map):
         return first_reason(self.fitted_)
 
     def output_dim(self, dim: int) -> int:
-        """Check the parameters for rows of size ``dim``; the size of the mapped rows."""
+        """Check the parameters for rows of size ``dim``, and return the size of the mapped rows."""
         self.require("maps", len(self.factors) <= dim, f"at most {dim} maps")
         views = torch.arange(dim).tensor_split(len(self.factors))
         return sum(
@@ -229,7 +229,7 @@ class ViewsMap(Map):
         return super().get_state() | join_states(self.fitted_)
 
     def set_state(self, state: Mapping[str, Any]) -> Self:
-        """Restore what :meth:`get_state` gave. Returns self."""
+        """Restore a state of :meth:`get_state`. Returns self."""
         super().set_state({name: state[name] for name in state if "." not in name})
         self.fitted_ = [
             each.set_state(state_of_part(state, number))

@@ -1,4 +1,4 @@
-"""Static word vectors, averaged: the encoder that needs no network."""
+"""Averaged static word vectors, an encoder without a network."""
 
 import re
 from collections import Counter
@@ -27,10 +27,10 @@ from flowbert.numbers import (
 class WordVectors(Embedder):
     r"""Mean of word vectors, :math:`\frac{1}{n} \sum_w \frac{a}{a + p(w)} v_w`, or the plain mean.
 
-    Words of file and text are compared in Unicode's composed form (NFC). A word is looked up as it
-    is written, where the file has words with capitals, and else in lower case. Words that are not
-    in the file are ignored, in the sum and in n. A sentence without any known word gets the mean of
-    all vectors, with a warning.
+    Words of file and text are compared in Unicode's composed form (NFC). If the file has words with
+    capitals, a word is searched for as it is written, otherwise in lower case. Unknown words are
+    ignored, in the sum and in n. A sentence without a known word gets the mean of all vectors, with
+    a warning.
 
     References:
         A Simple but Tough-to-Beat Baseline for Sentence Embeddings (Arora et al., 2017).
@@ -40,16 +40,17 @@ class WordVectors(Embedder):
         https://aclanthology.org/D14-1162
 
     Args:
-        path: Text file, plain, ``.gz`` or ``.zst``: a word and its D numbers a line, as GloVe,
-            word2vec and fastText write it, or with a tab after the word. A first line of two whole
-            numbers is word2vec's header; of a repeated word the first line counts.
+        path: Text file, plain, ``.gz`` or ``.zst``: in each line a word and its D numbers, as
+            GloVe, word2vec and fastText write them, or with a tab after the word. A first line of
+            two whole numbers is word2vec's header. If a word is repeated, its first line is used.
         pooling: ``mean``, or ``sif[:a=0.001]``.
         count_over: Sentences whose words ``sif`` counts; other words have weight 1.
         token_weights: Saved :attr:`token_weights`, in place of counting.
-        max_words: Read only the first ones, in such files the most frequent.
+        max_words: Number of words to read, the first ones of the file, which are the most frequent
+            in such files.
 
     Raises:
-        UserError: If the file is missing or damaged, with its row, or an option does not fit.
+        UserError: If the file is missing or damaged (with the row), or an option does not fit.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class WordVectors(Embedder):
         self.token_weights = token_weights
 
     def _split(self, sentence: str) -> list[str]:
-        """Words of a sentence, each as the file has it, if it has it."""
+        """Words of a sentence, in the spelling of the file if they are in it."""
         sentence = normalize("NFC", sentence)
         if not self._has_capitals:
             return split_words(sentence.lower())
@@ -127,11 +128,11 @@ class WordVectors(Embedder):
         return embeddings
 
     def to(self, *_: Any) -> Self:
-        """Word vectors stay where they are."""
+        """Word vectors stay on the CPU."""
         return self
 
     def describe(self) -> dict[str, Any]:
-        """Arguments that load this encoder again, but for its token weights."""
+        """Arguments that load this encoder again, except for its token weights."""
         return {
             "path": self.path,
             "pooling": str(self.pooling),
@@ -180,12 +181,12 @@ def _read(path: Path, max_words: int | None) -> tuple[dict[str, int], Floats]:
 
 
 def _parse(line: str, dim: int) -> tuple[str, Floats]:
-    """A word and its vector of size ``dim``, or, for 0, of all numbers of the line.
+    """A word and its vector of size ``dim``, or of all numbers of the line if ``dim`` is 0.
 
     The last space or tab before the numbers ends the word.
 
     Raises:
-        ValueError: If there are other numbers.
+        ValueError: If the line has another number of values.
     """
     fields = line.rstrip().replace("\t", " ").split(" ")
     dim = dim or max(len(fields) - 1, 1)

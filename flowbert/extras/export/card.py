@@ -34,7 +34,7 @@ def model_card(
         model: The exported model.
         name: Folder or name on the hub that the model is loaded from.
         library: Library that opens the export, as the hub names it.
-        usage: How to use it, in Markdown.
+        usage: Instructions, in Markdown.
         method: Name of the method, as in the results.
         difference: Largest difference of a cosine between the export and the model.
         results: Results with scores of the method and of the raw embeddings.
@@ -82,7 +82,7 @@ def base_name(encoder: Embedder) -> str:
 
 
 def find_method(results: Results, model: Model) -> str:
-    """Name of a model's method in results of its encoder and map; empty if they have none."""
+    """Name of the method in results with the encoder and map of a model; empty if missing."""
     text = (model.map or Raw()).text
     for record in results.records:
         encoder = record.settings.get("encoder", {})

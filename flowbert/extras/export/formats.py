@@ -35,7 +35,7 @@ _UNUSUAL = (
     "1,000.5 %",
     "[CLS] [SEP]",
 )
-"""Texts that programs may tokenize differently."""
+"""Texts that programs could tokenize differently."""
 
 
 class Format(ABC):
@@ -46,7 +46,7 @@ class Format(ABC):
     Attributes:
         library: Library that the hub shows for a model of this format.
         packages: Required packages, by their names for pip.
-        tolerance: Largest difference of a cosine from that of the model.
+        tolerance: Largest allowed difference of a cosine to that of the model.
     """
 
     library: ClassVar[str] = "flowbert"
@@ -63,11 +63,11 @@ class Format(ABC):
 
     @abstractmethod
     def encode(self, folder: Path, sentences: Sequence[str]) -> Any:
-        """Vectors of a folder by its target program, ``(N, k)``, for verification."""
+        """Vectors that the target program computes from a folder, ``(N, k)``, for verification."""
 
     @abstractmethod
     def usage(self, name: str, model: Model) -> str:
-        """How to use the folder, in Markdown.
+        """Instructions for the folder, in Markdown.
 
         Args:
             name: Folder or name on the hub that the model is loaded from.
@@ -90,13 +90,12 @@ EXPORT_FORMATS: Registry[type[Format]] = Registry("format", base=Format)
 def export(options: ExportOptions) -> Path:
     """Write a model as a folder for other programs, with a README.md for the hub.
 
-    In a sentence-transformers folder ``WeightedLayerPooling`` averages layers, ``WordWeights``
-    holds token weights, and an affine map is one ``Dense``; any other map is a module of flowbert,
-    which must be installed where the folder is opened, with ``trust_remote_code=True``. It also
-    contains the map itself, for :class:`flowbert.Model`. ONNX is one graph from token ids to
-    embeddings, whatever the map. Before the folder is kept, the target program
-    encodes 256 texts with it: the cosine of two may differ from that of the model by 1e-5 at most,
-    or 1e-4 in ONNX.
+    In a sentence-transformers folder ``WeightedLayerPooling`` averages layers, ``WordWeights`` has
+    the token weights, and ``Dense`` is an affine map. Any other map is a module of flowbert, which
+    must be installed to open the folder with ``trust_remote_code=True``. The folder also contains
+    the map itself, for :class:`flowbert.Model`. ONNX is one graph from token ids to embeddings for
+    all maps. Before the folder is kept, the target program encodes 256 texts: no cosine may differ
+    from that of the model by more than 1e-5, or 1e-4 in ONNX.
 
     Args:
         options: Fields of :class:`flowbert.options.ExportOptions`, as arguments.
@@ -105,7 +104,7 @@ def export(options: ExportOptions) -> Path:
         The folder.
 
     Raises:
-        UserError: If the format cannot express the model, the vectors differ, or the hub denies
+        UserError: If the format cannot express the model, the cosines differ, or the hub denies
             access.
 
     Example:
@@ -166,7 +165,7 @@ def export(options: ExportOptions) -> Path:
 
 
 def _make_texts(model: Model) -> list[str]:
-    """Texts of one word to more than the encoder reads."""
+    """Texts from one word to more than the maximum length."""
     words = [word for sentence in sample_corpus() for word in sentence.split()]
     longest = getattr(model.encoder, "max_length", 128) + 8
     counts = np.linspace(1, longest, TEXTS).astype(int)

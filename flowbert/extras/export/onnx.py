@@ -25,7 +25,7 @@ _INPUTS = ("input_ids", "attention_mask")
 
 
 class _Graph(nn.Module):
-    """Readings of one pass side by side, and the map with numbers in float32."""
+    """Concatenated readings of one pass, and the map in float32."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class ONNX(Format):
         """Write graph and tokenizer.
 
         Raises:
-            UserError: If the encoder is not a transformer, has a prompt, or views that read other
+            UserError: If the encoder is not a transformer or has a prompt, its views have different
                 tokens, or torch cannot export it.
         """
         views: list[Any] = list(getattr(model.encoder, "views", [model.encoder]))

@@ -1,4 +1,4 @@
-"""Encoders that other programs can compute: the tokenizer adds the template."""
+"""Encoders for other programs, in which the tokenizer adds the template."""
 
 from copy import deepcopy
 from typing import Any
@@ -11,10 +11,10 @@ from flowbert.errors import UserError
 
 
 def with_template_in_tokenizer(encoder: SentenceEncoder) -> SentenceEncoder:
-    """The same network without a template, whose tokens its tokenizer adds.
+    """An encoder with the same network, whose tokenizer adds the tokens of the template.
 
-    Poolings over tokens then include them, unless the ``special_tokens_mask`` of :func:`outside`
-    says where they are.
+    Poolings over tokens then include these, unless the ``special_tokens_mask`` of :func:`outside`
+    marks them.
 
     Raises:
         UserError: If the tokenizer joins a space of the template to the sentence.
@@ -41,7 +41,7 @@ def with_template_in_tokenizer(encoder: SentenceEncoder) -> SentenceEncoder:
 
 
 def outside(template: Template, attention_mask: Tensor) -> Tensor:
-    """A ``special_tokens_mask`` of texts in a template, as :meth:`Template.wrap` has it.
+    """The ``special_tokens_mask`` of texts in a template, as in :meth:`Template.wrap`.
 
     Args:
         template: The template.
@@ -60,7 +60,7 @@ def outside(template: Template, attention_mask: Tensor) -> Tensor:
 
 
 def add_to_tokenizer(template: Template, tokenizer: Any) -> Any:
-    """A tokenizer of transformers that adds the tokens of a template."""
+    """Make a transformers tokenizer that adds the tokens of a template."""
     from tokenizers.processors import TemplateProcessing
     from transformers import PreTrainedTokenizerFast
 

@@ -1,4 +1,4 @@
-"""A folder of sentence-transformers modules; without this package where the map is affine.
+"""A folder of sentence-transformers modules, which needs flowbert only if the map is not affine.
 
 References:
     https://sbert.net/docs/package_reference/sentence_transformer/models.html
@@ -125,9 +125,9 @@ def _refused(received: str, expected: str) -> UserError:
 def _write_modules(folder: Path, modules: Sequence[Any]) -> None:
     """Write modules, the first one into the folder itself, and their names.
 
-    Names of modules and poolings are those before sentence-transformers 5.4, which all read:
-    text-embeddings-inference leaves out the ``Dense`` of a ``modules.json`` with other names, and
-    vLLM has taken other poolings for that of the network (issues 45995 and 54533 of vLLM).
+    Names of modules and poolings are those before sentence-transformers 5.4, which all programs
+    read. With other names, text-embeddings-inference omits the ``Dense``, and vLLM has mistaken
+    poolings for that of the network (its issues 45995 and 54533).
     """
     records = []
     for number, module in enumerate(modules):
@@ -239,7 +239,7 @@ class SentenceTransformers(Format):
         return opened.encode(list(sentences), show_progress_bar=False)
 
     def usage(self, name: str, model: Model) -> str:
-        """A few lines of Python, their requirements, and what servers leave out."""
+        """A few lines of Python, their requirements, and the modules that servers skip."""
         modules = map_modules(model.map)
         if isinstance(model.encoder, SentenceEncoder):
             modules = stock_modules(model.encoder, model.map)
@@ -263,7 +263,7 @@ It needs sentence-transformers 5.4 or newer, {needed}.{servers}"""
 
 
 class MapModule(nn.Module):
-    """A fitted map behind the pooling; it has no parameters to train.
+    """A fitted map after the pooling, without trainable parameters.
 
     Args:
         map: The map.

@@ -1,4 +1,4 @@
-"""Removal of the strongest directions, those that all sentences share."""
+"""Removal of the strongest directions, which all sentences share."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -49,7 +49,7 @@ class RemoveDirections(AffineMap):
         return self.check_count("n_directions", dim - 1)
 
     def output_dim(self, dim: int) -> int:
-        """Check the parameters; the size stays, removed directions are zero."""
+        """Check the parameters, and return ``dim``; removed directions become 0."""
         self._count(dim)
         valid = isinstance(self.standardize, bool)
         self.require("standardize", valid, "true or false")
@@ -80,9 +80,9 @@ class LearnedRemoval(AffineMap):
 
     Args:
         n_directions: Number of directions; None for 100, or D if that is less.
-        penalty: Weight of the mean squared weight in the loss.
-        center: Subtract the mean, and take directions of the covariance; otherwise those of the
-            second moment.
+        penalty: Weight of the mean squared direction weight in the loss.
+        center: Whether to subtract the mean and use directions of the covariance; otherwise,
+            directions of the second moment.
 
     It is fitted on rows and labelled pairs, ``fit(X, pairs=(left, right, scores))``.
 
@@ -102,7 +102,7 @@ class LearnedRemoval(AffineMap):
     center: bool = True
 
     def output_dim(self, dim: int) -> int:
-        """Check the parameters; the size stays."""
+        """Check the parameters, and return ``dim``."""
         self.check_count("n_directions", dim)
         valid = is_number(self.penalty, 0, np.inf) and np.isfinite(self.penalty)
         self.require("penalty", valid, "a number of at least 0")

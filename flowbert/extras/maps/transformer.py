@@ -14,7 +14,7 @@ from flowbert.vectors import Vectors
 
 
 class SklearnTransformer(Map):
-    """A transformer of scikit-learn, or of its kind, as a map; it is fitted and applied as it is.
+    """A map from a scikit-learn transformer, or an object with the same methods.
 
     Args:
         estimator: The transformer, fitted or not.
@@ -30,7 +30,7 @@ class SklearnTransformer(Map):
 
     @property
     def name(self) -> str:
-        """The transformer with its parameters that are not the default, in one line."""
+        """Class of the transformer with its parameters that are not the default, in one line."""
         return " ".join(str(self.estimator).split())
 
     @property
@@ -40,17 +40,17 @@ class SklearnTransformer(Map):
 
     @property
     def seeded(self) -> bool:  # type: ignore[override]
-        """Whether a seed is to be given: there is a ``random_state``, and it is None."""
+        """Whether the transformer needs a seed: its ``random_state`` is None."""
         return self.estimator.get_params().get("random_state", 0) is None
 
     def set_run_parameters(self, seed: int, accelerator: str) -> None:
-        """Set the ``random_state`` of the transformer, where it is None."""
+        """Set the ``random_state`` of the transformer if it is None."""
         if self.seeded:
             self.estimator.set_params(random_state=seed)
 
     @property
     def n_features_in_(self) -> int | None:  # type: ignore[override]
-        """Size of the rows; None where the transformer takes any."""
+        """Size of the rows; None if the transformer accepts any."""
         return getattr(self.estimator, "n_features_in_", None)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -64,7 +64,7 @@ class SklearnTransformer(Map):
         """Fit on rows ``(N, D)``. Returns self.
 
         Raises:
-            UserError: If the transformer cannot be fitted on rows alone.
+            UserError: If the transformer cannot be fitted on rows only.
         """
         rows = to_tensor(X[:] if isinstance(X, Vectors) else check_rows(X)).cpu()
         single = torch.promote_types(rows.dtype, torch.float32)
@@ -79,11 +79,11 @@ class SklearnTransformer(Map):
         return self._by_blocks(self._apply, check_rows(X))
 
     def inverse_transform(self, X: Any) -> Any:
-        """Map rows ``(N, k)`` back to ``(N, D)``, where the transformer can."""
+        """Map rows ``(N, k)`` back to ``(N, D)``, if the transformer supports it."""
         return self._by_blocks(self._invert, check_rows(X))
 
     def get_state(self) -> dict[str, Any]:
-        """Raise a UserError: a transformer cannot be saved here, only by its library.
+        """Raise a UserError: flowbert cannot save transformers of other libraries.
 
         Raises:
             UserError: Always.

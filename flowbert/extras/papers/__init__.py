@@ -1,1 +1,1 @@
-"""Figures of papers, and their reproduction."""
+"""Published scores of papers, and their reproduction."""

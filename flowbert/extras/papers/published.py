@@ -1,4 +1,4 @@
-"""Published scores, and the relation of an encoder to the published one of a row."""
+"""Published scores, and the comparison of an encoder with the published one of a row."""
 
 import fnmatch
 import json
@@ -27,15 +27,15 @@ PUBLISHED_TASKS = {
     "STSB": 1379,
     "SICKR": 4927,
 }
-"""Tasks of the published rows, and the numbers of their test pairs in SentEval."""
+"""Tasks of the published rows, with the number of their test pairs in SentEval."""
 
 
 def published(name: str = "sts") -> pd.DataFrame:
-    """Published scores, each with its id.
+    """Published scores by id.
 
     Args:
-        name: ``sts`` for the rows of :func:`flowbert.reproduce`: Spearman x 100 by task, and the
-            setting that reproduces them; ``other`` for scores of other quantities.
+        name: ``sts`` for the rows of :func:`flowbert.reproduce` (Spearman x 100 by task, and their
+            settings); ``other`` for scores of other quantities.
 
     Example:
         >>> rows = published()
@@ -50,7 +50,7 @@ def published(name: str = "sts") -> pd.DataFrame:
 def explain(rows: str | Sequence[str]) -> str:
     """A published row as a configuration of ``compare``, or the ids of several rows by paper.
 
-    Comments name the source, the published scores, and the reading of each open point.
+    Comments give the source, the published scores, and our choice for each open point.
 
     Args:
         rows: As in :func:`flowbert.reproduce`.
@@ -107,7 +107,7 @@ def select_rows(
     """Published rows by id, first parts of an id, or pattern; all of them for None.
 
     Raises:
-        UserError: If a name selects no row; of a paper whose rows are missing, why.
+        UserError: If a name selects no row; for a paper without rows, with the reason.
     """
     known = published()
     if rows is None:
@@ -132,10 +132,10 @@ def select_rows(
 
 
 def compare_with_published(encoder: str, published: str) -> str:
-    """A note on what an encoder is to a published one, which it is taken for by name and sizes.
+    """Compare an encoder with a published one, by name and sizes; returns a note.
 
-    ``_name_or_path`` in the config of a folder is not read: it may name what the encoder was
-    fine-tuned from.
+    ``_name_or_path`` in the config of a folder is not used, because it may name an encoder that was
+    fine-tuned.
 
     Args:
         encoder: Folder, run folder, text file of word vectors, or hub name.

@@ -39,11 +39,10 @@ _UNIFORMITY_LIMIT = 1000  # no row has a published uniformity
 def reproduce(options: ReproduceOptions) -> pd.DataFrame:
     """Measure published rows with their exact settings.
 
-    Rows that need no NLI pairs run first, one encoder after the other. A terminal shows a line for
-    each row that is finished. If a row cannot run, because its encoder or corpus is missing, its
-    note gives the reason. A note also states whether the pairs of a task differ from those of
-    SentEval, as those of the hub do: STS12 to STS16 have the aggregation ``all`` only, and SICKR
-    has all splits in one.
+    Rows without NLI pairs run first, one encoder after the other. A terminal shows a line for each
+    finished row. If the encoder or the corpus of a row is missing, its note gives the reason. A
+    note also says if the pairs of a task differ from SentEval. Those of the hub do: STS12 to STS16
+    only have the aggregation ``all``, and SICKR has all splits in one.
 
     Args:
         options: Fields of :class:`flowbert.options.ReproduceOptions`, as arguments.
@@ -120,7 +119,7 @@ def _place_encoder(
 ) -> pd.DataFrame:
     """The rows of a published encoder, or all rows with another encoder in its place.
 
-    A copy of a published encoder replaces others only in rows that are given by their id.
+    A published encoder replaces others only in rows that are selected by their id.
     """
     chosen = select_rows(rows)
     chosen = chosen.assign(
@@ -152,7 +151,7 @@ def _place_encoder(
 def _load_tasks(
     rows: pd.DataFrame, tasks: str | Sequence[str] | None, senteval: str | None
 ) -> dict[str, dict[str, Task]]:
-    """The tasks that each row has scores on, by its id and their names in the papers."""
+    """The tasks with published scores, by row id and name in the papers."""
     names = as_list(tasks, "tasks") or list(PUBLISHED_TASKS)
     for name in names:
         check_choice("tasks", name, PUBLISHED_TASKS)
@@ -173,7 +172,7 @@ def _load_tasks(
 
 
 def _by_source(rows: pd.DataFrame) -> Iterator[list[Any]]:
-    """Rows of one encoder each; those that need NLI pairs come last."""
+    """Group rows by encoder; rows that need NLI pairs come last."""
     for _, half in rows.groupby("fits_nli"):
         for _, group in half.groupby("opened", sort=False):
             yield list(group.itertuples())
@@ -182,7 +181,7 @@ def _by_source(rows: pd.DataFrame) -> Iterator[list[Any]]:
 def _open_encoder(
     row: Any, load_network: Callable[[str, str], SentenceEncoder]
 ) -> Embedder:
-    """The encoder of a row, read as the row says."""
+    """Open the encoder of a row with the settings of the row."""
     if row.trained and not (row.by_id and row.context):
         raise UserError(
             "this row requires a trained one; expected its run folder, and the id of the row",
@@ -231,13 +230,13 @@ def _save(results: Results, comparison: pd.DataFrame, output: str | Path) -> Non
 def _merge(
     row: Any, tasks: Mapping[str, Task], ours: pd.DataFrame, note: str
 ) -> pd.DataFrame:
-    """A line for each task of a published row, and for their average: its scores and ours.
+    """Published score and ours, for each task of a row and their average.
 
     Args:
         row: The published row.
-        tasks: Its tasks by their name in the papers.
+        tasks: Tasks of the row, by their names in the papers.
         ours: Results of its setting, with averages and means over seeds; empty if it failed.
-        note: On the encoder, or why there are no results.
+        note: Note on the encoder, or the reason of missing results.
     """
     published = pd.Series({name: getattr(row, name) for name in tasks}, dtype=float)
     aggregation = row.aggregation
@@ -276,7 +275,7 @@ def _merge(
 
 
 def _other_pairs(name: str, task: Task, aggregation: str) -> str:
-    """Difference between the pairs of a task and those of the papers; empty without any."""
+    """Difference between the pairs of a task and those of the papers; empty if they are equal."""
     expected = PUBLISHED_TASKS[name]
     if task.count != expected:
         return f"{task.count} pairs here, {expected} in SentEval"

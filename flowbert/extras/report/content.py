@@ -1,4 +1,4 @@
-"""What a page is made of: the files of a run, and frames of several runs together."""
+"""Content of a page: the files of a run, and joined frames of several runs."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -33,13 +33,13 @@ class RunFiles:
     """The files of a run; a missing one is empty.
 
     Attributes:
-        name: Its name on the page.
+        name: Name of the run on the page.
         results: Rows of results; those of several runs have a column ``run``.
         about: Metadata of the results.
-        analysis: Frames of the measures, and what they are of.
-        metrics: What was logged, by step.
-        options: Options of the run, and further settings of the results.
-        settings: Of several runs, those that differ, as texts: a column per run.
+        analysis: Frames of the measures, and their setting.
+        metrics: Logged values, by step.
+        options: Options of the run, and other settings of the results.
+        settings: Settings that differ between several runs, as texts: a column per run.
     """
 
     name: str
@@ -56,8 +56,7 @@ def read_run_files(path: Path, *, analyzed: bool = True) -> RunFiles:
 
     Args:
         path: The folder or file.
-        analyzed: Whether the analysis of the folder or file is read, or made of the vectors that
-            the results keep.
+        analyzed: Whether to read the analysis, or make it of the vectors in the results.
 
     Raises:
         UserError: If it is neither, or damaged.
@@ -118,10 +117,10 @@ def join_runs(runs: Mapping[str, RunFiles]) -> RunFiles:
 
 
 def read_metrics(folder: Path) -> pd.DataFrame:
-    """Everything that a run logged: a row per step (the number of steps done), a column per name.
+    """Everything that a run logged: a row per number of steps, a column per name.
 
-    Before each resume, Lightning's ``metrics.csv`` is renamed to ``metrics-1.csv`` and so on. Where
-    steps were done again, later values win.
+    Before each resume, Lightning's ``metrics.csv`` is renamed to ``metrics-1.csv`` and so on. If
+    steps were repeated, later values replace earlier ones.
     """
     logs: Sequence[Path] = sorted(
         folder.glob("metrics[-.]*csv"),

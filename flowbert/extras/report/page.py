@@ -35,7 +35,7 @@ from flowbert.tasks.measures import SPACE_METRICS
 from flowbert.text_tables import short_names
 
 FEW_PAIRS = 200
-"""Number of pairs of a task below which a page has a caution."""
+"""Number of pairs of a task below which the page warns."""
 
 _CONTEXT = "Encoder or pairs are not the published ones: published scores are context, no targets."
 _DETAIL = re.compile(r"\[[^]]*\d\]|±\S+")  # intervals and standard deviations
@@ -46,7 +46,7 @@ _MINUS = re.compile(r"(?<![\w.)])-(?=\d)")
 def report(options: ReportOptions) -> Path:
     """Write the page of a run, finished or not, or one page of several runs.
 
-    Nothing is encoded or fitted: the page is made of the files of the runs.
+    The page is made from the files of the runs; nothing is encoded or fitted.
 
     Args:
         options: Fields of :class:`flowbert.options.ReportOptions`, as arguments.
@@ -107,7 +107,7 @@ def _page_file(paths: Sequence[Path], output: str | Path | None) -> Path:
 
 
 def _render(run: RunFiles, next_lines: Sequence[str], folder: Path) -> str:
-    """The page, whose pictures are written into the folder."""
+    """Render the page, and write its pictures into the folder."""
     published = pd.DataFrame(run.about.get("published", [])).fillna(math.nan)
     results = run.results if published.empty else run.results[:0]
     summary = Summary(results, run.about)
@@ -179,7 +179,7 @@ def frames_of(
 def _show(
     frames: Mapping[str, pd.DataFrame], folder: Path
 ) -> dict[str, list[tuple[str, View, Any]]]:
-    """Name, view and what it shows, by section: a table of texts, or a picture.
+    """Name, view and content (a table of texts or a picture), by section.
 
     Each frame is written as .csv, each picture as .svg and .png.
     """
@@ -224,7 +224,7 @@ def gains_by_task(summary: Summary) -> dict[str, str]:
 
 
 def _differences(run: RunFiles) -> dict[str, pd.DataFrame]:
-    """Row minus column of any two rows, by title."""
+    """Differences of any two rows (row minus column), by title."""
     return {
         title: pd.DataFrame(each["cells"], each["methods"], each["methods"])
         for title, each in run.about.get("differences", {}).items()
@@ -232,13 +232,13 @@ def _differences(run: RunFiles) -> dict[str, pd.DataFrame]:
 
 
 def _mark_up(cell: str) -> Markup:
-    """A cell whose interval is small; the words use and tied are chips."""
+    """Mark up a cell: its interval is small, the words use and tied are chips."""
     if cell in ("use", "tied"):
         return Markup('<span class="chip {0}">{0}</span>').format(cell)
     return Markup(_DETAIL.sub(r"<small>\g<0></small>", str(escape(_typeset(cell)))))
 
 
 def _typeset(text: Any) -> str:
-    """A text with signs of mathematics in place of those of the keyboard."""
+    """Replace keyboard signs by mathematical ones, such as a minus sign."""
     text = str(text).replace(" x 100", " \N{MULTIPLICATION SIGN} 100")
     return _MINUS.sub("\N{MINUS SIGN}", text)

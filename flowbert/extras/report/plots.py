@@ -1,4 +1,4 @@
-"""Frames and pictures of results and of what was logged: layers, the plane, trainings."""
+"""Frames and pictures of results and logs: layers, alignment and uniformity, trainings."""
 
 from itertools import cycle
 from typing import Any
@@ -20,7 +20,7 @@ from flowbert.extras.analysis.drawing import (
 from flowbert.text_tables import in_order
 
 FEWEST_LAYERS = 3
-"""Smallest number of single layers whose scores are drawn."""
+"""Smallest number of single layers for a plot of their scores."""
 
 PLANE = ["alignment", "uniformity"]
 _MARKERS = "osD^vPX<>*"
@@ -34,9 +34,9 @@ _LOG_SOURCES = {
 
 
 def training(metrics: pd.DataFrame) -> pd.DataFrame:
-    """What was logged more than once, in long form.
+    """Values that were logged more than once, in long form.
 
-    Columns measure (``bits_per_dim``, or ``STSB dev, Spearman x 100``), source (``step``,
+    The columns are measure (``bits_per_dim``, or ``STSB dev, Spearman x 100``), source (``step``,
     ``train``, ``held_out``, ``val``, or a method), step and value.
     """
     lines = []
@@ -71,7 +71,7 @@ def _draw_logged(ax: Axes, frame: pd.DataFrame) -> None:
 
 
 def plane(summary: Summary) -> pd.DataFrame:
-    """Alignment and uniformity, means over the tasks: columns label, alignment and uniformity."""
+    """Mean alignment and uniformity over the tasks: columns label, alignment and uniformity."""
     scores = summary.space
     means = scores[scores["metric"].isin(PLANE)].set_index(["label", "split", "metric"])
     points = in_order(means["value"], ["metric"]).reset_index()
@@ -81,7 +81,7 @@ def plane(summary: Summary) -> pd.DataFrame:
 
 
 def draw_plane(frame: pd.DataFrame) -> Figure:
-    """Alignment against uniformity; a method has a colour and a marker."""
+    """Plot alignment against uniformity, with a colour and a marker per method."""
     figure, ax = new_axes()
     for point, marker in zip(frame.itertuples(), cycle(_MARKERS), strict=False):
         look: Any = {"color": method_colour(point.label), "label": short(point.label)}
@@ -117,7 +117,7 @@ def _draw_layers(ax: Axes, frame: pd.DataFrame) -> None:
 
 
 def result_frames(summary: Summary, metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Frames of results and of what was logged, by the names of their views."""
+    """Frames of results and logs, by the names of their views."""
     frames = {"training": training(metrics)}
     if len(summary.frame):
         frames["plane"] = plane(summary)

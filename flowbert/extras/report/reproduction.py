@@ -14,7 +14,7 @@ def print_reproduction(comparison: pd.DataFrame) -> None:
     """Print how many rows were measured, the average of each row, all tasks, and notes.
 
     Args:
-        comparison: What :func:`flowbert.reproduce` returned.
+        comparison: Frame of :func:`flowbert.reproduce`.
     """
     print_lines([finding(comparison), ""])
     averages = tabulate_averages(comparison)
@@ -27,9 +27,10 @@ def print_reproduction(comparison: pd.DataFrame) -> None:
 
 
 def finding(comparison: pd.DataFrame) -> str:
-    """How many rows were measured, and what is true of all of them.
+    """Number of measured rows, and the notes that all of them have.
 
-    Such as ``10 of 20 rows of su2021 measured, with my-bert in place of the published encoder``.
+    For example ``10 of 20 rows of su2021 measured, with my-bert in place of the published
+    encoder``.
     """
     rows, run = comparison["row"].drop_duplicates(), measured(comparison)
     papers = " and ".join(rows.str.partition("-")[0].unique())
@@ -39,20 +40,20 @@ def finding(comparison: pd.DataFrame) -> str:
 
 
 def measured(comparison: pd.DataFrame) -> pd.DataFrame:
-    """The rows that have a score of ours."""
+    """The rows that were measured."""
     return comparison[comparison.groupby("row")["ours"].transform("count") > 0]
 
 
 def left_out(comparison: pd.DataFrame) -> pd.DataFrame:
-    """The rows without a score of ours, and why."""
+    """The rows that were not measured, with the reason."""
     rows = comparison.drop(measured(comparison).index)
     return rows[["row", "note"]].drop_duplicates()
 
 
 def averages(comparison: pd.DataFrame) -> pd.DataFrame:
-    """The average of each row that was measured, or its only task; equal scores follow each other.
+    """The average of each measured row, or its only task; rows with equal scores are adjacent.
 
-    They are those of one setting that several papers, or tables of a paper, have published.
+    Equal scores belong to one setting with several published scores.
     """
     last = measured(comparison).drop_duplicates("row", keep="last")
     place = last.groupby("ours", sort=False, dropna=False).ngroup()
@@ -77,7 +78,7 @@ def tabulate_averages(comparison: pd.DataFrame) -> pd.DataFrame:
 
 
 def tabulate_tasks(comparison: pd.DataFrame) -> pd.DataFrame:
-    """Ours, then the published score, by row and task."""
+    """Our score and the published score, by row and task."""
     rows = measured(comparison).set_index(["row", "task"])
     text = rows[["ours", "published"]].map("{:z.1f}".format)
     table = in_order(text["ours"] + " / " + text["published"], ["task"]).fillna("")
@@ -85,7 +86,7 @@ def tabulate_tasks(comparison: pd.DataFrame) -> pd.DataFrame:
 
 
 def notes_on(comparison: pd.DataFrame) -> list[str]:
-    """Each note after the rows that it is on, unless the finding has it."""
+    """Each note with its rows, unless it is in the finding."""
     said, lines = finding(comparison), []
     for note, rows in comparison.groupby("note", sort=False)["row"]:
         names = rows.unique()
@@ -96,7 +97,7 @@ def notes_on(comparison: pd.DataFrame) -> list[str]:
 
 
 def draw_averages(rows: pd.DataFrame) -> Figure:
-    """The averages: published hollow, ours filled, with the 95% interval."""
+    """Plot the averages: published hollow, ours filled, with the 95% interval."""
     figure = Figure((2 * WIDTH, 0.8 + 0.22 * len(rows)), layout="constrained")
     ax = figure.subplots()
     places, colour = range(len(rows)), ORDINAL[0]
@@ -112,7 +113,7 @@ def draw_averages(rows: pd.DataFrame) -> Figure:
 
 
 def published_frames(comparison: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Frames of a reproduction by the names of their views; none if it is empty."""
+    """Frames of a reproduction by the names of their views; without scores, empty."""
     if comparison.empty:
         return {}
     frames = {"published": comparison, "published_averages": averages(comparison)}

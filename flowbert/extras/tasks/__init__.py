@@ -1,1 +1,1 @@
-"""Further tasks: answer ranking, probing, wording, STS as PromptEOL prepares it."""
+"""Other tasks: answer ranking, probing, wording, STS as PromptEOL prepares it."""

@@ -46,9 +46,9 @@ def load_answers(source: str | Path) -> AnswerData:
     r"""Load an answer-ranking task; candidates with the same question text form a group.
 
     Columns are ``question, label, answer`` or ``qtext, label, atext`` with the label 1 for an
-    answer, or QNLI's ``question, label, sentence`` with 0 or ``entailment`` for an answer. A
-    question without an answer keeps its candidates for the AUC; a warning counts such questions,
-    for which MAP and MRR do not exist.
+    answer, or QNLI's ``question, label, sentence`` with 0 or ``entailment`` for an answer. The
+    candidates of a question without an answer count for the AUC, but not for MAP and MRR; a warning
+    gives the number of such questions.
 
     Args:
         source: A table, see :func:`flowbert.data.tables.read_frame`; ``"hub"`` for QNLI's
@@ -146,7 +146,7 @@ class AnswerRanking(PairTask):
         return lambda weights: np.stack([scores(weights) for scores in scorers], axis=1)
 
     def _scorer(self, items: Floats) -> Callable[[Counts], Floats]:
-        """From weights of the questions ``(..., Q)`` to scores ``(3, ...)``."""
+        """Scores ``(3, ...)`` as a function of weights of the questions ``(..., Q)``."""
         by_question = self._by_question(items)
         answered, values = by_question.index, by_question.to_numpy().T
         order = np.argsort(items, kind="stable")

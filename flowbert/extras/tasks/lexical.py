@@ -1,4 +1,4 @@
-"""Correlation of cosines with edit distances: do similar vectors mean similar wording?"""
+"""Correlation of cosines with edit distances, which measures the influence of wording."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -14,7 +14,7 @@ from flowbert.tasks.sts import SimilarityTask
 
 @TASKS.register("lexical")
 class Lexical(SimilarityTask):
-    """Spearman of cosine and edit distance; nearer to -1: similarity follows the wording.
+    """Spearman of cosine and edit distance; near -1, similarity follows the wording.
 
     The Levenshtein distance is counted in words.
 
@@ -60,7 +60,7 @@ class Lexical(SimilarityTask):
         return {"gold": self.gold}
 
     def extras(self, vectors: Tensor, items: Floats) -> dict[ScoreName, float]:
-        """No further scores."""
+        """No other scores."""
         return {}
 
 

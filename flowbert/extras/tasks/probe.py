@@ -1,4 +1,4 @@
-"""Linear probe: a linear classifier of entailment, and its labelled pairs."""
+"""Linear probe: a linear classifier of entailment, and its data."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -38,9 +38,9 @@ class EntailmentData:
 def load_entailment(source: str, senteval: str | Path | None = None) -> EntailmentData:
     """Load labelled pairs with their splits.
 
-    SICK is published with splits. NLI pairs are split by premise: a tenth of the premises each for
-    ``dev`` and ``test``, drawn with seed 0 from the sorted premises, so that no premise is in two
-    splits and the order of the file does not matter.
+    SICK is published with splits. NLI pairs are split by premise: ``dev`` and ``test`` get a tenth
+    of the premises each, drawn with seed 0 from the sorted premises. So no premise is in two
+    splits, and the order of the file does not matter.
 
     Args:
         source: ``SICKR``, ``SAMPLE`` (the built-in NLI pairs), or a file of NLI pairs, as in
@@ -99,8 +99,8 @@ PENALTIES = tuple(10 ** (exponent / 2) for exponent in range(1, -6, -1))
 
 
 ROUNDING = 1e-6
-"""Standard deviation, relative to the vectors' size, below which a dimension holds rounding alone:
-a dead dimension of an encoder has 2e-8, one in use 7e-4 or more."""
+"""Standard deviation, relative to the vectors' size, below which a dimension is only rounding: an
+unused dimension of an encoder has 2e-8, a used one 7e-4 or more."""
 
 
 def _varying(rows: Tensor) -> Tensor:
@@ -147,7 +147,7 @@ class Probe(Task):
 
     @cached_property
     def digest(self) -> str:
-        """Identity, which includes the splits that are trained on."""
+        """Digest, which includes the splits that the probe is trained on."""
         texts = [sentences_digest(split) for split in self.texts().values()]
         labels = [split.labels for split in self.data.splits.values()]
         return digest(self.kind, self.name, texts, labels)
@@ -168,7 +168,7 @@ class Probe(Task):
         return {"majority": (self._labels("test") == majority).astype(np.float64)}
 
     def items(self, vectors: Tensor) -> Floats:
-        """Whether each test pair gets its label: 1 or 0."""
+        """Whether the predicted label of each test pair is right: 1 or 0."""
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
         from sklearn.preprocessing import StandardScaler
@@ -202,13 +202,13 @@ class Probe(Task):
         return correct
 
     def _labels(self, split: str) -> NDArray[np.int64]:
-        """Index of each label among the classes of the train split; -1 for another one."""
+        """Index of each label among the classes of the train split; -1 for other labels."""
         names = self.data.splits[split].labels
         labels: NDArray[np.int64] = self._classes.get_indexer(names)
         return labels
 
     def score(self, items: Floats) -> dict[ScoreName, float]:
-        """Share of the test pairs that get their label."""
+        """Share of the test pairs with the right label."""
         return {self.metrics[0]: float(items.mean())}
 
     def scorer(self, items: Sequence[Floats]) -> Scorer:

@@ -1,4 +1,4 @@
-"""STS of sentences as the evaluation of PromptEOL prepares them."""
+"""STS with the preprocessing of PromptEOL's evaluation."""
 
 import re
 from dataclasses import replace
@@ -39,5 +39,5 @@ class PromptEOLSTS(STS):
 
 
 def _without_stop(sentence: str) -> str:
-    """A sentence whose final full stop is that of a template."""
+    """A sentence without the final full stop, which the template adds."""
     return re.sub(r"[.?]$", "", sentence).replace('"', "'")
