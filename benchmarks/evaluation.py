@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.cold import best_of, network_of
 from benchmarks.harness import Row, Setting
 from benchmarks.seven_tasks import TASKS
-from flowbert.tasks import load_tasks
+from flowbert.tasks import STS, load_tasks
 
 ROUNDS = 2
 PEER = """
@@ -42,6 +42,7 @@ def rows(setting: Setting) -> Iterator[Row]:
     names = ",".join(TASKS[: setting.times(len(TASKS))])
     peer = {}
     for task in load_tasks(names, senteval=senteval):
+        assert isinstance(task, STS)
         sentences = dict.fromkeys(task.corpus("target").sentences)
         sides = ([task.sentences[i] for i in side] for side in (task.left, task.right))
         peer[task.name] = (list(sentences), *sides, task.gold.tolist())
