@@ -35,8 +35,6 @@ from flowbert.model import Model, model_folder
 from flowbert.precision import precision_settings
 from flowbert.tasks import Task
 
-_SET_BY_FIT = ("random_state", "accelerator")
-
 VERSIONS = {"flowbert": __version__, "torch": torch.__version__}
 """Versions that scores depend on."""
 
@@ -74,26 +72,18 @@ class Method:
         return not (self.map.is_fitted or type(self.map) is Raw)
 
     @cached_property
-    def steps(self) -> list[dict[str, Any]]:
-        """Description of each step: name, parameters, digest of fitted values.
+    def digests(self) -> list[str]:
+        """Digests of the fitted values of each step of the map, whose text has the parameters.
 
-        A step with custom code gets a random name, so that its records are not reused.
+        A step with custom code gets a random one, so that its records are not reused.
         """
-        steps = []
+        digests = []
         for step in self.map.parts:
-            parameters = step.used_parameters()
-            for name in _SET_BY_FIT:
-                parameters.pop(name, None)
-            in_one_line = as_json(
-                parameters, lambda value: " ".join(str(value).split())
-            )
-            words = {"name": step.name, "parameters": in_one_line}
             if step.name not in MAPS or is_custom(step):
-                words["object"] = secrets.token_hex(16)
+                digests.append(secrets.token_hex(16))
             elif self.map.is_fitted:
-                words["values"] = digest_state(step.get_state())
-            steps.append(words)
-        return steps
+                digests.append(digest_state(step.get_state()))
+        return digests
 
     def check_size(self, encoder: Embedder) -> None:
         """Check that the vectors of an encoder can be mapped; a model uses its encoder.
@@ -218,14 +208,14 @@ class Experiment:
         task = self.task.settings()
         if is_custom(self.task):
             task["object"] = secrets.token_hex(16)
-        pairs: dict[str, Any] = {"pairs": 0, "digest": None}
+        pairs = None
         if (labels := self.labels) is not None:
             values = labels.sentences1, labels.sentences2, labels.scores.tolist()
             pairs = {"pairs": len(labels), "digest": digest([values])}
         settings: dict[str, Any] = {
             "encoder": self.encoder.describe() | {"identity": self.encoder.identity},
             "map": self.method.map.text,
-            "method": self.method.steps,
+            "fitted": self.method.digests,
             "corpus": None if self.corpus is None else self.corpus.describe(),
             "labels": pairs,
             "seed": self.seed,
