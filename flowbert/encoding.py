@@ -63,15 +63,13 @@ def encode(options: EncodeOptions) -> Any:
     rows: Vectors | Sequence[str]
     if options.vectors is not None:
         rows = as_vectors(options.vectors, options.column)
-        model = _open_map(options.model, options.method, rows.shape[1])
+        model = _open_map(options, rows.shape[1])
     else:
-        rows = _read_sentences(options.sentences, options.input, options.column)
-        model = _open_model(options.model, options.method, options.encoder, device)
+        rows = _read_sentences(options)
+        model = _open_model(options, device)
         if options.devices > 1 or options.num_nodes > 1:
             predict = import_object("flowbert.extras.devices.predict_vectors")
-            kind = torch.device(device).type
-            processes = options.devices, options.num_nodes
-            return predict(model, rows, str(options.output), kind, *processes)
+            return predict(model, rows, options, device.type)
     ranges = None
     if options.precision in ("int8", "uint8"):
         given = options.ranges
@@ -119,16 +117,15 @@ def _check_output(options: EncodeOptions) -> None:
             raise UserError(argument=name, received=number, expected=expected)
 
 
-def _read_sentences(
-    sentences: str | Sequence[str] | None, path: str | Path | None, column: str | None
-) -> Sequence[str]:
+def _read_sentences(options: EncodeOptions) -> Sequence[str]:
     """Sentences in memory or in files, at least one; blank lines are left out with a warning."""
-    if sentences is not None:
-        if texts := as_sentences(sentences):
+    if options.sentences is not None:
+        if texts := as_sentences(options.sentences):
             return texts
         expected = "at least one"
         raise UserError(argument="sentences", received="none", expected=expected)
-    corpus = load_corpus(path, column=column)
+    path = options.input
+    corpus = load_corpus(path, column=options.column)
     if corpus.blank:
         message = (
             f"input: {path}: {corpus.blank} blank lines left out: row i is not line i"
@@ -137,29 +134,25 @@ def _read_sentences(
     return corpus.sentences
 
 
-def _open_model(
-    model: str | None,
-    method: str | None,
-    encoder: EncoderOptions | str,
-    device: torch.device | str,
-) -> Model:
+def _open_model(options: EncodeOptions, device: torch.device) -> Model:
     """Open a fitted model, or the encoder without a map."""
-    if model is None:
+    if options.model is None:
         # Without sentences to count tokens in: token weights must not depend on the input.
-        return Model(open_encoder(encoder, device=device))
-    options = EncoderOptions.of(encoder)
-    moved = None if options == EncoderOptions() else str(options.path)
-    fitted = Model.load(model, method, encoder=moved)
-    return fitted.to(device)
+        return Model(open_encoder(options.encoder, device=device))
+    encoder = EncoderOptions.of(options.encoder)
+    moved = None if encoder == EncoderOptions() else str(encoder.path)
+    return Model.load(options.model, options.method, encoder=moved).to(device)
 
 
-def _open_map(model: str | None, method: str | None, size: int) -> Model:
+def _open_map(options: EncodeOptions, size: int) -> Model:
     """Open the map of a fitted model for vectors of a size.
 
     Raises:
         UserError: If it was fitted on vectors of another size.
     """
-    fitted = None if model is None else load_fitted(model, method)
+    fitted = None
+    if options.model is not None:
+        fitted = load_fitted(options.model, options.method)
     expected = getattr(fitted, "n_features_in_", size)
     if size != expected:
         message = f"received vectors of size {size}; expected {expected}"

@@ -1,6 +1,6 @@
 """Loading and checking networks and tokenizers of folders and the hub."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -71,11 +71,10 @@ def load_backbone(
     if files.gguf_file:  # its weights are plain numbers now, which can be saved
         network.hf_quantizer = None
         vars(network.config).pop("quantization_config", None)
-    missing = sorted(report["missing_keys"])
-    _check_weights(path, network, missing, sorted(report["unexpected_keys"]))
+    _check_weights(path, network, report)
     _check_tokenizer(path, tokenizer, network.config.vocab_size)
     backbone = Backbone(network.eval(), tokenizer, path, files.revision, folder)
-    if missing:  # missing weights are random numbers
+    if report["missing_keys"]:  # they are random numbers
         backbone.remove_pooler()
     return backbone
 
@@ -118,14 +117,18 @@ def _check_config(path: str, config: Any) -> None:
         )
 
 
-def _check_weights(
-    path: str, network: Any, missing: Sequence[str], unused: Sequence[str]
-) -> None:
+def _check_weights(path: str, network: Any, report: Mapping[str, Any]) -> None:
     """Warn of weights that the network does not have, and of code that was not run.
+
+    Args:
+        path: The encoder as the user names it.
+        network: The network.
+        report: Report of transformers.
 
     Raises:
         UserError: If weights other than those of a pooler are missing.
     """
+    missing = sorted(report["missing_keys"])
     lacking = [name for name in missing if not name.startswith("pooler")]
     if lacking:
         raise UserError(
@@ -136,7 +139,7 @@ def _check_weights(
     # Other weights are above the network, which was pretrained or classifies by them.
     parts = {name for name, _ in network.named_children()} - {"pooler"}
     prefix = f"{network.base_model_prefix}."
-    names = [name.removeprefix(prefix) for name in unused]
+    names = sorted(name.removeprefix(prefix) for name in report["unexpected_keys"])
     others = [name for name in names if name.partition(".")[0] in parts]
     if others:
         warn(

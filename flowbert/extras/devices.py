@@ -1,7 +1,6 @@
 """Vectors of a model computed on several devices and machines."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -9,6 +8,7 @@ from pytorch_lightning import LightningModule, Trainer
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from flowbert.options import EncodeOptions
 from flowbert.training.prediction import VectorWriter
 from flowbert.training.trainer import quiet_lightning
 
@@ -28,22 +28,15 @@ class _ModelModule(LightningModule):
 
 
 def predict_vectors(
-    model: Any,
-    texts: Sequence[str],
-    path: str | Path,
-    accelerator: str,
-    devices: int,
-    num_nodes: int = 1,
+    model: Any, texts: Sequence[str], options: EncodeOptions, accelerator: str
 ) -> tuple[int, int]:
     """Write the vectors of a :class:`flowbert.Model`, encoded on several devices.
 
     Args:
         model: The model.
         texts: N sentences.
-        path: The file, ending in .npy, on a disk that all processes share.
+        options: Number of devices and of machines, and the file, on a disk that all processes share.
         accelerator: Lightning's accelerator.
-        devices: Number of devices of a machine.
-        num_nodes: Number of machines.
 
     Returns:
         Shape of the vectors.
@@ -53,12 +46,12 @@ def predict_vectors(
     with quiet_lightning():
         trainer = Trainer(
             accelerator=accelerator,
-            devices=devices,
-            num_nodes=num_nodes,
+            devices=options.devices,
+            num_nodes=options.num_nodes,
             logger=False,
             enable_model_summary=False,
             enable_progress_bar=False,
-            callbacks=[VectorWriter(path, shape)],
+            callbacks=[VectorWriter(str(options.output), shape)],
         )
         loader: DataLoader[Any] = DataLoader(sentences, _PREDICTED_AT_ONCE)
         trainer.predict(_ModelModule(model), loader, return_predictions=False)

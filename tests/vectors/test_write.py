@@ -65,8 +65,7 @@ def test_a_killed_process_leaves_blocks_that_are_kept(killed_at, tmp_path):
         np.load(partial, "r+")[killed_at:] = 7  # part of a block that is not counted
     else:
         partial.write_bytes(b"half a header")
-    lock = FileLock(tmp_path / ".a.key.lock")
-    with lock:
+    with FileLock(tmp_path / ".a.key.lock"):
         refused("^output: another process writes", append, path)
     assert not path.exists()
     assert append(path, killed_at) == X.shape
