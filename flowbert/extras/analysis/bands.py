@@ -1,8 +1,5 @@
 """Cosines of sentence pairs by bands of their gold score, with histograms."""
 
-from itertools import pairwise
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -41,13 +38,12 @@ def gold_bands(gold: Floats, cosines: Floats) -> pd.DataFrame:
     bounds = _ROUND.tick_values(gold.min(), gold.max())
     band_of_pair = np.digitize(gold, bounds[1:-1])
     histograms = []
-    for band, (low, high) in enumerate(pairwise(bounds)):
+    for band in np.unique(band_of_pair):
         chosen = cosines[band_of_pair == band]
-        if len(chosen):
-            counts, edges = np.histogram(chosen, COSINE_BINS, (-1, 1))
-            bins = {"cosine_from": edges[:-1], "cosine_to": edges[1:], "pairs": counts}
-            ends = {"gold_from": low, "gold_to": high, "median": np.median(chosen)}
-            histograms.append(pd.DataFrame(ends | bins))
+        counts, edges = np.histogram(chosen, COSINE_BINS, (-1, 1))
+        bins = {"cosine_from": edges[:-1], "cosine_to": edges[1:], "pairs": counts}
+        ends = {"gold_from": bounds[band], "gold_to": bounds[band + 1]}
+        histograms.append(pd.DataFrame(ends | {"median": np.median(chosen)} | bins))
     return pd.concat(histograms)
 
 
@@ -105,7 +101,6 @@ def _draw_histograms(ax: Axes, frame: pd.DataFrame, colour: str) -> None:
         frame: The bins of one task and method, see :func:`prepare_cosines`.
         colour: Colour of the method.
     """
-    right: Any = {"transform": ax.get_yaxis_transform()}
     names = []
     for place, ((low, high), band) in enumerate(
         frame.groupby(["gold_from", "gold_to"])
@@ -117,7 +112,7 @@ def _draw_histograms(ax: Axes, frame: pd.DataFrame, colour: str) -> None:
         median = band["median"].iloc[0]
         ax.vlines(median, place, place + _HEIGHT, INK)
         text = f"{median:z.2f}".replace("-", "\N{MINUS SIGN}")
-        ax.text(1.01, place + 0.2, text, **right)
+        ax.text(1.01, place + 0.2, text, transform=ax.get_yaxis_transform())
     ax.set_yticks([place + 0.3 for place in range(len(names))], names)
     ax.tick_params(axis="y", length=0)
     ax.grid(visible=False, axis="y")

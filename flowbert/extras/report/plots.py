@@ -36,7 +36,7 @@ _LOG_SOURCES = {
 def training(metrics: pd.DataFrame) -> pd.DataFrame:
     """Values that were logged more than once, in long form.
 
-    The columns are measure (``bits_per_dim``, or ``STSB dev, Spearman x 100``), source (``step``,
+    The columns are measure (``bits_per_dim``, or a task with its metric), source (``step``,
     ``train``, ``held_out``, ``val``, or a method), step and value.
     """
     lines = []

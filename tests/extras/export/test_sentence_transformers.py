@@ -167,13 +167,13 @@ def word_vectors(encoder):
     return Model(WordVectors(str(path)))
 
 
-def with_options(**options):
-    return lambda encoder: Model(SentenceEncoder(encoder.path, **options))
+def with_pooler(encoder):
+    return Model(encoder.read(pooling="cls_pooler"))
 
 
 MISTAKES = [
     (word_vectors, {}, r"format: .*words\.txt"),
-    (with_options(pooling="cls_pooler"), {}, "format: .*cls_pooler.*mean"),
+    (with_pooler, {}, "format: .*cls_pooler.*mean"),
     (lambda _: Model(None), {}, "encoder: received none"),
     (Model, {"results": "none.json"}, r"none\.json: "),
     (lambda encoder: encoder.path, {"method": "flow"}, "method: .*'flow'"),
