@@ -141,7 +141,7 @@ def open_transformer(
     elif frozen and type(model[-1]).__name__ == "Normalize":
         warn(
             f"encoder: {path} ends in Normalize, which is dropped: cosines are unchanged, but a "
-            "map is fitted on vectors of other norms and differs"
+            "map is fitted on vectors that are not normalized"
         )
     folder = Folder(reading, by_sentence_transformers=True)
     return model[0].auto_model.config, model[0].tokenizer, folder, subfolder

@@ -72,7 +72,7 @@ class SpectralMap(GaussianMap):
         if rank < wanted and (self.n_components is not None or distinct <= rank + 1):
             warn(
                 f"{self.name}: {rank} directions in place of {wanted}; the {distinct} distinct "
-                "sentences vary in no others"
+                "sentences do not vary in others"
             )
         if equalizes:
             are_few = rank + 1 < distinct < ROWS_PER_DIRECTION * rank

@@ -126,7 +126,7 @@ def export(options: ExportOptions) -> Path:
         of_run = user_path(options.model) / "results.json"
         results = of_run if results is None and of_run.is_file() else results
     if opened.encoder is None:
-        raise UserError("received none; expected a model with one", argument="encoder")
+        raise UserError("is missing; expected a model with one", argument="encoder")
     measured = None if results is None else Results.load(results)
     name = "" if measured is None else find_method(measured, opened)
     if options.results is not None and not name:

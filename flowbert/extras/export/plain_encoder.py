@@ -26,7 +26,7 @@ def with_template_in_tokenizer(encoder: SentenceEncoder) -> SentenceEncoder:
         raise UserError(
             argument="template",
             received=encoder.template,
-            expected=f"{SLOT} before which this tokenizer treats a sentence as alone",
+            expected=f"text before {SLOT} that does not change the tokens of a sentence",
         )
     backbone = encoder.backbone.like(
         tokenizer=add_to_tokenizer(template, encoder.backbone.tokenizer)

@@ -184,7 +184,7 @@ def _open_encoder(
     """Open the encoder of a row with the settings of the row."""
     if row.trained and not (row.by_id and row.context):
         raise UserError(
-            "this row requires a trained one; expected its run folder, and the id of the row",
+            "this row requires a trained one; expected its run folder, with the id of the row",
             argument="encoder",
         )
     is_file = user_path(row.opened).is_file()
