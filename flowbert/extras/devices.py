@@ -35,7 +35,7 @@ def predict_vectors(
     Args:
         model: The model.
         texts: N sentences.
-        options: Number of devices and of machines, and the file, on a disk that all processes share.
+        options: Numbers of devices and machines, and the file, on a disk that all share.
         accelerator: Lightning's accelerator.
 
     Returns:
