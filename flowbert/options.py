@@ -497,6 +497,11 @@ class TrainedMethod(NamedTuple):
     model: type
     data: type
 
+    @property
+    def groups(self) -> dict[str, type]:
+        """The groups of its options."""
+        return {"model": self.model, "data": self.data, "checkpoint": CheckpointOptions}
+
 
 TRAINED_METHODS = {
     "flow": TrainedMethod(

@@ -23,7 +23,6 @@ from flowbert.options import (
     TRAINER_DEFAULTS,
     AdviseOptions,
     AnalyzeOptions,
-    CheckpointOptions,
     CompareOptions,
     EncodeOptions,
     EncoderOptions,
@@ -279,10 +278,8 @@ def list_options(command: str, method: str = "flow") -> dict[str, Option]:
     """
     options = _options_of(COMMANDS[command].options)
     if command == "fit" and method in TRAINED_METHODS:
-        trained = TRAINED_METHODS[method]
-        options |= _options_of(trained.model, "model.")
-        options |= _options_of(trained.data, "data.")
-        options |= _options_of(CheckpointOptions, "checkpoint.")
+        for group, kind in TRAINED_METHODS[method].groups.items():
+            options |= _options_of(kind, f"{group}.")
     return options | _options_of(COMMANDS[command].line)
 
 
@@ -346,7 +343,12 @@ def read_line(command: str, words: Sequence[str]) -> CommandLine:
     """
     given = _resumed(list(_split(command, words)))
     files = [_find_config(value) for name, value in given if name == "config"]
-    contents = [(f"{file}: ", _options_in(read_yaml(file))) for file in files]
+    contents = []
+    for file in files:
+        content = read_yaml(file)
+        # A file of results has the options of the comparison.
+        config = content.get("record", {}).get("config", content)
+        contents.append((f"{file}: ", config))
     methods = [content["method"] for _, content in contents if "method" in content]
     methods += [value for name, value in given if name == "method"]
     options = list_options(command, str(methods[-1]) if methods else "flow")
@@ -440,12 +442,6 @@ def _resumed(given: Given) -> Given:
 
 def _is_option(word: str) -> bool:
     return word.startswith("--") or word in _SHORT
-
-
-def _options_in(content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The options of a configuration, or of the comparison whose results a file has."""
-    options: Mapping[str, Any] = content.get("record", {}).get("config", content)
-    return options
 
 
 def _find_config(name: Any) -> Path:

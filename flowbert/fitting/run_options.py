@@ -11,7 +11,6 @@ from flowbert.errors import UserError, check_choice, first_line
 from flowbert.io import as_json, folders_with, write_atomically
 from flowbert.options import (
     TRAINED_METHODS,
-    CheckpointOptions,
     EncoderOptions,
     FitOptions,
     FlowOptions,
@@ -40,8 +39,7 @@ def complete(options: FitOptions) -> FitOptions:
         check_choice("log_to", name, _LOG_TO)
     groups: dict[str, Any] = dict.fromkeys(_GROUPS)  # a map has none
     if trained := TRAINED_METHODS.get(options.method):
-        kinds = (trained.model, trained.data, CheckpointOptions)
-        for name, kind in zip(_GROUPS, kinds, strict=True):
+        for name, kind in trained.groups.items():
             try:
                 groups[name] = kind(**getattr(options, name) or {})
             except TypeError as error:
