@@ -132,7 +132,7 @@ def test_results_show_themselves_and_go_into_papers(embedders, monkeypatch):
     assert header == "|  | pairs |"
     latex = results.to_latex()
     assert r"my\_map &" in latex
-    (used,) = (x["method"] for x in results.about["gains"] if x["choice"] == "use")
+    (used,) = results.frame.query("choice == 'use'")["method"]
     (bold,) = (row for row in rows if "**" in row)
     assert bold.startswith(f"| {used} | **")
     (bold,) = (row for row in latex.splitlines() if r"\bfseries" in row)
