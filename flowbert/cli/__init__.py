@@ -1,4 +1,4 @@
-"""The command line: every command is a function of the package with its options as arguments."""
+"""The command line: each command calls a function of the package with its options."""
 
 import gc
 import os
@@ -62,7 +62,7 @@ def main(args: Sequence[str] | None = None) -> None:
     """Run a command.
 
     Args:
-        args: The words of the command line; None for ``sys.argv[1:]``.
+        args: Words of the command line; None for ``sys.argv[1:]``.
 
     Raises:
         SystemExit: With code 2 after a user error, which is one line on stderr; 130 after Ctrl-C.
@@ -108,13 +108,13 @@ def main(args: Sequence[str] | None = None) -> None:
 
 @contextmanager
 def environment_of_threads(threads: int | None) -> Iterator[None]:
-    """Environment variables for the threads of libraries and further processes, as a context.
+    """Context with environment variables for the threads of libraries and child processes.
 
     Libraries read them when they are imported. Torch, MKL, OpenBLAS and pyarrow follow
     ``OMP_NUM_THREADS``; the tokenizers follow quotas by themselves, OpenBLAS does not.
 
     Args:
-        threads: Threads of each computation; None for the default of each library.
+        threads: Number of threads of each computation; None for the defaults of the libraries.
     """
     before = dict(os.environ)
     if "OMP_WAIT_POLICY" not in before:
@@ -132,7 +132,7 @@ def environment_of_threads(threads: int | None) -> Iterator[None]:
 
 
 def _run(line: CommandLine) -> None:
-    """Import what computes and call it."""
+    """Import the computing modules and call the function of a command."""
     if line["help"] is not None:
         print(_describe_command(line))
         return
@@ -234,9 +234,9 @@ def _describe(option: Option) -> str:
 
 
 def option_help(text: str) -> str:
-    """The description of an argument as help of an option.
+    """Make the help of an option from the description of an argument.
 
-    Markup goes, and what begins with "in Python" until the end of the sentence.
+    Markup is removed, and so is everything from "in Python" to the end of a sentence.
 
     Example:
         >>> option_help("Rows; in Python an array, too, see :func:`flowbert.fit`. None for all.")
@@ -249,7 +249,7 @@ def option_help(text: str) -> str:
 
 
 def _wrap(text: str, start: str = "", indent: int = 0) -> str:
-    """Text in lines of the terminal's width, after what begins the first line."""
+    """Wrap text to the width of the terminal, after the beginning of the first line."""
     return textwrap.fill(
         text,
         min(shutil.get_terminal_size().columns, 120),
@@ -260,7 +260,7 @@ def _wrap(text: str, start: str = "", indent: int = 0) -> str:
 
 
 def _name_option(error: UserError, names: Sequence[str]) -> str:
-    """The message of an error, with the option in place of its argument."""
+    """Replace the argument in the message of an error by its option."""
     message = str(error)
     argument = error.argument
     if argument is None:
@@ -286,6 +286,6 @@ def _fail(message: str) -> None:
 def _show_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any
 ) -> None:
-    """Print a warning; those of other packages with their place."""
+    """Print a warning; for other packages, with file and line."""
     place = "" if issubclass(category, FlowbertWarning) else f"{filename}:{lineno}: "
     print_warning(f"warning: {place}{' '.join(str(message).split())}")

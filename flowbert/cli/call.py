@@ -1,4 +1,4 @@
-"""The function of a command is called with its options, and its result is printed."""
+"""Calls the function of a command with its options, and prints the result."""
 
 import inspect
 import os
@@ -108,7 +108,7 @@ def _print_measurements(command: str, returned: Any, output: str | None) -> None
 
 
 def _print_next(path: Path, results: Any) -> None:
-    """Print commands that use what results recommend."""
+    """Print commands that use the recommended method."""
     from flowbert.experiments.commands import next_commands  # slow to import
 
     commands = next_commands(path, results.about)
@@ -120,7 +120,7 @@ _ON_A_SCREEN = 6
 
 
 def config_of_line(line: CommandLine) -> str:
-    """The options of a command, with defaults, as the YAML file that repeats it."""
+    """All options of a command as YAML, which repeats it."""
     options = nested({name: line[name] for name in line.options}, LineOptions)
     for name in ("run_dir", "ckpt_path", "resume", "explain"):
         options.pop(name, None)
@@ -175,8 +175,8 @@ def _resume_message(line: CommandLine, folder: Path, kept: str) -> str:
 
     Args:
         line: The command line.
-        folder: Its run folder, which an interruption before the training leaves empty.
-        kept: The message of the interrupted step, such as what is in the cache.
+        folder: Run folder, which is empty if the training had not started.
+        kept: Message of the interrupted step, for example on the cache.
     """
     last = max(folder.rglob("last.ckpt"), key=os.path.getmtime, default=None)
     if line.command != "fit" or last is None:
@@ -190,7 +190,7 @@ def _resume_message(line: CommandLine, folder: Path, kept: str) -> str:
 
 
 def list_trainer_options() -> dict[str, Option]:
-    """Options of Lightning's Trainer by their full names."""
+    """Options of Lightning's Trainer, by full name."""
     from pytorch_lightning import Trainer
 
     described = parse_docstring(str(Trainer.__init__.__doc__)).params
@@ -205,11 +205,11 @@ def list_trainer_options() -> dict[str, Option]:
 
 
 def read_trainer(line: CommandLine, *, defaults: bool) -> dict[str, Any]:
-    """Options of the Trainer as YAML has them: objects by their class paths.
+    """Options of the Trainer as YAML values; objects are named by class path.
 
     Args:
         line: The command line.
-        defaults: Whether those that are not given are among them.
+        defaults: Whether to include options that are not set.
 
     Raises:
         UserError: If an option does not exist, or a value is not allowed.
@@ -249,7 +249,7 @@ def read_trainer(line: CommandLine, *, defaults: bool) -> dict[str, Any]:
 
 
 def _trainer_error(message: str, hints: Mapping[str, Any]) -> UserError:
-    """A message of jsonargparse as one of ours: option, value received, what is allowed."""
+    """Rewrite a message of jsonargparse: option, received value, allowed values."""
     found = re.search(r'[Kk]ey "([^"]+)"', message)
     if found is None:
         return UserError(message)
@@ -262,9 +262,10 @@ def _trainer_error(message: str, hints: Mapping[str, Any]) -> UserError:
 
 
 def whole_numbers_first(hint: Any) -> Any:
-    """A union by which 1 is one batch and not 1.0, all of them.
+    """Reorder a union so that 1 means one batch and not 1.0, all batches.
 
-    ``Optional[Union[int, float]]`` has the order of an equal type that was made before, anywhere.
+    ``Optional[Union[int, float]]`` has the order of an equal type that was created earlier,
+    anywhere.
     """
     parts = list(get_args(hint))
     if not {int, float} <= set(parts):

@@ -1,4 +1,4 @@
-"""Command lines: the options of each command, and their values from words and configurations.
+"""Command lines: options of each command, and their values from words and configurations.
 
 The options are the fields of the dataclasses in :mod:`flowbert.options`.
 """
@@ -43,8 +43,8 @@ class LineOptions:
     Args:
         threads: Number of threads. By default OMP_NUM_THREADS, otherwise by the size of the work,
             at most the processors of the container.
-        import_: Modules to import, such as ``a,b``: those that define your classes. Opening a file
-            never imports code.
+        import_: Modules that define your classes, such as ``a,b``. Opening a file never imports
+            code.
         config: YAML file of options, results.json of a comparison, or the name of a file that comes
             with flowbert (quickstart). Several are allowed, and options on the command line win.
             null means no value.
@@ -66,7 +66,7 @@ class FitLine(LineOptions):
     """Command line.
 
     Args:
-        resume: Run folder to resume; only length, devices and logging may be changed.
+        resume: Run folder to resume; only options of length, devices and logging may be added.
     """
 
     resume: str | None = None
@@ -88,8 +88,8 @@ class ReproduceLine(LineOptions):
     """Command line.
 
     Args:
-        explain: List published rows (ids, first parts or patterns; all without a value), or print
-            the one with this id and how it was read; and exit.
+        explain: Print the row with this id as a configuration of ``compare``, with our reading of
+            the paper, and exit. A first part, a pattern or no value lists the ids.
     """
 
     explain: str | None = None
@@ -102,8 +102,8 @@ class Command(NamedTuple):
         function: Import path of its function.
         options: The options of the function.
         line: Options of the command line alone.
-        positional: Option whose name may be left out.
-        examples: Words after its name, for the help.
+        positional: Option whose name may be omitted.
+        examples: Example lines of the help, without the name of the command.
     """
 
     function: str
@@ -223,9 +223,9 @@ class Option(NamedTuple):
     """An option.
 
     Attributes:
-        types: The types that a command line can give, in order.
-        default: Its default; ``MISSING`` without one.
-        description: Its description, one line.
+        types: Types that a command line can express, in order.
+        default: Default; ``MISSING`` without one.
+        description: Description, in one line.
         title: First line of the class that defines it.
     """
 
@@ -240,9 +240,9 @@ class CommandLine:
     """A command line that was read.
 
     Attributes:
-        command: Its command.
-        options: The options of the command by their full names.
-        values: Values of the options that are given.
+        command: Name of the command.
+        options: Options of the command, by full name.
+        values: Values of the options on the line.
         trainer: Place (a file, or ``--``), name and text of the options of Lightning's Trainer.
     """
 
@@ -253,7 +253,7 @@ class CommandLine:
 
     @property
     def names(self) -> list[str]:
-        """Options for messages, those that are given first."""
+        """Names of options for messages, those on the line first."""
         return [*self.values, *known_names(self.command, self.options)]
 
     def __getitem__(self, name: str) -> Any:
@@ -263,7 +263,7 @@ class CommandLine:
 
 
 def program() -> str:
-    """The program, as it was called."""
+    """Name of the program, as it was called."""
     name = Path(sys.argv[0]).name
     known = {"train.py": "python train.py", "__main__.py": "python -m flowbert"}
     return known.get(name, "flowbert")
@@ -274,7 +274,7 @@ def list_options(command: str, method: str = "flow") -> dict[str, Option]:
 
     Args:
         command: Name of the command.
-        method: Method of ``fit``, which has those of its module and data.
+        method: Method of ``fit``, which adds the options of its module and data.
     """
     options = _options_of(COMMANDS[command].options)
     if command == "fit" and method in TRAINED_METHODS:
@@ -291,7 +291,7 @@ def known_names(command: str, options: Mapping[str, Option]) -> list[str]:
 
 
 def _options_of(kind: type, group: str = "") -> dict[str, Option]:
-    """The fields of a dataclass as options; one that is a dataclass is a group."""
+    """The fields of a dataclass as options; a field that is a dataclass is a group."""
     documents = field_documents(kind)
     titles = {
         name: str(inspect.getdoc(base)).partition("\n")[0]
@@ -319,7 +319,7 @@ def _members(hint: Any) -> tuple[Any, ...]:
 
 
 def _line_types(members: tuple[Any, ...], default: Any) -> tuple[Any, ...]:
-    """The types that a command line can give; of Any, text with None or lists of it."""
+    """Types that a command line can express; for Any: text, None, or lists of text."""
     types: list[Any] = []
     for each in members:
         if get_origin(each) in (list, Sequence):
@@ -384,7 +384,7 @@ def read_line(command: str, words: Sequence[str]) -> CommandLine:
 
 
 def _value_of_nothing(name: str, options: Mapping[str, Option]) -> Any:
-    """The value of an option that is given without one."""
+    """The value of an option on the line without a value."""
     if name == "explain":
         return "*"
     if name in options and options[name].types == (bool,):
@@ -418,10 +418,10 @@ def _split(command: str, words: Sequence[str]) -> Iterator[tuple[str, Any]]:
 
 
 def _resumed(given: Given) -> Given:
-    """The options, with those that ``--resume RUN`` is short for in its place.
+    """Replace ``--resume RUN`` by the options that it stands for.
 
     Raises:
-        UserError: If an option is given that a resumed run cannot change.
+        UserError: If a resumed run cannot change one of the options.
     """
     runs = [value for name, value in given if name == "resume"]
     if not runs:
@@ -461,7 +461,7 @@ def _find_config(name: Any) -> Path:
 def _flatten(
     content: Mapping[str, Any], groups: Collection[str], group: str = ""
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the full names of the options in a configuration, with their values."""
+    """Yield full names and values of the options in a configuration."""
     for key, value in content.items():
         name = f"{group}{key}"
         if name in groups and isinstance(value, dict | None):
@@ -501,7 +501,7 @@ def read_value(name: str, value: Any, types: Sequence[Any]) -> Any:
     Args:
         name: Name of the option.
         value: Text, or a value of a YAML file. A list is ``a,b`` or ``[a, b]``, None is ``null``.
-        types: The types that are allowed. Text is taken as it is where text is allowed.
+        types: Allowed types. If text is allowed, text is not converted.
 
     Raises:
         UserError: If the value has another type.
@@ -540,7 +540,7 @@ def _read(value: Any, types: Sequence[Any]) -> Any:
 
 
 def _listed(text: str) -> list[Any]:
-    """Items of ``[1,12],last``; none of a text that is no list, such as ``[INST] {} [/INST]``."""
+    """Items of ``[1,12],last``; empty for text such as ``[INST] {} [/INST]``."""
     if text[:1] != "[":
         return []
     try:
@@ -551,7 +551,7 @@ def _listed(text: str) -> list[Any]:
 
 
 def allowed_values(types: Sequence[Any]) -> str:
-    """Words for the values that types allow; all values of a literal."""
+    """Description of the allowed values; all values of a literal."""
     words: list[str] = []
     for hint in types:
         kind = getattr(hint, "__origin__", type(hint))
@@ -568,7 +568,7 @@ def allowed_values(types: Sequence[Any]) -> str:
 
 
 def read_options(line: CommandLine) -> Any:
-    """The options of the command's function, with those that are given.
+    """Make the options of the command's function.
 
     Raises:
         UserError: If a value is outside of its limits.
@@ -582,7 +582,7 @@ def read_options(line: CommandLine) -> Any:
 
 
 def nested(values: Mapping[str, Any], line: type) -> dict[str, Any]:
-    """Values by full names as groups, without those of the command line."""
+    """Nest values by full name into groups, without the options of the command line itself."""
     options: dict[str, Any] = {}
     left_out = _options_of(line)
     for name, value in values.items():
