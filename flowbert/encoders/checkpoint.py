@@ -109,7 +109,8 @@ def _check_config(path: str, config: Any) -> None:
     sizes = ("hidden_size", "num_hidden_layers", "vocab_size")
     # A T5EncoderModel is half of one, which AutoModel does not load.
     is_pair = config.is_encoder_decoder or hasattr(config, "num_decoder_layers")
-    if is_pair or not all(hasattr(config, name) for name in sizes):
+    # LXMERT has a mapping of numbers of layers.
+    if is_pair or not all(isinstance(getattr(config, x, None), int) for x in sizes):
         raise UserError(
             f"received {path!r} of type {config.model_type!r}; expected a text encoder such as "
             "BERT",
