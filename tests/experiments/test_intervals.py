@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from experiments.small import WordSums, compare_small, write_pairs
+from flowbert.data.sample import sample_pairs
 from flowbert.data.scored_pairs import STSData, Subset
 from flowbert.encoders import EncoderOptions
 from flowbert.experiments import compare
@@ -147,14 +148,10 @@ def test_seeds_are_resampled_with_the_pairs():
     assert_allclose(mean - other, 0.1)
 
 
-def subset(name, count, seed):
-    rng = np.random.default_rng(seed)
-    words = [f"word{number}" for number in range(12)]
-    texts = [
-        tuple(" ".join(rng.choice(words, size=5)) for _ in range(count)) for _ in "ab"
-    ]
-    gold = rng.integers(0, 6, count).astype(np.float64)
-    return Subset(name, texts[0], texts[1], gold)
+def subset(name, count, part):
+    """Pairs of one part of the sample."""
+    first, second, gold = zip(*sample_pairs("test")[100 * part :][:count], strict=True)
+    return Subset(name, first, second, np.array(gold))
 
 
 def test_intervals_are_those_of_the_tasks_resamples():
