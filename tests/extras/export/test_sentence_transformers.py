@@ -174,7 +174,7 @@ def with_pooler(encoder):
 MISTAKES = [
     (word_vectors, {}, r"format: .*words\.txt"),
     (with_pooler, {}, "format: .*cls_pooler.*mean"),
-    (lambda _: Model(None), {}, "encoder: received none"),
+    (lambda _: Model(None), {}, "encoder: is missing"),
     (Model, {"results": "none.json"}, r"none\.json: "),
     (lambda encoder: encoder.path, {"method": "flow"}, "method: .*'flow'"),
 ]
