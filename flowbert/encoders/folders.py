@@ -139,8 +139,8 @@ def locate(
         is_model = any(file.is_file() for file in models)
         if is_model and not (folder / "config.json").is_file():
             raise UserError(
-                f"received {path!r}, a model whose encoder is in another folder; expected that "
-                "folder, or the model as model of encode or as a method of compare",
+                f"received {path!r}, a model whose encoder is in another folder; expected an "
+                f"encoder (for the model: encode --model {path}, compare --methods raw,{path})",
                 argument="encoder",
             )
         return EncoderFiles(folder, str(folder))

@@ -44,7 +44,10 @@ def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
         for row in used
         if row["options"]
     ]
-    if not used or used[0]["role"] == "reference" or not (path / "model").is_dir():
+    is_kept = bool(used) and used[0]["role"] == "reference"
+    if is_kept and commands and "advised" not in str(config.get("methods", "advised")):
+        commands.insert(0, _compare_advised(used[0], config))
+    if not used or is_kept or not (path / "model").is_dir():
         return list(dict.fromkeys(commands))
     method: str | None = used[0]["method"]
     if (path / "model" / "encoder").is_dir():  # a trained encoder, without a map
@@ -57,6 +60,15 @@ def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
         f"encode {chosen} {_ENCODED}",
         f"export {chosen.removeprefix('--model ')} --to FOLDER",
     ]
+
+
+def _compare_advised(row: Mapping[str, Any], config: Mapping[str, Any]) -> str:
+    """The comparison with the advised method, for an encoder that the others do not improve."""
+    own = ("corpus", "tasks", "senteval", "columns")
+    options = {option: config[option] for option in own}
+    if not all(isinstance(options[option], str) for option in ("corpus", "tasks")):
+        options |= {"corpus": "FILE", "tasks": "PAIRS.csv"}
+    return f"compare --methods raw,advised {write_options(**row['options'], **options)}"
 
 
 def _fit_or_encode(options: Mapping[str, Any], corpus: str = "--corpus FILE") -> str:
