@@ -89,9 +89,10 @@ class SpectralMap(GaussianMap):
 @MAPS.register("whitening")
 @dataclass(eq=False, repr=False)
 class Whitening(SpectralMap):
-    r"""Whitening :math:`y = (x - \mu)\, U_{:, :k} \operatorname{diag}(\lambda_{:k})^{-1/2}`.
+    r"""Whitening: uncorrelated coordinates, without shrinkage all of variance 1.
 
-    U and :math:`\lambda` are eigenvectors and eigenvalues of the (shrunk) covariance
+    :math:`y = (x - \mu)\, U_{:, :k} \operatorname{diag}(\lambda_{:k})^{-1/2}`, where U and
+    :math:`\lambda` are eigenvectors and eigenvalues of the (shrunk) covariance
     :math:`(1 - s) \Sigma + s \bar\lambda I`, the largest first. Directions without variance
     are dropped; a final LayerNorm leaves one.
 
