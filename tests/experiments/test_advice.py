@@ -149,8 +149,11 @@ def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):
         assert command == fit.format("zca", "bert").replace("FILE", expected)
     # A comparison that changes nothing has not tried the advice, unless it was among the methods.
     for methods, count in (("raw,whitening", 2), ("raw,advised", 1)):
-        record = {"config": config | {"methods": methods}, "used": [gain("raw")]}
-        assert len(next_commands(tmp_path, record)) == count
+        kept: dict[str, Any] = {
+            "used": [gain("raw")],
+            "config": config | {"methods": methods},
+        }
+        assert len(next_commands(tmp_path, kept)) == count
     # A run has a model, which is a map, or a trained encoder without a map.
     (tmp_path / "model").mkdir()
     assert commands(gain("raw")) == as_it_comes
