@@ -19,6 +19,9 @@ NAMED = ("target", "train_only", "nli", BUILTIN)
 OWN_NAMES = {"target": "{} sentences", "train_only": "{} train sentences"}
 """Corpora that depend on the task: names of their sentences in results."""
 
+IN_MEMORY = "memory"
+"""Name of sentences in memory."""
+
 
 @dataclass(frozen=True)
 class Corpus:
@@ -151,7 +154,7 @@ def load_corpus(source: Any, *, nli: str = "hub", column: str | None = None) -> 
         corpus = _load_named(source, nli, layouts)
     else:
         texts = _texts_in_memory(source, layouts)
-        corpus = Corpus.of("memory", texts, consecutive=True)
+        corpus = Corpus.of(IN_MEMORY, texts, consecutive=True)
     if not len(corpus):
         raise UserError(
             f"{corpus.name}: has no sentence, or blank ones only; expected some"

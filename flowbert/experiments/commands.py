@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from flowbert.data.corpus import OWN_NAMES
+from flowbert.io import as_json
+from flowbert.options import CompareOptions
 
 _ENCODED = "--input FILE --output vectors.npy"
 
@@ -63,12 +65,15 @@ def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
 
 
 def _compare_advised(row: Mapping[str, Any], config: Mapping[str, Any]) -> str:
-    """The comparison with the advised method, for an encoder that the others do not improve."""
-    own = ("corpus", "tasks", "senteval", "columns")
-    options = {option: config[option] for option in own}
-    if not all(isinstance(options[option], str) for option in ("corpus", "tasks")):
-        options |= {"corpus": "FILE", "tasks": "PAIRS.csv"}
-    return f"compare --methods raw,advised {write_options(**row['options'], **options)}"
+    """The same comparison with the advised method, for an encoder that no other improves."""
+    usual = as_json(vars(CompareOptions())) | {"seeds": [0]}
+    given = {name: x for name, x in config.items() if x != usual.get(name)}
+    for name in ("encoder", "methods", "device"):
+        given.pop(name, None)
+    for name, place in (("corpus", "FILE"), ("tasks", "PAIRS.csv")):
+        if not isinstance(config[name], str):  # in memory
+            given[name] = place
+    return f"compare --methods raw,advised {write_options(**row['options'], **given)}"
 
 
 def _fit_or_encode(options: Mapping[str, Any], corpus: str = "--corpus FILE") -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import yaml
 
+from flowbert.data.corpus import IN_MEMORY
 from flowbert.data.text_files import as_list, read_yaml
 from flowbert.errors import UserError, check_choice, first_line
 from flowbert.io import as_json, folders_with, write_atomically
@@ -56,7 +57,7 @@ def config_text(options: Any) -> str:
         if name not in _OF_A_CALL and not (name in _GROUPS and x is None)
     }
     if not isinstance(options.corpus, str | Path | None):
-        kept["corpus"] = "memory"
+        kept["corpus"] = IN_MEMORY
     plain = as_json(kept, lambda x: str(x) if isinstance(x, Path) else type(x).__name__)
     text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
     return text

@@ -1,8 +1,7 @@
 """Measures of word and sentence spaces: frequency, isotropy, neighbours, density."""
 
 from flowbert.extras.analysis.drawing import draw_facets, new_axes
-from flowbert.extras.analysis.sample import Sample
-from flowbert.extras.analysis.views import (
+from flowbert.extras.analysis.frames import (
     MEASURES,
     VIEWS,
     Analysis,
@@ -10,6 +9,7 @@ from flowbert.extras.analysis.views import (
     analyze_sample,
     print_analysis,
 )
+from flowbert.extras.analysis.sample import Sample
 
 __all__ = [
     "MEASURES",

@@ -21,7 +21,7 @@ from flowbert.experiments.plan import Method, parse_methods
 from flowbert.experiments.results import Results
 from flowbert.experiments.run import fit_map
 from flowbert.extras.analysis import Analysis, Sample, analyze_sample
-from flowbert.extras.analysis.views import parse_measures
+from flowbert.extras.analysis.frames import parse_measures
 from flowbert.maps import Flow, Map
 from flowbert.options import AnalyzeOptions, takes
 from flowbert.seeding import Stream

@@ -124,7 +124,7 @@ def project(x: Array) -> Floats:
     return np.asarray(pca.fit_transform(to_rows(x).cpu().numpy()), dtype=np.float64)
 
 
-def sentences(sample: Sample) -> pd.DataFrame:
+def sentence_map(sample: Sample) -> pd.DataFrame:
     """A row per method and sentence, at most 400 of them.
 
     ``length`` is in the unit (``words``, or ``tokens`` with special tokens); ``x`` and ``y`` are

@@ -23,8 +23,8 @@ from flowbert.extras.analysis.drawing import (
     method_colour,
     save_picture,
 )
+from flowbert.extras.analysis.frames import format_table
 from flowbert.extras.analysis.sample import RAW
-from flowbert.extras.analysis.views import format_table
 from flowbert.extras.report import reproduction
 from flowbert.extras.report.content import RunFiles, join_runs, read_run_files
 from flowbert.extras.report.plots import result_frames

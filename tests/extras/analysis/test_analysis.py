@@ -9,8 +9,8 @@ from pandas.testing import assert_frame_equal
 
 from extras.analysis.samples import texts, vectors
 from flowbert.extras.analysis import Analysis, Sample, analyze_sample
+from flowbert.extras.analysis.frames import parse_measures
 from flowbert.extras.analysis.isotropy import DRAWN_SENTENCES, project
-from flowbert.extras.analysis.views import parse_measures
 from helpers import refused
 
 

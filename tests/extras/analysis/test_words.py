@@ -10,7 +10,7 @@ import torch
 
 from flowbert.encoders import SentenceEncoder
 from flowbert.extras.analysis import Sample
-from flowbert.extras.analysis.isotropy import sentences
+from flowbert.extras.analysis.isotropy import sentence_map
 from flowbert.extras.analysis.word_space import buckets, layers, words
 from flowbert.tasks.measures import mean_cosine
 
@@ -55,10 +55,10 @@ def test_points_are_evenly_spaced_ranks_of_each_bucket():
 
 def test_lengths_are_in_words_or_in_tokens_of_the_encoder(encoder):
     sample = Sample(["A dog.", "a bird", ""], {"raw": torch.eye(3)})
-    drawn = sentences(sample)
+    drawn = sentence_map(sample)
     assert drawn["length"].tolist() == [3, 2, 0]  # the full stop is a word
     assert drawn["unit"].tolist() == ["words"] * 3
-    drawn = sentences(replace(sample, encoder=encoder))
+    drawn = sentence_map(replace(sample, encoder=encoder))
     assert drawn["length"].tolist() == encoder.lengths(sample.sentences)
     assert drawn["unit"].tolist() == ["tokens"] * 3
 

@@ -33,7 +33,7 @@ MEASURES |= {
     "isotropy": isotropy.isotropy,
     "random_pairs": isotropy.random_pairs,
     "spectra": isotropy.spectra,
-    "sentences": isotropy.sentences,
+    "sentences": isotropy.sentence_map,
     "bits": bits.bits,
     "words": word_space.words,
     "buckets": word_space.buckets,
