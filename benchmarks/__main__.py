@@ -3,8 +3,8 @@
     python -m benchmarks
     python -m benchmarks --only flow_step bootstrap --threads 1 --clock cpu
 
-Results go into one JSON file, where those of a benchmark that runs again replace its earlier ones,
-and with --page as a table into a page, such as docs/benchmarks.md, or a new one. Benchmarks on real
+Results go into one JSON file, where a row that is measured again replaces its earlier one, and with
+--page as a table into a page, such as docs/benchmarks.md, or a new one. Benchmarks on real
 encoders and data read the folder FLOWBERT_REAL (models/, data/senteval, data/corpora/captions.txt).
 seven_tasks takes minutes and runs only if it is named. Peers: ``pip install -r
 requirements-bench.txt`` and ``pip install --no-deps nflows==0.14``.
@@ -59,7 +59,7 @@ def parse_arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--clock", choices=CLOCKS, default="wall")
     parser.add_argument("--scale", type=float, default=1.0, help="below 1: a trial")
     parser.add_argument(
-        "--output", type=Path, default=ROOT / "runs" / "benchmarks.json"
+        "--output", type=Path, default=ROOT / "docs" / "benchmarks.json"
     )
     parser.add_argument(
         "--page", type=Path, help="such as docs/benchmarks.md, or a new file"
@@ -92,7 +92,7 @@ def main(words: Sequence[str] | None = None) -> None:
     setting = Setting(
         arguments.clock,
         arguments.threads,
-        Path(real) if real else None,
+        Path(real).resolve() if real else None,
         arguments.scale,
     )
     about = machine(setting)

@@ -50,7 +50,7 @@ def rows(setting: Setting) -> Iterator[Row]:
         data = Path(folder) / "tasks.json"
         data.write_text(json.dumps(peer), encoding="utf-8")
         words = f"compare --methods raw,whitening-128 --encoder.path {network} "
-        words += f"--tasks {names} --senteval {senteval} --output {folder}/ours.json"
+        words += f"--tasks {names} --senteval {senteval} --output results.json"
         processes = {
             "ours": ["-m", "flowbert", *words.split()],
             "peer": ["-c", PEER, network, str(data)],

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -156,7 +157,11 @@ def machine(setting: Setting) -> dict[str, Any]:
         for line in cpuinfo.read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
                 processor = line.split(":")[1].strip()
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True
+    )
     return {
+        "commit": commit.stdout.strip() or "unknown",
         "processor": processor,
         "capability": torch.backends.cpu.get_cpu_capability(),
         "bfloat16": "native" if bfloat16_is_fast() else "emulated",
@@ -198,7 +203,7 @@ def _describe(about: Mapping[str, Any]) -> str:
     return (
         "{processor}, {capability}, bfloat16 {bfloat16}, {cores} cores, {gflops} GFLOP/s in "
         "float32, {bandwidth} GB/s, GPU: {gpu}, torch {torch}; {threads} threads, {clock} time, "
-        "load {load}"
+        "load {load}; commit {commit}"
     ).format_map(about)
 
 
@@ -209,11 +214,19 @@ def _duration(seconds: float) -> str:
 def update_results(
     path: Path, records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """Replace the records of the same benchmarks in the results file; all records of it."""
-    measured = {record["benchmark"] for record in records}
+    """Replace the rows that were measured again in the results file; all records of it.
+
+    Rows that cannot be measured here stay as another machine measured them.
+    """
     before = read_json(path, list) if path.exists() else []
-    kept = [record for record in before if record["benchmark"] not in measured]
-    merged = [*kept, *({**record, "machine": about} for record in records)]
+    rows = [*before, *({**record, "machine": about} for record in records)]
+    newest = {(row["benchmark"], row["name"], row.get("setting")): row for row in rows}
+    measured = {row["benchmark"] for row in rows if "reason" not in row}
+    merged = [
+        row
+        for row in newest.values()
+        if "reason" not in row or row["benchmark"] not in measured
+    ]
     write_json(path, merged)
     return merged
 
