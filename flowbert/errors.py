@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Number
 from pathlib import PurePath
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args
 
 
 class UserError(ValueError):
@@ -56,6 +57,21 @@ def _shown(value: Any) -> str:
 _LISTENERS: list[list[str]] = []
 LONGEST_VALUE = 200
 """Number of characters of a value that a message shows."""
+
+WORDS: dict[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    NoneType: "null",
+    list: "a list",
+    list[int]: "a list such as 0,5",
+    list[float]: "a list such as 0,5",
+}
+"""Values of types in messages."""
+
+_MEANT = {"output": "run_dir", "run_dir": "output", "gpus": "devices"}
+"""Options that other programs, or other commands, have under another name."""
 
 
 class FlowbertWarning(UserWarning):
@@ -110,6 +126,36 @@ def check_choice(argument: str, received: Any, allowed: Collection[str]) -> None
             received=received,
             expected=choices(allowed, str(received)),
         )
+
+
+def similar_option(names: Iterable[str], received: str) -> str:
+    """:func:`nearest` by the last part of an option's full name, at most two, nearest first."""
+    parts = {name: name.rpartition(".")[2] for name in names}
+    last = received.rpartition(".")[2]
+    last = _MEANT.get(last, last)
+    similar = difflib.get_close_matches(last, parts.values(), n=1)
+    alike = [f"--{name}" for name in parts if parts[name] in similar]
+    found = difflib.get_close_matches(f"--{received}", alike, n=2, cutoff=0)
+    return f" (did you mean {' or '.join(map(repr, found))}?)" if found else ""
+
+
+def allowed_values(types: Iterable[Any]) -> str:
+    """Description of the values of types; all values of a literal.
+
+    Example:
+        >>> allowed_values([int, None | list[int]])
+        'a whole number or null or a list such as 0,5'
+    """
+    words: list[str] = []
+    for hint in types:
+        kind = getattr(hint, "__origin__", type(hint))
+        if kind is Literal:
+            words += map(str, get_args(hint))
+        elif kind in (Union, UnionType):
+            words.append(allowed_values(get_args(hint)))
+        elif hint is not Any:
+            words.append(WORDS.get(hint) or WORDS.get(kind, "a class"))
+    return " or ".join(dict.fromkeys(filter(None, words)))
 
 
 def first_line(error: BaseException) -> str:

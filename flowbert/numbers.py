@@ -11,7 +11,7 @@ from numbers import Integral, Real
 from types import NoneType
 from typing import Annotated, Any, get_args
 
-from flowbert.errors import UserError
+from flowbert.errors import WORDS, UserError
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 
@@ -88,8 +88,6 @@ NotNegative = Annotated[float, "[0, inf)"]
 Share = Annotated[float, "[0, 1)"]
 ShareAbove0 = Annotated[float, "(0, 1)"]
 HalfAtMost = Annotated[float, "[0, 0.5]"]
-
-WORDS = {int: "a whole number", float: "a number"}
 
 
 def check_number(argument: str, value: Any, annotation: Any) -> None:

@@ -13,7 +13,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from flowbert.errors import check_choice
+from flowbert.errors import check_choice, nearest
 from flowbert.numbers import (
     Count,
     CountOrZero,
@@ -31,6 +31,14 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _SAMPLE = "builtin-sample"
+
+IN_MEMORY = "memory"
+"""Name of sentences in memory."""
+
+GROUPS = ("model", "data", "checkpoint")
+"""Groups of options of the methods that a Trainer trains."""
+
+_OF_A_CALL = ("run_dir", "ckpt_path")  # not settings
 
 POSITIVE_ABOVE = 0.8
 """Share of the score range above which a pair is a positive of the alignment: 4 of 0 to 5."""
@@ -54,12 +62,20 @@ def takes(
     """
 
     def decorate(function: Callable[[Any], R]) -> Callable[P, R]:
-        @wraps(function)
-        def call(*args: P.args, **arguments: P.kwargs) -> R:
-            return function(options(*args, **arguments))
-
         returned = inspect.signature(function).return_annotation
         signature = inspect.signature(options).replace(return_annotation=returned)
+
+        @wraps(function)
+        def call(*args: P.args, **arguments: P.kwargs) -> R:
+            try:
+                signature.bind(*args, **arguments)
+            except TypeError as error:
+                known = signature.parameters
+                hints = (nearest(known, x) for x in arguments if x not in known)
+                message = f"{function.__name__}() {error}{next(hints, '')}"
+                raise TypeError(message) from None
+            return function(options(*args, **arguments))
+
         call.__signature__ = signature  # type: ignore[attr-defined]
         call.__doc__ = re.sub(
             r"^ +options: .*\n",
@@ -86,6 +102,48 @@ def field_documents(options: Any) -> dict[str, str]:
 def values_of(options: Any, kind: Any) -> dict[str, Any]:
     """The fields of a dataclass with their values in an object of a derived one."""
     return {field.name: getattr(options, field.name) for field in fields(kind)}
+
+
+def config_of(options: Any) -> dict[str, Any]:
+    """Options as JSON values, from which ``--config`` makes equal options.
+
+    Sentences in memory are ``memory``, other objects their names or types. The folder and the
+    checkpoint of a run are those of one call, and left out.
+    """
+    from flowbert.io import as_json  # slow to import
+
+    groups = GROUPS if isinstance(options, FitOptions) else ()
+    config = {
+        name: value
+        for name, value in vars(options).items()
+        if name not in _OF_A_CALL and not (name in groups and value is None)
+    }
+    corpus = config.get("corpus")
+    if isinstance(corpus, Mapping):
+        config["corpus"] = list(corpus)
+    elif not isinstance(corpus, str | Path | None):
+        config["corpus"] = IN_MEMORY
+    values: dict[str, Any] = as_json(config, _describe)
+    return values
+
+
+def config_text(options: Any) -> str:
+    """The configuration of options as YAML."""
+    import yaml
+
+    config = config_of(options)
+    text: str = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
+    return text
+
+
+def _describe(value: Any) -> Any:
+    """Options of a group by name; path, name or type of another object."""
+    if isinstance(value, Options | GlowOptions):
+        return config_of(value)
+    if isinstance(value, Path):
+        return str(value)
+    name = getattr(value, "name", None)
+    return name if isinstance(name, str) else type(value).__name__
 
 
 @dataclass(frozen=True)
@@ -660,13 +718,17 @@ class PredictOptions(TrainerOptions):
 
 @dataclass(frozen=True)
 class RunOptions(TrainerOptions, LogOptions, TaskOptions):
-    """Measure a checkpoint of a run: its likelihood or loss, and its scores.
+    """Measure the loss of a checkpoint of a run, and its scores on the test split.
 
     Args:
         run: The run folder of a fit.
     """
 
     run: str | Path
+
+
+class ValidateOptions(RunOptions):
+    """Measure the loss of a checkpoint of a run, and its scores on the development split."""
 
 
 @dataclass(frozen=True)
@@ -725,7 +787,8 @@ class AdviseOptions(TextOptions):
 
     Args:
         encoder: The encoder, its path, or its options; its layers and pooling are ignored.
-        corpus: The corpus that the printed commands name, as of ``load_corpus``; it is not read.
+        corpus: The corpus that the printed commands name, as of ``load_corpus``; its files must
+            exist, and are not read.
         device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
     """
 

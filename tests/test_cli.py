@@ -3,6 +3,7 @@
 import errno
 import itertools
 import json
+import os
 import re
 import shlex
 import signal
@@ -16,19 +17,31 @@ from typing import Any, get_origin
 
 import pytest
 import yaml
+from sklearn.decomposition import PCA
 
 import flowbert
 from equivalence.ways import write_task
 from experiments.small import write_pairs
 from flowbert.cli import main
-from flowbert.cli.call import config_of_line, read_trainer
-from flowbert.cli.parse import COMMANDS, list_options, read_line, read_value
+from flowbert.cli.parse import (
+    COMMANDS,
+    list_options,
+    read_line,
+    read_options,
+    read_value,
+)
 from flowbert.data.text_files import as_list
-from flowbert.encoders import choose_device
+from flowbert.encoders import EncoderOptions, choose_device
 from flowbert.methods import FlowModule
 from flowbert.options import (
     TRAINED_METHODS,
+    CompareOptions,
+    FitOptions,
+    config_of,
+    config_text,
 )
+from flowbert.tasks import Pairs
+from flowbert.training.trainer_options import read_trainer_options
 from helpers import draw_nothing
 
 ROOT = Path(__file__).parents[1]
@@ -75,6 +88,11 @@ MISTAKES = [
         "did you mean 'st",
     ),
     ("fit --output a.json", "--output: no such option.*--run_dir"),
+    ("fit --gpus 2", "--gpus: no such option.*--trainer.devices"),
+    ("fit --data.max_lenght 9 --method mlm", "mean '--data.max_length' or '--encoder."),
+    ("--quiet compare", "--quiet: received before the command.*COMMAND --quiet"),
+    ("advise --corpus mising.txt", "mising.txt: no such file.*'missing.txt'"),
+    ("advise --corpus trget", "corpus: received 'trget'.*did you mean 'target'"),
 ]
 
 
@@ -129,6 +147,7 @@ OF_A_CALL = (
     "run_dir",
     "ckpt_path",
     "explain",
+    "format",
     "import",
 )  # not in the configuration of a run
 GIVEN = {
@@ -157,7 +176,7 @@ def test_texts_are_taken_as_they_are(command, method, tmp_path):
     texts = {**texts, **dict.fromkeys(nothing)}
     line = replace(line, values=line.values | texts)
     config = tmp_path / "config.yaml"
-    config.write_text(config_of_line(line))
+    config.write_text(config_text(read_options(line)))
     again = read_line(command, [*needed[:1], f"--config={config}"])
     kept = [name for name in names if name not in OF_A_CALL]
     assert {name: again[name] for name in kept} == {name: texts[name] for name in kept}
@@ -268,7 +287,8 @@ def test_every_number_has_limits(command, method):
 
 def test_other_commands_have_the_trainer_of_the_fit():
     words = ["run", "--trainer.accelerator=cpu", "--trainer.callbacks+=RichProgressBar"]
-    given = read_trainer(read_line("validate", words), defaults=False)
+    line = read_line("validate", words)
+    given = read_trainer_options(line.trainer, defaults=False)
     assert given.keys() == {"accelerator", "callbacks"}
 
 
@@ -284,6 +304,35 @@ def test_a_comparison_from_its_file_for_a_paper(folder, capsys, monkeypatch):
     assert capsys.readouterr().out.endswith(f"{again.to_markdown()}\n")
     main(["reproduce", "--explain"])
     assert "\n- li2020-2-glove-mean\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["fit", "compare"])
+def test_a_configuration_names_what_is_in_memory(kind):
+    task = Pairs(["a", "c"], ["b", "d"], [1, 2], name="own")
+    given: dict[str, Any] = {"encoder": EncoderOptions(views=[{"layers": 1}])}
+    given |= {"tasks": [task, Path("a.csv")], "cache": "a"}
+    options: Any = FitOptions(**given, corpus=("a", "b"), run_dir="run")
+    expected = {"corpus": "memory", "tasks": ["own", "a.csv"], "cache": "a"}
+    if kind == "compare":
+        corpora = {"mine": ("a", "b"), "nli": "nli"}
+        options = CompareOptions(**given, corpus=corpora, methods={"x": PCA()})
+        expected |= {"corpus": ["mine", "nli"], "methods": {"x": "PCA"}}
+    config = config_of(options)
+    assert expected.items() <= config.items()
+    assert config["encoder"]["views"] == [{"layers": 1}]
+    assert not {"run_dir", "model"} & set(config)
+
+
+@pytest.mark.usefixtures("folder")
+def test_variables_of_a_module_of_the_user_stay(monkeypatch):
+    monkeypatch.setenv("OF_A_MODULE", "before")
+    monkeypatch.setenv("RAYON_NUM_THREADS", "7")
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.syspath_prepend(Path.cwd())
+    Path("sets_it.py").write_text("import os\nos.environ['OF_A_MODULE'] = 'after'\n")
+    before = dict(os.environ)
+    main(["compare", "--import", "sets_it", "--threads", "1", "--print_config"])
+    assert os.environ == {**before, "OF_A_MODULE": "after"}
 
 
 def test_the_line_wins_over_configurations(folder):

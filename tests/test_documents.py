@@ -8,10 +8,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from flowbert.cli.call import read_trainer
 from flowbert.cli.parse import read_line
 from flowbert.data.corpus import load_corpus
 from flowbert.data.sample import sample_encoder_path, sample_pairs
+from flowbert.training.trainer_options import read_trainer_options
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [
@@ -110,7 +110,7 @@ def test_commands_are_understood(path, monkeypatch):
         line = read_line(command, words)
         assert line.values or line.trainer or not words
         if line.trainer:
-            read_trainer(line, defaults=True)
+            read_trainer_options(line.trainer, defaults=True)
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=relative)

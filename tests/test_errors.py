@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from flowbert import compare, report
 from flowbert.errors import FlowbertWarning, UserError, choices, nearest
 
 
@@ -31,6 +32,18 @@ def test_a_message_is_one_line():
 def test_what_is_received_is_readable(received, shown):
     error = UserError(argument="name", received=received, expected="another")
     assert str(error) == f"name: received {shown}; expected another"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: compare(method="raw"), r"compare\(\) .*'method' \(did you mean 'meth"),
+        (lambda: report(), r"report\(\) missing .*'runs'"),
+    ],
+)
+def test_a_wrong_argument_names_the_function_and_the_nearest_one(call, message):
+    with pytest.raises(TypeError, match=f"^{message}"):
+        call()
 
 
 ERRORS = [

@@ -142,7 +142,9 @@ def test_a_format_is_written_verified_and_described(capsys):
     model.save("run/model")
     format = "examples.extend.format.Kernel"
     main(["export", "run", "--to", "to", "--format", format])
-    assert "written: to" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "written: to" in printed
+    assert "how to load it: to/README.md" in printed
     with np.load("to/whitening.npz") as saved:
         vectors = (encoder.encode(texts) + saved["bias"]) @ saved["kernel"]
     np.testing.assert_allclose(vectors, model.encode(texts), atol=1e-4)

@@ -448,6 +448,12 @@ def test_closed_form_needs_no_trainer(pairs, tmp_path):
     refused(message, fit, "whitening", max_sentences=20, run_dir=tmp_path)
 
 
+def test_a_model_is_no_encoder_of_a_fit(run, tmp_path):
+    message = "encoder: received an object in memory; expected the path"
+    refused(message, fit, "raw", Model.load(run), run_dir=tmp_path / "of-model")
+    assert not (tmp_path / "of-model").exists()
+
+
 def test_a_run_that_was_interrupted_after_its_model_resumes(tmp_path):
     run, pairs = tmp_path / "run", write_pairs(tmp_path / "pairs.tsv")
     words = "fit --method simcse --corpus builtin-sample --max_sentences 64 --quiet"

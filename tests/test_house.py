@@ -85,7 +85,8 @@ def names_used():
             used.add(node.attr)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             # Tables of names, such as that of all maps, and annotations in quotation marks.
-            exported = file.endswith("/__init__.py") and file != "maps/__init__.py"
+            tables = ("maps/__init__.py", "cli/__init__.py")
+            exported = file.endswith("/__init__.py") and file not in tables
             if not exported and len(node.value) < 100:
                 used |= set(re.findall(r"\w+", node.value))
         elif isinstance(node, ast.ClassDef | ast.FunctionDef):

@@ -22,10 +22,10 @@ from safetensors.torch import load_file
 from equivalence.ways import write_task
 from experiments.small import write_nli, write_words
 from flowbert.cli import main
-from flowbert.cli.call import list_trainer_options
 from flowbert.cli.parse import COMMANDS, TRAINER_COMMANDS, list_options
 from flowbert.data.sample import sample_corpus, sample_pairs
 from flowbert.io import digest_tensors
+from flowbert.training.trainer_options import list_trainer_options
 from helpers import draw_nothing, with_slow
 
 pytestmark = pytest.mark.filterwarnings("ignore")

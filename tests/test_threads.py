@@ -65,7 +65,7 @@ def test_threads_of_the_option_are_those_of_a_command(monkeypatch, tmp_path):
         seen.append(choose_threads(0))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("flowbert.cli.call.import_object", lambda _: compute)
+    monkeypatch.setattr("flowbert.cli.import_object", lambda _: compute)
     monkeypatch.setattr("flowbert.cli.available_processors", lambda: 3)
     monkeypatch.chdir(tmp_path)
     Path("threads.yaml").write_text("threads: 3\n")

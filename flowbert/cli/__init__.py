@@ -1,17 +1,20 @@
-"""The command line: each command calls a function of the package with its options."""
+"""The command line: each command calls a function of the package, and prints what it returns."""
 
 import gc
 import os
 import re
+import shlex
 import shutil
 import sys
 import textwrap
+import time
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING
+from dataclasses import MISSING, replace
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Any
 
 from flowbert import __version__
@@ -25,10 +28,13 @@ from flowbert.cli.parse import (
     read_line,
     read_options,
 )
+from flowbert.data.text_files import as_list, user_path
 from flowbert.errors import FlowbertWarning, UserError, check_choice, choices
-from flowbert.numbers import is_count
-from flowbert.progress import print_warning
+from flowbert.options import config_text
+from flowbert.progress import print_warning, share_console, show_progress
 from flowbert.quota import available_processors
+from flowbert.registry import import_custom, import_object
+from flowbert.text_tables import print_lines
 
 SPINS = "3000"
 """Number of times a GNU OpenMP thread polls for work before it sleeps (default: 300,000).
@@ -36,6 +42,9 @@ SPINS = "3000"
 A polling thread occupies a processor that another process may need. A SimCSE step on two
 threads: 1.03 of its time alone, 0.4 with two other busy processes.
 """
+
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
+_CHANGED = {*_THREADS, "GOMP_SPINCOUNT"}
 
 _HELP = """\
 Start here:
@@ -55,7 +64,10 @@ _TRAINER_HELP = (
 _ONLY_IN_PYTHON = re.compile(
     r"; in Python .*?(?=\.(?:\s|$)|;)| In Python .*?\.(?=\s|$)"
 )
+_TRAINER = "flowbert.training.trainer_options"
 _RED, _PLAIN = "\033[31m", "\033[0m"
+# Rows of a table after which the verdicts are repeated, as they are far above.
+_ON_A_SCREEN = 6
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -83,6 +95,10 @@ def main(args: Sequence[str] | None = None) -> None:
             print(_list_commands())
         elif command == "--version":
             print(__version__)
+        elif command.startswith("--"):
+            expected = f"{program()} COMMAND {command}"
+            message = f"received before the command; expected {expected}"
+            raise UserError(message, argument=command)
         else:
             check_choice("command", command, COMMANDS)
             with warnings.catch_warnings():
@@ -116,40 +132,164 @@ def environment_of_threads(threads: int | None) -> Iterator[None]:
     Args:
         threads: Number of threads of each computation; None for the defaults of the libraries.
     """
-    before = dict(os.environ)
-    if "OMP_WAIT_POLICY" not in before:
+    before = {name: os.environ[name] for name in _CHANGED & set(os.environ)}
+    if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
-    if "OMP_NUM_THREADS" not in before:
+    if "OMP_NUM_THREADS" not in os.environ:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", str(available_processors()))
     if threads is not None:
-        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"):
-            os.environ[name] = str(threads)
+        os.environ.update(dict.fromkeys(_THREADS, str(threads)))
     try:
         yield
     finally:
-        os.environ.clear()
+        for name in _CHANGED:
+            os.environ.pop(name, None)
         os.environ.update(before)
 
 
 def _run(line: CommandLine) -> None:
-    """Import the computing modules and call the function of a command."""
+    """Print the help of a command, or import the computing modules and call its function."""
     if line["help"] is not None:
         print(_describe_command(line))
         return
     options = read_options(line)
     threads, allowed = line["threads"], available_processors()
-    if threads is not None and not is_count(threads, 1, allowed):
+    if threads is not None and not 1 <= threads <= allowed:
         raise UserError(
             argument="threads",
             received=threads,
             expected=f"a whole number from 1 to {allowed}, the number of processors",
         )
+    show_progress(not line["quiet"])
+    share_console()
     with environment_of_threads(threads):
         # The objects of imported libraries stay: a search among them every 700 takes 0.7 s.
         gc.set_threshold(10_000)
-        from flowbert.cli.call import call_command
+        from flowbert.threads import threads_for, use_threads  # imports torch
 
-        call_command(line, options)
+        with threads_for() if threads is None else use_threads(threads):
+            for module in as_list(line["import"] or None, "import"):
+                import_custom(module, "import")
+            _call(line, options)
+
+
+def _call(line: CommandLine, options: Any) -> None:
+    """Call the function of a command, or print what was asked for in its place."""
+    command = line.command
+    if command in TRAINER_COMMANDS:
+        read = import_object(f"{_TRAINER}.read_trainer_options")
+        is_shown = command == "fit" or line["print_config"]
+        options = replace(options, trainer=read(line.trainer, defaults=is_shown))
+    if line["print_config"]:
+        if command == "fit":
+            options = import_object("flowbert.fitting.run_options.complete")(options)
+        print(config_text(options))
+    elif line["explain"] is not None:
+        explain = import_object("flowbert.extras.papers.published.explain")
+        print(explain(line["explain"]))
+    else:
+        function = import_object(COMMANDS[command].function)
+        call = _train if command in TRAINER_COMMANDS else _call_and_print
+        call(function, line, options)
+
+
+def _call_and_print(
+    function: Callable[..., Any], line: CommandLine, options: Any
+) -> None:
+    """Call a function without training, and print what it returns."""
+    command, output = line.command, line["output"]
+    if command == "encode" and output is None:
+        raise UserError("received nothing; expected a file to write", argument="output")
+    style = line["format"] if command == "compare" else "text"
+    check_choice("format", style, ("text", "markdown", "latex"))
+    begin = time.monotonic()
+    returned = function(**vars(options))
+    if style != "text":
+        print(getattr(returned, f"to_{style}")())
+    elif command == "encode":
+        rows, dim = returned
+        print(f"{rows} vectors of size {dim} written to {output}")
+    elif command in ("report", "export"):
+        print(f"written: {returned} ({time.monotonic() - begin:.1f} s)")
+        if command == "export":
+            print(f"how to load it: {returned / 'README.md'}")
+    else:
+        _print_measurements(command, returned, output)
+
+
+def _print_measurements(command: str, returned: Any, output: str | None) -> None:
+    """Print results, an analysis or advice, and write their page."""
+    rows = 0
+    if command == "compare":
+        rows = returned.summary.print()
+    elif command == "analyze":
+        import_object("flowbert.extras.analysis.print_analysis")(returned)
+    elif command == "reproduce":
+        import_object("flowbert.extras.report.print_reproduction")(returned)
+    else:
+        print_lines(str(returned).splitlines())
+    if output is not None:
+        if command != "compare":
+            import_object("flowbert.experiments.results.write_page")(output)
+        page = str(Path(output).with_suffix(".html"))
+        is_written = os.environ.get("FLOWBERT_REPORT") != "0" and Path(page).is_file()
+        print_lines([f"written: {output}{f', {page}' if is_written else ''}"])
+    elif command != "advise":
+        print("nothing was written; --output FILE.json keeps this and writes its page")
+    if command == "compare":
+        _print_next(Path(output or "results.json"), returned)
+    if rows > _ON_A_SCREEN:
+        print()
+        print_lines(returned.verdicts, "bold")
+
+
+def _print_next(path: Path, results: Any) -> None:
+    """Print commands that use the recommended method."""
+    from flowbert.experiments.commands import next_commands
+
+    commands = next_commands(path, results.about)
+    print_lines([f"    {program()} {each}" for each in commands])
+
+
+def _train(function: Callable[..., Any], line: CommandLine, options: Any) -> None:
+    """Fit, or use a checkpoint, and print the results."""
+    from flowbert.training.run_folder import is_first_process, new_folder
+
+    folder = line["run_dir"]
+    if folder is None and line.command == "fit":
+        folder = new_folder(line["method"])
+    folder = user_path(folder or f"{line['run']}/{line.command}")
+    try:
+        returned = function(**vars(replace(options, run_dir=folder)))
+    except KeyboardInterrupt as error:
+        message = _resume_message(line, folder, str(error))
+        raise KeyboardInterrupt(message) from None
+    if not is_first_process():
+        return
+    if hasattr(returned, "about"):  # results
+        returned.summary.print()
+        names = sorted(path.name for path in folder.iterdir())
+        print_lines([f"written to {folder}: {', '.join(names)}"])
+        _print_next(folder, returned)
+    else:
+        print(f"written: {returned}")
+
+
+def _resume_message(line: CommandLine, folder: Path, kept: str) -> str:
+    """The message after Ctrl-C: what is kept, and the command that resumes.
+
+    Args:
+        line: The command line.
+        folder: Run folder, which is empty if the training had not started.
+        kept: Message of the interrupted step, for example on the cache.
+    """
+    last = max(folder.rglob("last.ckpt"), key=os.path.getmtime, default=None)
+    if line.command != "fit" or last is None:
+        return kept or "no checkpoint was written; the same command starts again"
+    words = ["fit", "--resume", str(folder)]
+    if line["threads"] is not None:
+        words += ["--threads", str(line["threads"])]
+    return f"{last} is kept; resume with: {program()} {shlex.join(words)}"
 
 
 def _list_commands() -> str:
@@ -187,9 +327,8 @@ def _describe_command(line: CommandLine) -> str:
     name, options, group = line.command, line.options, f"{line['help']}."
     command = COMMANDS[name]
     if name in TRAINER_COMMANDS and group == "trainer.":
-        from flowbert.cli.call import list_trainer_options
-
-        options = list_trainer_options()
+        listed = import_object(f"{_TRAINER}.list_trainer_options")()
+        options = {name: Option((), *each, "") for name, each in listed.items()}
     elif members := {x: options[x] for x in options if x.startswith(group)}:
         options = members
     elif line["help"]:

@@ -3,7 +3,6 @@
 The options are the fields of the dataclasses in :mod:`flowbert.options`.
 """
 
-import difflib
 import inspect
 import json
 import sys
@@ -11,13 +10,19 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from types import GenericAlias, NoneType, UnionType
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import yaml
 
 from flowbert.data.text_files import as_list, read_yaml, user_path
-from flowbert.errors import LONGEST_VALUE, UserError, choices
-from flowbert.numbers import WORDS, Count, parse_integer, parse_number
+from flowbert.errors import (
+    LONGEST_VALUE,
+    UserError,
+    allowed_values,
+    choices,
+    similar_option,
+)
+from flowbert.numbers import Count, parse_integer, parse_number
 from flowbert.options import (
     TRAINED_METHODS,
     TRAINER_DEFAULTS,
@@ -32,6 +37,7 @@ from flowbert.options import (
     ReportOptions,
     ReproduceOptions,
     RunOptions,
+    ValidateOptions,
     field_documents,
 )
 
@@ -125,7 +131,7 @@ COMMANDS = {
     ),
     "validate": Command(
         "flowbert.fitting.validate",
-        RunOptions,
+        ValidateOptions,
         positional="run",
         examples=("runs/first", "runs/first --tasks STSB --senteval data"),
     ),
@@ -210,13 +216,9 @@ RESUMED_WITH = (
 _TRAINER = (*TRAINER_DEFAULTS, "accelerator", "devices", "max_steps", "precision")
 _CONFIGS = Path(__file__).parents[1] / "configs"
 _FLAGS = ("print_config", "quiet")
-_SIMILAR = {"output": "run_dir", "run_dir": "output"}
-_SHORT = {"-c": "config", "-h": "help"}
-_IN_WORDS = {**WORDS, bool: "true or false", str: "text", NoneType: "null"}
+_LONG = {"-c": "--config", "-h": "--help"}
+_WITHOUT_VALUE = {"help": "", "explain": "*"}
 _NOTHING = object()  # value of an option without one
-
-Given = list[tuple[str, Any]]
-"""Names of options with their values."""
 
 
 class Option(NamedTuple):
@@ -323,10 +325,7 @@ def _line_types(members: tuple[Any, ...], default: Any) -> tuple[Any, ...]:
     types: list[Any] = []
     for each in members:
         if get_origin(each) in (list, Sequence):
-            (item,) = get_args(each)
-            types.append(
-                list[str] if Path in _members(item) else GenericAlias(list, item)
-            )
+            types.append(GenericAlias(list, get_args(each)))
         elif each not in (Any, Path):
             types.append(each)
     if types:
@@ -368,7 +367,10 @@ def read_line(command: str, words: Sequence[str]) -> CommandLine:
         if not is_trainer:
             _check_name(name, command, options, where)
         if value is _NOTHING:
-            value = _value_of_nothing(name, options)
+            if is_trainer or bool not in options[name].types:
+                message = "received nothing; expected a value"
+                raise UserError(message, argument=f"--{name}")
+            value = True
         if is_trainer:
             text = value if isinstance(value, str) else json.dumps(value)
             trainer.append((where, name, text))
@@ -383,41 +385,29 @@ def read_line(command: str, words: Sequence[str]) -> CommandLine:
     return line
 
 
-def _value_of_nothing(name: str, options: Mapping[str, Option]) -> Any:
-    """The value of an option on the line without a value."""
-    if name == "explain":
-        return "*"
-    if name in options and options[name].types == (bool,):
-        return True
-    raise UserError("received nothing; expected a value", argument=f"--{name}")
-
-
 def _split(command: str, words: Sequence[str]) -> Iterator[tuple[str, Any]]:
     """Yield names of options with their values."""
     positional = COMMANDS[command].positional
-    waiting = list(words)
+    waiting = [_LONG.get(word, word) for word in words]
     while waiting:
         word = waiting.pop(0)
         name, equals, value = word.removeprefix("--").partition("=")
-        name = _SHORT.get(name, name)
-        following = waiting[0] if waiting else "--"
-        if not _is_option(word):
+        is_last = not waiting or waiting[0].startswith("--")
+        if not word.startswith("--"):
             if not positional:
                 raise UserError(f"received {word!r}; expected options, as --help shows")
             yield positional, word
         elif equals:
             yield name, value
-        elif name == "help":
-            yield name, "" if _is_option(following) else waiting.pop(0)
-        elif _is_option(following) or (
-            name in _FLAGS and following not in ("true", "false")
-        ):
-            yield name, _NOTHING
+        elif is_last:
+            yield name, _WITHOUT_VALUE.get(name, _NOTHING)
+        elif name in _FLAGS and waiting[0] not in ("true", "false"):
+            yield name, "true"
         else:
             yield name, waiting.pop(0)
 
 
-def _resumed(given: Given) -> Given:
+def _resumed(given: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
     """Replace ``--resume RUN`` by the options that it stands for.
 
     Raises:
@@ -438,10 +428,6 @@ def _resumed(given: Given) -> Given:
     run = runs[-1]
     config = ("config", f"{run}/config.yaml")
     return [config, ("ckpt_path", "last"), ("run_dir", run), *others]
-
-
-def _is_option(word: str) -> bool:
-    return word.startswith("--") or word in _SHORT
 
 
 def _find_config(name: Any) -> Path:
@@ -482,17 +468,8 @@ def _check_name(
         raise UserError(
             f"{where}{name}: is a group of options, such as {members[0]}; see --help {name}"
         )
-    hint = similar_options([*names, "encoder"], name)
+    hint = similar_option([*names, "encoder"], name)
     raise UserError(f"{where}{name}: no such option{hint}; see --help")
-
-
-def similar_options(names: Sequence[str], name: str) -> str:
-    """The options of any group whose last part is the most similar one."""
-    parts = {each: each.rpartition(".")[2] for each in names}
-    last = _SIMILAR.get(name, name).rpartition(".")[2]
-    similar = difflib.get_close_matches(last, set(parts.values()), n=1)
-    alike = [repr(f"--{each}") for each in parts if parts[each] in similar]
-    return f" (did you mean {' or '.join(alike[:2])}?)" if alike else ""
 
 
 def read_value(name: str, value: Any, types: Sequence[Any]) -> Any:
@@ -531,7 +508,8 @@ def _read(value: Any, types: Sequence[Any]) -> Any:
         return value  # its function reads names a,b
     elif list in kinds and (text[:1] == "[" or "," in text or int not in kinds):
         items = value if isinstance(value, list) else as_list(text, "")
-        return [_read(item, get_args(kinds[list])) for item in items]
+        members = _members(*get_args(kinds[list]))
+        return [_read(item, members) for item in items]
     elif float in kinds:
         return parse_number(text)
     elif int in kinds:
@@ -550,43 +528,20 @@ def _listed(text: str) -> list[Any]:
     return items
 
 
-def allowed_values(types: Sequence[Any]) -> str:
-    """Description of the allowed values; all values of a literal."""
-    words: list[str] = []
-    for hint in types:
-        kind = getattr(hint, "__origin__", type(hint))
-        if kind is Literal:
-            words += map(str, get_args(hint))
-        elif kind in (Union, UnionType):
-            words.append(allowed_values(get_args(hint)))
-        elif hint is not Any:
-            other = "a list" if kind is list else "a class"
-            if hint in (list[int], list[float]):
-                other = "a list such as 0,5"
-            words.append(_IN_WORDS.get(hint, _IN_WORDS.get(kind, other)))
-    return " or ".join(dict.fromkeys(filter(None, words)))
-
-
 def read_options(line: CommandLine) -> Any:
     """Make the options of the command's function.
 
     Raises:
         UserError: If a value is outside of its limits.
     """
-    options = nested(line.values, COMMANDS[line.command].line)
+    options: dict[str, Any] = {}
+    left_out = _options_of(COMMANDS[line.command].line)
+    for name, value in line.values.items():
+        group, _, last = name.rpartition(".")
+        if name not in left_out:
+            (options.setdefault(group, {}) if group else options)[last] = value
     if "encoder.path" in line.options:
         options["encoder"] = EncoderOptions(**options.get("encoder", {}))
     if isinstance(options.get("corpus"), list):  # of YAML: names, not sentences
         options["corpus"] = {name: name for name in options["corpus"]}
     return COMMANDS[line.command].options(**options)
-
-
-def nested(values: Mapping[str, Any], line: type) -> dict[str, Any]:
-    """Nest values by full name into groups, without the options of the command line itself."""
-    options: dict[str, Any] = {}
-    left_out = _options_of(line)
-    for name, value in values.items():
-        group, _, last = name.rpartition(".")
-        if name not in left_out:
-            (options.setdefault(group, {}) if group else options)[last] = value
-    return options

@@ -12,15 +12,13 @@ from flowbert.data.sample import BUILTIN, sample_corpus
 from flowbert.data.text_files import as_sentences, expand_files, extension, read_lines
 from flowbert.errors import UserError, choices
 from flowbert.io import sentences_digest
+from flowbert.options import IN_MEMORY
 from flowbert.seeding import Stream
 
 NAMED = ("target", "train_only", "nli", BUILTIN)
 
 OWN_NAMES = {"target": "{} sentences", "train_only": "{} train sentences"}
 """Corpora that depend on the task: names of their sentences in results."""
-
-IN_MEMORY = "memory"
-"""Name of sentences in memory."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +160,24 @@ def load_corpus(source: Any, *, nli: str = "hub", column: str | None = None) -> 
     return corpus
 
 
+def check_corpus(source: str | Path) -> None:
+    """Check that the files of a corpus exist; they are not read.
+
+    Raises:
+        UserError: If one is missing, or the name is unknown.
+    """
+    name = str(source)
+    if name in NAMED or hub_name(name) is not None:
+        return
+    if not any(mark in name for mark in "./\\*?[,") and not Path(name).exists():
+        raise UserError(
+            argument="corpus",
+            received=name,
+            expected=f"{choices(NAMED, name)}, hub:NAME, or files",
+        )
+    expand_files(source)
+
+
 def _texts_in_memory(source: Any, layouts: Sequence[Sequence[str]]) -> list[str]:
     """Sentences of a list, array, Series, DataFrame or Dataset."""
     import pandas as pd  # slow to import
@@ -200,12 +216,7 @@ def _load_named(name: str, nli: str, layouts: Sequence[Sequence[str]]) -> Corpus
 
         rows = read_hub(hub, *layouts)
         return Corpus.of(name, read_texts(rows), consecutive=True)
-    if not any(mark in name for mark in "./\\*?[,") and not Path(name).exists():
-        raise UserError(
-            argument="corpus",
-            received=name,
-            expected=f"{choices(NAMED, name)}, hub:NAME, or files",
-        )
+    check_corpus(name)
     return _load_files(name, layouts)
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from flowbert.data.corpus import OWN_NAMES
-from flowbert.io import as_json
-from flowbert.options import CompareOptions
+from flowbert.options import IN_MEMORY, CompareOptions, config_of
 
 _ENCODED = "--input FILE --output vectors.npy"
 
@@ -66,14 +65,19 @@ def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
 
 def _compare_advised(row: Mapping[str, Any], config: Mapping[str, Any]) -> str:
     """The same comparison with the advised method, for an encoder that no other improves."""
-    usual = as_json(vars(CompareOptions())) | {"seeds": [0]}
+    usual = config_of(CompareOptions(seeds=[0]))
     given = {name: x for name, x in config.items() if x != usual.get(name)}
-    for name in ("encoder", "methods", "device"):
+    for name in ("encoder", "methods"):
         given.pop(name, None)
     for name, place in (("corpus", "FILE"), ("tasks", "PAIRS.csv")):
-        if not isinstance(config[name], str):  # in memory
+        if not _has_names(config[name]):
             given[name] = place
     return f"compare --methods raw,advised {write_options(**row['options'], **given)}"
+
+
+def _has_names(value: Any) -> bool:
+    """Whether an option names what it stands for, which is not in memory."""
+    return isinstance(value, str) and value != IN_MEMORY
 
 
 def _fit_or_encode(options: Mapping[str, Any], corpus: str = "--corpus FILE") -> str:
@@ -87,7 +91,7 @@ def _write_corpus(row: Mapping[str, Any], config: Mapping[str, Any]) -> str:
     """Options of the corpus that a comparison used, if they are known."""
     name, tasks = row.get("corpus"), config.get("tasks")
     options = {"max_sentences": config.get("max_sentences")}
-    if not isinstance(config.get("corpus"), str):
+    if not _has_names(config.get("corpus")):
         return "--corpus FILE"
     if name not in OWN_NAMES:
         pairs = config["nli"] if name == "nli" else None

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache as cached
 from itertools import product
 from pathlib import Path
@@ -10,19 +10,16 @@ from typing import Any
 
 from flowbert.data.corpus import OWN_NAMES, Corpus, load_corpus
 from flowbert.data.text_files import as_list
-from flowbert.encoders import EncoderOptions, choose_device, open_encoders
+from flowbert.encoders import choose_device, open_encoders
 from flowbert.errors import UserError, record_warnings
 from flowbert.experiments.plan import Drawn, parse_methods, plan_experiments
 from flowbert.experiments.results import Results, write_page
 from flowbert.experiments.run import run_experiments
-from flowbert.io import as_json
 from flowbert.numbers import is_count
-from flowbert.options import CompareOptions, takes
+from flowbert.options import CompareOptions, config_of, takes
 from flowbert.registry import import_object
 from flowbert.tasks import Task, load_tasks
 from flowbert.tasks.sts import load_labels, training_labels
-
-_PLACES = ("output", "cache")  # not settings
 
 
 @takes(CompareOptions)
@@ -79,11 +76,9 @@ def compare(options: CompareOptions) -> Results:
         experiments = plan_experiments(encoders, parsed, corpora, learned, seeds)
         results = run_experiments(experiments, options.cache, options.output, device)
     results.about["warnings"] = warned
-    corpus = options.corpus if isinstance(options.corpus, str) else list(shared)
-    config = vars(options) | {"device": str(device), "seeds": seeds, "corpus": corpus}
-    for name in _PLACES:
-        del config[name]
-    results.about["config"] = as_json(config, _describe_argument)
+    places = {"cache": None, "output": None}  # not settings
+    settings = replace(options, seeds=seeds, device=str(options.device), **places)
+    results.about["config"] = config_of(settings)
     results.add_intervals(options.bootstrap, options.bootstrap_seed)
     if options.output is not None:
         results.save(options.output)
@@ -147,10 +142,3 @@ def _draw_corpora(
             corpus = replace(task.corpus(corpus), name=name)
         drawn[task] += draw(corpus)
     return drawn
-
-
-def _describe_argument(value: Any) -> Any:
-    """The options or the name of an object, as a JSON value."""
-    if isinstance(value, EncoderOptions):
-        return as_json(asdict(value))
-    return str(getattr(value, "name", None) or type(value).__name__)

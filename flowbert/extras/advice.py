@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from flowbert.data.corpus import check_corpus
 from flowbert.encoders import Embedder, EncoderOptions, SentenceEncoder, open_encoder
 from flowbert.encoders.layers import name_layers, resolve_layers
 from flowbert.encoders.pooling import make_pooling
@@ -52,7 +53,7 @@ _MAP_TEXT = """
 Do not whiten encoders trained for similarity, or vectors that feed a classifier: both lose
 accuracy. Fit, and compare on your own pairs:
 
-    flowbert fit --method {method} {encoder} {corpus}
+    flowbert fit --method {method} {encoder} {corpus} --run_dir my-model
     flowbert compare --methods raw,advised {plain} {corpus} --tasks PAIRS.csv"""
 
 _DECODER_TEXT = """
@@ -63,7 +64,7 @@ Two views, this one and the mean of the sentence in a lower layer, may be better
 and its template are cut to {length} tokens (--encoder.max_length).
 Fit, and compare on your own pairs:
 
-    flowbert fit --method {method} {encoder} {corpus}
+    flowbert fit --method {method} {encoder} {corpus} --run_dir my-model
     flowbert compare --methods raw,advised {plain} {corpus} --tasks PAIRS.csv"""
 
 
@@ -116,6 +117,10 @@ def advise(options: AdviseOptions) -> Advice:
         ('embedding_last', 'zipf', 'whitening:shrinkage=0.3')
     """
     encoder, corpus = EncoderOptions.of(options.encoder), options.corpus
+    if isinstance(corpus, str | Path):
+        check_corpus(corpus)
+    else:
+        corpus = "SENTENCES.txt"
     opened = open_encoder(encoder, device=options.device)
     advice = advise_encoder(opened)
     chosen = given = _changed(encoder)
@@ -125,8 +130,6 @@ def advise(options: AdviseOptions) -> Advice:
     if advice.template:
         chosen |= {"template": advice.template}
         text = _DECODER_TEXT
-    if not isinstance(corpus, str | Path):
-        corpus = "SENTENCES.txt"
     pairs = options.nli if corpus == "nli" else None
     commands = text.format(
         method=advice.method,

@@ -37,7 +37,13 @@ from flowbert.fitting.parts import (
     open_encoder_of,
 )
 from flowbert.fitting.run_options import complete, read_run, write_config
-from flowbert.options import FitOptions, PredictOptions, RunOptions, takes
+from flowbert.options import (
+    FitOptions,
+    PredictOptions,
+    RunOptions,
+    ValidateOptions,
+    takes,
+)
 from flowbert.precision import usual_modes
 from flowbert.progress import tell
 from flowbert.registry import imports_refused
@@ -111,13 +117,13 @@ def _fit_seed(options: FitOptions, folder: Path, seed: int) -> Results:
     return fit(**vars(options) | changed)
 
 
-@takes(RunOptions)
+@takes(ValidateOptions)
 @usual_modes()
-def validate(options: RunOptions) -> Results:
+def validate(options: ValidateOptions) -> Results:
     """Log the likelihood or loss of a run's checkpoint, and compare on the development split.
 
     Args:
-        options: Fields of :class:`flowbert.options.RunOptions`, as arguments.
+        options: Fields of :class:`flowbert.options.ValidateOptions`, as arguments.
     """
     return _use_checkpoint("validate", options)
 
@@ -180,6 +186,8 @@ def _execute(command: str, options: FitOptions, folder: Path) -> Results:
         held.enter_context(claim(command, options, folder))
         held.enter_context(logging_ended(options))
         with seeded(options.seed):
+            # The device of the encoder is the Trainer's, and a mistake in its options is an error
+            # before a network is loaded.
             trainer = make_trainer_of(options, folder, tasks)
             device, is_first = trainer.strategy.root_device, trainer.is_global_zero
             labels = load_labels_of(closed_form, tasks)

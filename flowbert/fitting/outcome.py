@@ -67,7 +67,8 @@ def list_maps(
         used = seed if fitted.seeded else fixed
         return [Method(options.method, fitted, data.name, used)]
     last = Path(trainer.default_root_dir) / "checkpoints" / "last.ckpt"
-    if last.is_file() and not module.fit_parameters:  # forked processes have trained
+    # After forked processes have trained, Lightning restores the weights alone in this one.
+    if last.is_file() and not module.fit_parameters:
         module.fit_parameters = read_checkpoint(last)["fit_parameters"]
     flow = Method("flow", Flow.from_module(module), data.name, seed)
     if closed_form is None:

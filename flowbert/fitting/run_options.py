@@ -1,28 +1,23 @@
 """Options of a run, and the file ``config.yaml`` of its folder."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from flowbert.data.corpus import IN_MEMORY
 from flowbert.data.text_files import as_list, read_yaml
 from flowbert.errors import UserError, check_choice, first_line
-from flowbert.io import as_json, folders_with, write_atomically
+from flowbert.io import folders_with, write_atomically
 from flowbert.options import (
+    GROUPS,
     TRAINED_METHODS,
     EncoderOptions,
     FitOptions,
-    FlowOptions,
-    Options,
     PredictOptions,
     RunOptions,
+    config_text,
 )
 from flowbert.training.run_folder import RUN_CONFIG
 
-_OF_A_CALL = ("run_dir", "ckpt_path")
-_GROUPS = ("model", "data", "checkpoint")
 _LOG_TO = ("wandb", "wandb-offline", "tensorboard")
 
 # Objects that only a fit needs.
@@ -38,7 +33,7 @@ def complete(options: FitOptions) -> FitOptions:
     log_to = as_list(options.log_to or None, "log_to")
     for name in log_to:
         check_choice("log_to", name, _LOG_TO)
-    groups: dict[str, Any] = dict.fromkeys(_GROUPS)  # a map has none
+    groups: dict[str, Any] = dict.fromkeys(GROUPS)  # a map has none
     if trained := TRAINED_METHODS.get(options.method):
         for name, kind in trained.groups.items():
             try:
@@ -47,20 +42,6 @@ def complete(options: FitOptions) -> FitOptions:
                 raise UserError(first_line(error), argument=name) from error
     encoder = EncoderOptions.of(options.encoder)
     return replace(options, **groups, encoder=encoder, log_to=log_to)
-
-
-def config_text(options: Any) -> str:
-    """Options of a run as YAML; sentences in memory as ``memory``, other objects as their types."""
-    kept = {
-        name: asdict(x) if isinstance(x, Options | FlowOptions) else x
-        for name, x in vars(options).items()
-        if name not in _OF_A_CALL and not (name in _GROUPS and x is None)
-    }
-    if not isinstance(options.corpus, str | Path | None):
-        kept["corpus"] = IN_MEMORY
-    plain = as_json(kept, lambda x: str(x) if isinstance(x, Path) else type(x).__name__)
-    text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
-    return text
 
 
 def write_config(options: FitOptions, folder: Path) -> None:

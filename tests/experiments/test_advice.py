@@ -87,7 +87,7 @@ def test_its_commands_run(raw, corpus, tmp_path, monkeypatch):
         first = Path(corpus).read_text().splitlines()[0]
         assert np.array_equal(np.load("vectors.npy")[:1], encoder.encode([first]))
     else:
-        (file,) = Path("runs").rglob("encoder.json")
+        (file,) = Path("my-model").rglob("encoder.json")
         assert '"it says: {}"' in file.read_text()
 
 
@@ -106,14 +106,16 @@ def test_compare_follows_the_advice_of_each_encoder(corpus, pairs, tmp_path):
         assert score == direct.score(advice.method, "one")
 
 
-def test_commands_have_the_options_that_were_given_and_no_others():
-    options = {"corpus": "my file.csv", "column": "text"}
+def test_commands_have_the_options_that_were_given_and_no_others(tmp_path):
+    corpus = tmp_path / "my file.csv"
+    corpus.touch()
+    options = {"corpus": str(corpus), "column": "text"}
     lines = str(advise(**options)).splitlines()
     fit = next(line for line in lines if "flowbert fit" in line)
     given = {"encoder.path": "builtin-sample", "encoder.layers": RECIPE[0]}
     given |= {"encoder.pooling": RECIPE[1], **options}
     words = [word for key, value in given.items() for word in (f"--{key}", value)]
-    assert shlex.split(fit)[4:] == words
+    assert shlex.split(fit)[4:] == [*words, "--run_dir", "my-model"]
 
 
 def gain(method, **columns):
