@@ -52,10 +52,6 @@ const results = document.querySelector("#results");
 if (results) {
   const lead = all("thead th", results).findIndex((head) => head.textContent === "95% interval") - 1;
   if (lead > 0) results.tHead.rows[0].cells[lead].ariaSort = "descending";
-  // The higher a score is among those of all tasks, the darker its cell.
-  const scores = all("td", results).filter((cell) => /^−?[\d.]+$/.test(cell.textContent.trim()) && number(cell) > 1);
-  const values = scores.map(number), low = Math.min(...values), high = Math.max(...values);
-  scores.forEach((cell, place) => cell.style.setProperty("--h", `${(45 * (values[place] - low)) / Math.max(high - low, 1)}%`));
   const lines = () => [results.tHead.rows[0], ...rows(results)].filter((row) => !row.hidden)
     .map((row) => [...row.cells].filter((_, column) => column !== lead + 1).map((cell) => cell.textContent.trim().replaceAll("−", "-")));
   const latex = (text) => text.replace(/[\\{}&%$#_^~]/g, (sign) => ({ "\\": "\\textbackslash{}", "^": "\\^{}", "~": "\\~{}" }[sign] ?? "\\" + sign));
