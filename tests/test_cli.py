@@ -311,11 +311,16 @@ def test_a_configuration_names_what_is_in_memory(kind):
     task = Pairs(["a", "c"], ["b", "d"], [1, 2], name="own")
     given: dict[str, Any] = {"encoder": EncoderOptions(views=[{"layers": 1}])}
     given |= {"tasks": [task, Path("a.csv")], "cache": "a"}
-    options: Any = FitOptions(**given, corpus=("a", "b"), run_dir="run")
-    expected = {"corpus": "memory", "tasks": ["own", "a.csv"], "cache": "a"}
-    if kind == "compare":
-        corpora = {"mine": ("a", "b"), "nli": "nli"}
-        options = CompareOptions(**given, corpus=corpora, methods={"x": PCA()})
+    expected: dict[str, Any] = {
+        "corpus": "memory",
+        "tasks": ["own", "a.csv"],
+        "cache": "a",
+    }
+    if kind == "fit":
+        options: Any = FitOptions(**given, corpus=("a", "b"), run_dir="run")
+    else:
+        given |= {"corpus": {"mine": ("a", "b"), "nli": "nli"}}
+        options = CompareOptions(**given, methods={"x": PCA()})
         expected |= {"corpus": ["mine", "nli"], "methods": {"x": "PCA"}}
     config = config_of(options)
     assert expected.items() <= config.items()

@@ -35,15 +35,15 @@ def test_what_is_received_is_readable(received, shown):
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "given", "message"),
     [
-        (lambda: compare(method="raw"), r"compare\(\) .*'method' \(did you mean 'meth"),
-        (lambda: report(), r"report\(\) missing .*'runs'"),
+        (compare, {"method": "raw"}, r"compare\(\) .*'method' \(did you mean 'methods"),
+        (report, {}, r"report\(\) missing .*'runs'"),
     ],
 )
-def test_a_wrong_argument_names_the_function_and_the_nearest_one(call, message):
+def test_a_wrong_argument_names_function_and_nearest(call, given, message):
     with pytest.raises(TypeError, match=f"^{message}"):
-        call()
+        call(**given)
 
 
 ERRORS = [

@@ -328,7 +328,9 @@ def _describe_command(line: CommandLine) -> str:
     command = COMMANDS[name]
     if name in TRAINER_COMMANDS and group == "trainer.":
         listed = import_object(f"{_TRAINER}.list_trainer_options")()
-        options = {name: Option((), *each, "") for name, each in listed.items()}
+        options = {
+            name: Option((), x.default, x.description, "") for name, x in listed.items()
+        }
     elif members := {x: options[x] for x in options if x.startswith(group)}:
         options = members
     elif line["help"]:

@@ -76,9 +76,8 @@ def compare(options: CompareOptions) -> Results:
         experiments = plan_experiments(encoders, parsed, corpora, learned, seeds)
         results = run_experiments(experiments, options.cache, options.output, device)
     results.about["warnings"] = warned
-    places = {"cache": None, "output": None}  # not settings
-    settings = replace(options, seeds=seeds, device=str(options.device), **places)
-    results.about["config"] = config_of(settings)
+    settings = replace(options, seeds=seeds, device=str(options.device))
+    results.about["config"] = config_of(replace(settings, cache=None, output=None))
     results.add_intervals(options.bootstrap, options.bootstrap_seed)
     if options.output is not None:
         results.save(options.output)
