@@ -124,7 +124,7 @@ def _read_sentences(options: EncodeOptions) -> Sequence[str]:
             return texts
         expected = "at least one"
         raise UserError(argument="sentences", received="none", expected=expected)
-    path = options.input
+    path = "/dev/stdin" if options.input == "-" else options.input
     corpus = load_corpus(path, column=options.column)
     if corpus.blank:
         message = (

@@ -894,7 +894,7 @@ class EncodeOptions(Options):
     Args:
         sentences: The sentences; one string is one sentence.
         input: Text files with a sentence per line, or tables, instead of sentences; may be a glob,
-            or a pipe.
+            a pipe, or ``-`` for standard input.
         column: Column of the sentences in a table, or of the vectors in a file.
         vectors: File of vectors instead of sentences; in Python also an array ``(N, D)``.
         model: Run folder of a finished fit, exported folder, or the hub name of one.

@@ -1,6 +1,7 @@
 """Sentences, files and vectors to vectors, in memory and in files."""
 
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -123,6 +124,32 @@ def test_files_of_sentences(raw, tmp_path):
     (tmp_path / "b.txt").write_text("\n\n".join(TEXTS))
     with warned("24 blank lines left out"):
         encode(input=str(tmp_path / "b.txt"))
+
+
+@pytest.fixture
+def write_to_stdin():
+    """Function that makes some bytes the standard input."""
+    stdin = os.dup(0)
+
+    def write(content):
+        end, start = os.pipe()
+        os.write(start, content)
+        os.close(start)
+        os.dup2(end, 0)
+        os.close(end)
+
+    yield write
+    os.dup2(stdin, 0)
+    os.close(stdin)
+
+
+def test_standard_input(raw, write_to_stdin):
+    write_to_stdin("\n".join(TEXTS).encode())
+    vectors = encode(input="-", encoder=EncoderOptions(layers="first_last"))
+    assert_array_equal(vectors, raw)
+    for content, message in [(b"", "has no sentence"), (b"\xff", "line 1 is not")]:
+        write_to_stdin(content)
+        refused(f"/dev/stdin: {message}", encode, input="-")
 
 
 def test_vectors(model, run, raw, tmp_path):

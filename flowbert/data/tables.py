@@ -27,7 +27,9 @@ _LONGEST_HEADER = 100_000  # characters
 _SHOWN = 3  # invalid rows in a message
 
 
-def read_frame(path: str | Path, *layouts: Sequence[str]) -> pd.DataFrame:
+def read_frame(
+    path: str | Path, *layouts: Sequence[str], argument: str | None = None
+) -> pd.DataFrame:
     r"""Read columns of a table; its name may end in ``.gz`` or ``.zst``.
 
     A csv file has a header and RFC 4180 quoting; quotes in a tsv file are plain characters (the
@@ -40,6 +42,7 @@ def read_frame(path: str | Path, *layouts: Sequence[str]) -> pd.DataFrame:
         path: The file.
         layouts: Lists of columns; the first list that the file has is read. Without a list, the
             file must have one column, which is read.
+        argument: Name of the argument that names the columns, for the message.
 
     Returns:
         A frame of the columns in the order of the layout. Its index counts from 1 and is called
@@ -78,7 +81,7 @@ def read_frame(path: str | Path, *layouts: Sequence[str]) -> pd.DataFrame:
             f"{path}: its first line, the name of its column, is {reprlib.repr(names[0])}; "
             "expected a header, or this name given as the column"
         )
-    return make_frame(path, frame, layouts)
+    return make_frame(path, frame, layouts, argument)
 
 
 def is_table(name: str | Path) -> bool:
@@ -95,6 +98,7 @@ def choose_columns(
     names: Sequence[str],
     layouts: Sequence[Sequence[str]],
     path: Path,
+    argument: str | None = None,
 ) -> Sequence[str]:
     """The first layout whose columns are all in ``names``; without layouts, the only name.
 
@@ -102,6 +106,7 @@ def choose_columns(
         names: Available columns.
         layouts: Lists of columns.
         path: File or folder with the columns, for the message.
+        argument: Name of the argument that names the columns, which the message suggests.
 
     Raises:
         UserError: If no layout fits.
@@ -114,12 +119,11 @@ def choose_columns(
     wanted = " or ".join(", ".join(layout) for layout in layouts)
     missing = [column for layout in layouts for column in layout if column not in names]
     similar = nearest(names, missing[0]) if missing else ""
-    are_pairs = [len(layout) for layout in layouts] == [3]
-    hint = f"; try {','.join(names[:3])}" if are_pairs else ""
+    hint = f"; try {','.join(names[: len(layouts[0])])}" if argument else ""
     raise UserError(
         f"{path}: has the columns {', '.join(names)}; expected "
         f"{wanted or 'the name of one as column'}{similar}{hint}",
-        argument="columns" if are_pairs else None,
+        argument=argument,
     )
 
 
@@ -127,6 +131,7 @@ def make_frame(
     path: Path,
     frame: pd.DataFrame,
     layouts: Sequence[Sequence[str]],
+    argument: str | None = None,
 ) -> pd.DataFrame:
     """Choose columns of a frame, as :func:`read_frame` does.
 
@@ -134,6 +139,7 @@ def make_frame(
         path: File or folder of the rows.
         frame: All columns.
         layouts: As in :func:`choose_columns`.
+        argument: As in :func:`choose_columns`.
 
     Raises:
         UserError: If there is no row, no layout fits, or a chosen column occurs twice.
@@ -141,7 +147,7 @@ def make_frame(
     if not len(frame):
         raise UserError(f"{path}: has no row")
     names = list(map(str, frame))
-    columns = list(choose_columns(names, layouts, path))
+    columns = list(choose_columns(names, layouts, path, argument))
     chosen = frame.set_axis(names, axis=1)[columns]
     for name in columns:
         if (count := names.count(name)) > 1:

@@ -1,4 +1,4 @@
-"""Command lines to run after a comparison or an advice, made from settings."""
+"""Command lines to run next, made from settings."""
 
 import shlex
 from collections.abc import Mapping
@@ -8,24 +8,25 @@ from typing import Any
 from flowbert.data.corpus import OWN_NAMES
 from flowbert.options import IN_MEMORY, CompareOptions, config_of
 
-_ENCODED = "--input FILE --output vectors.npy"
+_VECTORS = {"input": "FILE", "output": "vectors.npy"}
 
 
-def write_options(**options: Any) -> str:
-    """Options of a command line; those of a group are a mapping, and None is left out.
+def write_command(*words: Any, **options: Any) -> str:
+    """A command line; options of a group are a mapping, and None is left out.
 
     Example:
-        >>> write_options(method="whitening", encoder={"path": "my folder", "layers": None})
-        "--method whitening --encoder.path 'my folder'"
+        >>> encoder = {"path": "my folder", "layers": None}
+        >>> write_command("fit", method="whitening", encoder=encoder)
+        "fit --method whitening --encoder.path 'my folder'"
     """
-    words: list[str] = []
+    line = [*words]
     for name, value in options.items():
         group = {name: value}
         if isinstance(value, Mapping):
-            group = {f"{name}.{key}": each for key, each in value.items()}
-        for option, each in group.items():
-            words += [] if each is None else [f"--{option}", str(each)]
-    return shlex.join(words)
+            group = {f"{name}.{key}": item for key, item in value.items()}
+        for option, item in group.items():
+            line += [] if item is None else [f"--{option}", item]
+    return shlex.join(map(str, line))
 
 
 def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
@@ -40,26 +41,33 @@ def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
         Commands, without the name of the program.
     """
     used, config = record.get("used", []), record.get("config", {})
+    if not used:
+        return []
     commands = [
-        _fit_or_encode(row["options"], _write_corpus(row, config))
+        _fit_or_encode(row["options"], _corpus_options(row, config))
         for row in used
         if row["options"]
     ]
-    is_kept = bool(used) and used[0]["role"] == "reference"
-    if is_kept and commands and "advised" not in str(config.get("methods", "advised")):
-        commands.insert(0, _compare_advised(used[0], config))
-    if not used or is_kept or not (path / "model").is_dir():
-        return list(dict.fromkeys(commands))
-    method: str | None = used[0]["method"]
-    if (path / "model" / "encoder").is_dir():  # a trained encoder, without a map
-        head, method = used[0]["map"], None
-        if head != "raw":
-            fit = _fit_or_encode({"method": head, "encoder": {"path": path}})
-            return commands or [fit]
-    chosen = write_options(model=path, method=method)
+    first = used[0]
+    if first["role"] == "reference":
+        if commands and "advised" not in config.get("methods", "advised"):
+            commands.insert(0, _compare_advised(first, config))
+    elif (path / "model").is_dir():
+        return _use_model(path, first, commands)
+    return list(dict.fromkeys(commands))
+
+
+def _use_model(path: Path, row: Mapping[str, Any], fits: list[str]) -> list[str]:
+    """Commands that use the model of a run, or fit a map on the encoder that it trained."""
+    method: str | None = row["method"]
+    if (path / "model" / "encoder").is_dir():
+        if row["map"] != "raw":
+            head = {"method": row["map"], "encoder": {"path": path}}
+            return fits or [_fit_or_encode(head, {"corpus": "FILE"})]
+        method = None
     return [
-        f"encode {chosen} {_ENCODED}",
-        f"export {chosen.removeprefix('--model ')} --to FOLDER",
+        write_command("encode", model=path, method=method, **_VECTORS),
+        write_command("export", path, method=method, to="FOLDER"),
     ]
 
 
@@ -72,7 +80,7 @@ def _compare_advised(row: Mapping[str, Any], config: Mapping[str, Any]) -> str:
     for name, place in (("corpus", "FILE"), ("tasks", "PAIRS.csv")):
         if not _has_names(config[name]):
             given[name] = place
-    return f"compare --methods raw,advised {write_options(**row['options'], **given)}"
+    return write_command("compare", methods="raw,advised", **row["options"], **given)
 
 
 def _has_names(value: Any) -> bool:
@@ -80,19 +88,21 @@ def _has_names(value: Any) -> bool:
     return isinstance(value, str) and value != IN_MEMORY
 
 
-def _fit_or_encode(options: Mapping[str, Any], corpus: str = "--corpus FILE") -> str:
-    """A command that fits, or encodes without a method."""
+def _fit_or_encode(options: Mapping[str, Any], corpus: Mapping[str, Any]) -> str:
+    """A command that fits on a corpus, or encodes without a method."""
     if "method" in options:
-        return f"fit {write_options(**options)} {corpus} --run_dir my-model"
-    return f"encode {write_options(**options)} {_ENCODED}"
+        return write_command("fit", **options, **corpus, run_dir="my-model")
+    return write_command("encode", **options, **_VECTORS)
 
 
-def _write_corpus(row: Mapping[str, Any], config: Mapping[str, Any]) -> str:
+def _corpus_options(
+    row: Mapping[str, Any], config: Mapping[str, Any]
+) -> dict[str, Any]:
     """Options of the corpus that a comparison used, if they are known."""
     name, tasks = row.get("corpus"), config.get("tasks")
-    options = {"max_sentences": config.get("max_sentences")}
     if not _has_names(config.get("corpus")):
-        return "--corpus FILE"
+        return {"corpus": "FILE"}
+    options = {"max_sentences": config.get("max_sentences")}
     if name not in OWN_NAMES:
         pairs = config["nli"] if name == "nli" else None
         options |= {"nli": pairs, "column": config["column"]}
@@ -101,4 +111,4 @@ def _write_corpus(row: Mapping[str, Any], config: Mapping[str, Any]) -> str:
         options |= {option: config[option] for option in own}
     else:  # each task had its own
         name = "FILE"
-    return write_options(corpus=name, **options)
+    return {"corpus": name, **options}

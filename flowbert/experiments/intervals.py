@@ -104,9 +104,10 @@ def average_seeds(draws: Floats, seed: int) -> Floats:
     count, resamples = draws[:, 1:].shape
     rng = Stream(seed, "seeds", batch=count).rng()
     drawn = rng.multinomial(count, [1 / count] * count, size=resamples)
-    deviation = (drawn / count - 1 / count) * math.sqrt(count / (count - 1))
+    deviations = (drawn / count - 1 / count) * math.sqrt(count / (count - 1))
+    weights = 1 / count + deviations.T
     mean: Floats = draws.mean(axis=0)
-    mean[1:] = ((1 / count + deviation.T) * draws[:, 1:]).sum(axis=0)
+    mean[1:] = (weights * draws[:, 1:]).sum(axis=0)
     return mean
 
 
@@ -167,17 +168,20 @@ def _average_tasks(
 ) -> Iterator[dict[str, Any]]:
     """Average over the tasks of a split, by seed, of methods with a score on every task."""
     is_averaged = (frame["metric"] == "spearman") & frame["task"].isin(tasks)
-    chosen = frame[is_averaged & frame["aggregation"].isin(AGGREGATIONS)]
-    counts = chosen.groupby(["split", "aggregation"])["task"].transform("nunique")
+    scores = frame[is_averaged & frame["aggregation"].isin(AGGREGATIONS)]
+    counts = scores.groupby(["split", "aggregation"])["task"].transform("nunique")
     keys = [*METHOD, "split", "aggregation"]
-    for _, of_method in chosen[counts > 1].groupby(keys, sort=False):
-        for seed in list(of_method["seed"].dropna().unique()) or [None]:
-            # What draws nothing on a task is the same for all seeds.
+    for _, of_method in scores[counts > 1].groupby(keys, sort=False):
+        seeds = list(of_method["seed"].dropna().unique())
+        for seed in seeds or [None]:
+            # A score without a seed is the same for all seeds.
             is_seed = of_method["seed"].isna() | (of_method["seed"] == seed)
             rows = of_method[is_seed]
-            if len(rows) == counts[rows.index[0]]:
-                changed = {"task": AVERAGE, "pairs": rows["pairs"].sum(), "seed": seed}
-                yield _averaged(rows, draws_of(rows).mean(axis=0)) | changed
+            if len(rows) < counts[rows.index[0]]:
+                continue
+            average = _averaged(rows, draws_of(rows).mean(axis=0))
+            pairs = rows["pairs"].sum()
+            yield average | {"task": AVERAGE, "pairs": pairs, "seed": seed}
 
 
 def _average_seeds(frame: pd.DataFrame, seed: int) -> Iterator[dict[str, Any]]:

@@ -51,37 +51,41 @@ def name_rows(frame: pd.DataFrame) -> pd.DataFrame:
     settings = settings_of(frame)
     is_reference = frame["role"] == "reference"
     is_reading = (frame["method"] == "raw") & ~is_reference
-    readings = _name_readings(settings, is_reading, is_reference)
+
     methods = _by_options(frame["method"]) + np.where(frame["supervised"], "*", "")
+    readings = _name_readings(settings, is_reading, is_reference)
     methods = methods.mask(is_reading & (readings != ""), readings)
-    named = settings.copy()
-    named.loc[is_reading, READING] = ""
+
+    shown = settings.copy()
+    shown.loc[is_reading, READING] = ""  # the name has them
     references = settings.loc[is_reference, ["encoder", *READING]].drop_duplicates()
     if references["encoder"].is_unique:
-        named.loc[is_reference, READING] = ""
-    compared = settings if "advised" in set(frame["role"]) else named
-    differs = [name for name in named if len(set(compared[name]) - {""}) > 1]
-    groups = [name for name in differs if name in ("run", "encoder")]
-    details = named[[name for name in differs if name not in groups]]
+        shown.loc[is_reference, READING] = ""
+
+    is_advised = (frame["role"] == "advised").any()
+    compared = settings if is_advised else shown
+    differing = [name for name in shown if len(set(compared[name]) - {""}) > 1]
+    groups = [name for name in differing if name in ("run", "encoder")]
+    others = [name for name in differing if name not in groups]
     names = {
-        "group": _join(named[groups]) if groups else settings["encoder"],
+        "group": _join(shown[groups]) if groups else settings["encoder"],
         "method": methods,
-        "name": methods + _in_brackets(details),
-        "label": methods + _in_brackets(named[differs]),
+        "name": methods + _in_brackets(shown[others]),
+        "label": methods + _in_brackets(shown[differing]),
     }
-    return pd.DataFrame(
-        names, dtype=object
-    )  # pandas cannot join empty texts of pyarrow
+    # As objects: pandas cannot join empty texts of pyarrow.
+    return pd.DataFrame(names, dtype=object)
 
 
 def _by_options(methods: pd.Series) -> pd.Series:
     """Name long methods of one kind by the options that differ, such as ``flow, levels 3``."""
-    written = {x: split_spec(x, ":") for x in set(methods) if len(x) > _LONG}
+    long = [method for method in methods.unique() if len(method) > _LONG]
+    parts = {method: split_spec(method, ":") for method in long}
     names = {}
-    for method, (kind, *options) in written.items():
-        same = [set(others) for others in written.values() if others[0] == kind]
-        common = set.intersection(*same)
-        differing = [x.replace("=", " ") for x in options if x not in common]
+    for method, (kind, *options) in parts.items():
+        of_kind = [set(others) for others in parts.values() if others[0] == kind]
+        shared = set.intersection(*of_kind)
+        differing = [x.replace("=", " ") for x in options if x not in shared]
         if differing:
             names[method] = ", ".join([kind, *differing])
     return methods.replace(names)

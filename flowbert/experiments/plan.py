@@ -132,7 +132,9 @@ def parse_methods(methods: Any) -> list[Method]:
     names = [method.name for method in parsed]
     if len(set(names)) < len(names):
         raise UserError(
-            f"received {', '.join(names)}; expected each name once", argument="methods"
+            f"received {', '.join(names)}; expected each name once; a dict names them, as "
+            'methods={"a": model, "b": model}',
+            argument="methods",
         )
     return parsed
 
@@ -343,7 +345,8 @@ def _each_once(experiments: Sequence[Experiment]) -> list[Experiment]:
             names = ", ".join(f"{name} {columns[name]}" for name in columns)
             raise UserError(
                 f"compare: received two different experiments called {names}; expected encoders, "
-                "methods and corpora with different names"
+                "methods and corpora with different names; a dict names "
+                'models, as methods={"a": model, "b": model}'
             )
     return list(known.values())
 

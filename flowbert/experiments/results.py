@@ -211,9 +211,8 @@ class Results:
             finite = {key: row for key, row in items.items() if np.isfinite(row).all()}
             if resamples and finite:
                 for metric, scores in task.resample(finite, resamples, seed).items():
-                    drawn |= {
-                        (key, *metric): x for key, x in zip(finite, scores, strict=True)
-                    }
+                    for key, row in zip(finite, scores, strict=True):
+                        drawn[key, *metric] = row
         undefined: Floats = np.full(max(resamples, 1), np.nan)
         keys = self.frame[["experiment", "metric", "aggregation"]].to_numpy()
         rows = [drawn.get(tuple(key), undefined) for key in keys]

@@ -11,8 +11,10 @@ from typing import Any
 
 import torch
 from sklearn.base import clone
+from torch import Tensor
 
 from flowbert.arrays import Indices
+from flowbert.data.corpus import Corpus
 from flowbert.encoders import Embedder
 from flowbert.errors import UserError, record_warnings, warn
 from flowbert.experiments.plan import VERSIONS, Experiment
@@ -28,7 +30,7 @@ from flowbert.maps import AffineMap, LabelledPairs, Map, Moments
 from flowbert.progress import tell, track
 from flowbert.seeding import Stream
 from flowbert.tasks import STS, Record, Task
-from flowbert.vectors import EmbeddingCache
+from flowbert.vectors import EmbeddingCache, Vectors
 
 SAMPLE_SIZE = 1000
 """Number of sentences whose vectors are kept for the analysis of a comparison."""
@@ -62,11 +64,9 @@ def run_experiments(
         cache = EmbeddingCache(cache)
     folder = None if output is None else records_folder(output)
     samples = _first_samples(experiments) if sample else {}
-    records: dict[str, Record] = {}
-    if folder is not None:
-        records = _read_finished(folder, experiments, samples)
-        if records:
-            tell(f"{len(records)} of {len(experiments)} experiments were known")
+    records = {} if folder is None else _read_finished(folder, experiments, samples)
+    if records:
+        tell(f"{len(records)} of {len(experiments)} experiments were known")
 
     def keep(record: Record) -> None:
         records[record.key] = record
@@ -85,24 +85,15 @@ def run_experiments(
         with record_warnings() as warned:
             fitted, reason = fit_experiment(same[0], encoded, device)
         for experiment in same:
-            task, vectors = experiment.task, encoded.task(experiment.task)
-            kept: dict[str, Any] = {}
+            vectors = encoded.task(experiment.task)
             if reason is None:
                 vectors = fitted.transform(vectors)
-                if experiment.key in samples:
-                    rows = samples[experiment.key]
-                    kept["sentences"] = [task.sentences[row] for row in rows]
-                    kept["sample"] = vectors[rows]
-            record = replace(
-                task.measure(vectors, reason),
-                key=experiment.key,
-                columns=experiment.columns,
-                settings=experiment.settings,
-                invalid_reason=reason,
-                warnings=warned,
-                **kept,
-            )
-            keep(record)
+            record = _measure(experiment, vectors, reason)
+            if reason is None and experiment.key in samples:
+                rows = samples[experiment.key]
+                sentences = [experiment.task.sentences[row] for row in rows]
+                record = replace(record, sample=vectors[rows], sentences=sentences)
+            keep(replace(record, warnings=warned))
     keys = [experiment.key for experiment in experiments]
     for task in {each.task.digest: each.task for each in experiments}.values():
         for record in _reference_records(task):
@@ -110,6 +101,17 @@ def run_experiments(
             keys.append(record.key)
     about = _describe_run(experiments, device)
     return Results.of([records[key] for key in keys], about)
+
+
+def _measure(experiment: Experiment, vectors: Tensor, reason: str | None) -> Record:
+    """The record of an experiment, whose scores are NaN if there is a reason."""
+    return replace(
+        experiment.task.measure(vectors, reason),
+        key=experiment.key,
+        columns=experiment.columns,
+        settings=experiment.settings,
+        invalid_reason=reason,
+    )
 
 
 def _describe_run(
@@ -254,14 +256,23 @@ class _Encoded:
 
     def __init__(self, encoder: Embedder, cache: EmbeddingCache) -> None:
         self.encoder = encoder
-        self.embed: Any = lambda sentences: cache.rows(encoder, sentences)
-        self.rows = cached(lambda corpus: self.embed(corpus.sentences))
-        self.moments = cached(
-            lambda corpus: Moments(encoder.dim).update_blocks(
-                self.rows(corpus).blocks()
-            )
-        )
-        self.task = cached(lambda task: torch.from_numpy(self.embed(task.sentences)[:]))
+        self.cache = cache
+        self.rows = cached(self._rows)
+        self.moments = cached(self._moments)
+        self.task = cached(self._task)
+
+    def embed(self, sentences: Sequence[str]) -> Vectors:
+        """Vectors of sentences, which are in the cache."""
+        return self.cache.rows(self.encoder, sentences)
+
+    def _rows(self, corpus: Corpus) -> Vectors:
+        return self.embed(corpus.sentences)
+
+    def _moments(self, corpus: Corpus) -> Moments:
+        return Moments(self.encoder.dim).update_blocks(self.rows(corpus).blocks())
+
+    def _task(self, task: Task) -> Tensor:
+        return torch.from_numpy(self.embed(task.sentences)[:])
 
 
 def _first_samples(experiments: Sequence[Experiment]) -> dict[str, Indices]:

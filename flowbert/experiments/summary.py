@@ -49,62 +49,70 @@ class Summary:
         """A row per label, split, task, metric and aggregation; with several seeds, their mean.
 
         Columns of results, of which value, std, low and high have the scale of the metric, and
-        further ones: interval and deviation, as texts; column, its name in tables.
+        further ones: interval and deviation, as texts; text, the value with both; column, its name
+        in tables.
         """
         rows = self.frame.assign(label=self.names["label"])
         keys = ["label", *_PLACE, "aggregation"]
         scores = rows.drop_duplicates(keys, keep="last").copy()
         scales = [metric_of(name).scale for name in scores["metric"]]
         scores[_SCORE] = scores[_SCORE].mul(scales, axis=0)
-        has_deviation = scores["std"].notna()
-        return scores.assign(
-            interval=_intervals(scores["low"], scores["high"]),
-            deviation=scores["std"].map(" ±{:.2f}".format).where(has_deviation, ""),
-            column=scores["task"] + _splits(scores),
-        )
+        scores["interval"] = _intervals(scores["low"], scores["high"])
+        deviations = scores["std"].map(" ±{:.2f}".format)
+        scores["deviation"] = deviations.where(scores["std"].notna(), "")
+        values = scores["value"].map("{:z.2f}".format)
+        scores["text"] = values + scores["interval"] + scores["deviation"]
+        scores["column"] = scores["task"] + _splits(scores)
+        return scores
 
     @cached_property
     def cells(self) -> pd.DataFrame:
         """Scores of the first table: the main aggregation of each metric, without the space."""
         scores = self.scores[~self.scores["metric"].isin(SPACE_METRICS)]
-        names = scores["metric"].unique()
-        main = {name: main_aggregation(scores, name) for name in names}
-        cells = scores[scores["aggregation"] == scores["metric"].map(main)]
-        others = cells["task"] + " " + cells["metric"] + _splits(cells)
-        columns = cells["column"].where(cells["metric"] == "spearman", others)
-        return cells.assign(column=columns).drop_duplicates(["label", "column"])
+        metrics = scores["metric"].unique()
+        main = {name: main_aggregation(scores, name) for name in metrics}
+        is_main = scores["aggregation"] == scores["metric"].map(main)
+        cells = scores[is_main].copy()
+        is_other = cells["metric"] != "spearman"
+        with_metric = cells["task"] + " " + cells["metric"] + _splits(cells)
+        cells["column"] = cells["column"].mask(is_other, with_metric)
+        return cells.drop_duplicates(["label", "column"])
 
     @cached_property
     def space(self) -> pd.DataFrame:
         """Metrics of the space, averaged over the tasks: columns of :attr:`scores`."""
         keys = ["label", "split", "metric"]
-        scores = self.scores[self.scores["metric"].isin(SPACE_METRICS)]
-        values = scores.groupby(keys)["value"]
-        means = values.transform(lambda values: values.mean(skipna=False))
-        titles = scores["metric"].map(lambda name: metric_of(name).title)
-        space = scores.assign(value=means, column=titles + _splits(scores))
+        space = self.scores[self.scores["metric"].isin(SPACE_METRICS)].copy()
+        of_tasks = space.groupby(keys)["value"]
+        space["value"] = of_tasks.transform(lambda values: values.mean(skipna=False))
+        titles = space["metric"].map(lambda name: metric_of(name).title)
+        space["column"] = titles + _splits(space)
         return space.drop_duplicates(keys)
 
     @property
     def chosen(self) -> pd.DataFrame:
-        """The cells that verdicts use; those of Spearman, which averages are of, come first."""
+        """The cells that verdicts use; those of the first verdict come first."""
         chosen = self.cells[self.cells["choice"] == "use"]
-        return chosen.sort_values(
-            "metric", key=lambda x: x != "spearman", kind="stable"
-        )
+        first = self.about.get("lead") or [AVERAGE, "spearman"]
+        is_first = (chosen[["task", "metric"]] == first).all(axis=1)
+        return pd.concat([chosen[is_first], chosen[~is_first]])
 
     @cached_property
+    def _first_cell(self) -> Mapping[Any, Any]:
+        """A cell of the lead column."""
+        averages = self.cells[self.cells["task"] == AVERAGE]
+        cells = pd.concat([self.chosen, averages, self.cells])
+        return cells.iloc[0] if len(cells) else {"column": "", "metric": "spearman"}
+
+    @property
     def lead(self) -> str:
         """The column that rows are ranked by: that of the verdict, the average or the first."""
-        averages = self.cells[self.cells["task"] == AVERAGE]
-        ranked = pd.concat([self.chosen, averages, self.cells])
-        return str(next(iter(ranked["column"]), ""))
+        return str(self._first_cell["column"])
 
     @property
     def metric(self) -> str:
         """Metric of the lead column."""
-        metrics = self.cells.loc[self.cells["column"] == self.lead, "metric"]
-        return str(next(iter(metrics), "spearman"))
+        return str(self._first_cell["metric"])
 
     @cached_property
     def rows(self) -> pd.DataFrame:
@@ -120,7 +128,7 @@ class Summary:
         lead = self.cells[self.cells["column"] == self.lead]
         scores = lead[["label", *_SCORE, *GAIN, "choice"]]
         rows = names.merge(scores, "left", "label").fillna({"choice": ""})
-        is_rising = metric_of(self.metric).sign == -1
+        is_rising = metric_of(self.metric).upward == -1
         return rows.sort_values(["place", "value"], ascending=[True, is_rising])
 
     @property
@@ -131,22 +139,23 @@ class Summary:
     @property
     def text(self) -> pd.DataFrame:
         """Table of the terminal by label: choice, lead, gain over raw, and other columns."""
-        cells = self.cells
+        cells = self.cells.copy()
+        cells["text"] = cells["value"].map("{:z.1f}".format) + cells["deviation"]
+        is_lead = cells["column"] == self.lead
+        cells["text"] += cells["interval"].where(is_lead, "")
         details = [name for name in SPACE_METRICS if SPACE_METRICS[name].is_detail]
-        space = self.space[~self.space["metric"].isin(details)]
-        texts = cells["value"].map("{:z.1f}".format) + cells["deviation"]
-        texts += cells["interval"].where(cells["column"] == self.lead, "")
-        cells = cells.assign(text=texts)
-        space = space.assign(text=space["value"].map("{:z.2f}".format))
+        space = self.space[~self.space["metric"].isin(details)].copy()
+        space["text"] = space["value"].map("{:z.2f}".format)
         table = _pivot(pd.concat([cells, space]))
         table.insert(0, self.lead, table.pop(self.lead))
-        if self.has_gains:
-            rows = self.rows
-            table = table.loc[rows["label"]]
-            ends = _intervals(rows["gain_low"], rows["gain_high"])
-            gains = rows["gain"].map("{:+.1f}".format) + ends
-            table.insert(1, "over raw", list(gains.where(rows["gain"].notna(), "")))
-            table.insert(0, "", list(rows["choice"]))
+        if not self.has_gains:
+            return table
+        rows = self.rows
+        gains = rows["gain"].map("{:+.1f}".format)
+        gains += _intervals(rows["gain_low"], rows["gain_high"])
+        table = table.loc[rows["label"]]
+        table.insert(1, "over raw", list(gains.where(rows["gain"].notna(), "")))
+        table.insert(0, "", list(rows["choice"]))
         return table
 
     @property
@@ -157,13 +166,11 @@ class Summary:
         """
         tables = {}
         for name, scores in self.scores.groupby("metric", sort=False):
-            aggregations = " " + scores["aggregation"]
-            columns = (
-                scores["task"] + aggregations.replace(" all", "") + _splits(scores)
-            )
-            lines = _with_details(scores).str.replace(" ", "\n", n=1)
+            aggregations = (" " + scores["aggregation"]).replace(" all", "")
+            columns = scores["task"] + aggregations + _splits(scores)
+            lines = scores["text"].str.replace(" ", "\n", n=1)
             table = _pivot(scores.assign(column=columns, text=lines))
-            tables[_title(str(name))] = table.T.drop_duplicates().T
+            tables[metric_of(str(name)).unit] = table.T.drop_duplicates().T
         return tables
 
     @property
@@ -171,14 +178,16 @@ class Summary:
         """Scores of the lead's metric by label and task, and whether a verdict uses them."""
         scores = self.cells[self.cells["metric"] == self.metric]
         choices = _pivot(scores.assign(text=scores["choice"]))
-        return _pivot(scores.assign(text=_with_details(scores))), choices == "use"
+        return _pivot(scores), choices == "use"
 
     def to_markdown(self) -> str:
         """The table of a paper, in bold what the verdicts use, and the verdicts below it."""
         text, is_used = self.paper
         text = text.mask(is_used, "**" + text + "**")
-        text = text.rename(escape_markdown, axis=0).rename(escape_markdown, axis=1)
-        lines = [["", *text], ["---"] * (1 + text.shape[1]), *text.reset_index().values]
+        text = text.rename(index=escape_markdown, columns=escape_markdown)
+        header = ["", *text]
+        rule = ["---"] * len(header)
+        lines = [header, rule, *text.reset_index().to_numpy()]
         table = [f"| {' | '.join(map(str, line))} |" for line in lines]
         verdicts = [f"\n{escape_markdown(line)}" for line in self.verdicts]
         return "\n".join(table + verdicts)
@@ -194,7 +203,7 @@ class Summary:
     @property
     def unit(self) -> str:
         """Metric and scale of the lead column, such as ``Spearman x 100``."""
-        return _title(self.metric)
+        return metric_of(self.metric).unit
 
     @property
     def title(self) -> str:
@@ -286,12 +295,14 @@ class Summary:
         used = self.used
         better = used[used["gain"].notna()]
         if len(used) and better.empty:
-            names = ", ".join(used["group"])
-            readings = "; ".join(used.loc[used["tied"] != "", "tied"])
-            without_map = f"; better without a map: {readings}" if readings else ""
-            return f"No method is significantly better than raw on {names}{without_map}"
-        gains = better["name"] + " gains " + better["gain"].map("{:.1f}".format)
-        return "; ".join(gains + " points on " + better["group"])
+            encoders = ", ".join(used["group"])
+            text = f"No method is significantly better than raw on {encoders}"
+            readings = "; ".join(filter(None, used["tied"]))
+            return f"{text}; better without a map: {readings}" if readings else text
+        return "; ".join(
+            f"{row['name']} gains {row['gain']:.1f} points on {row['group']}"
+            for row in better.to_dict("records")
+        )
 
     @property
     def notes(self) -> list[str]:
@@ -337,26 +348,11 @@ def _missing_scores(frame: pd.DataFrame) -> list[str]:
     ]
 
 
-def _title(name: str) -> str:
-    """Title of a table, such as ``Spearman x 100``."""
-    metric = metric_of(name)
-    title = metric.title[:1].upper() + metric.title[1:]
-    return title if metric.scale == 1 else f"{title} x {metric.scale:g}"
-
-
 def _splits(scores: pd.DataFrame) -> pd.Series:
     """The split of each score after a space; empty if there is only one."""
-    return (
-        " " + scores["split"]
-        if scores["split"].nunique() > 1
-        else pd.Series("", scores.index)
-    )
-
-
-def _with_details(scores: pd.DataFrame) -> pd.Series:
-    """The text of each value, with its interval and deviation."""
-    values = scores["value"].map("{:z.2f}".format)
-    return values + scores["interval"] + scores["deviation"]
+    if scores["split"].nunique() > 1:
+        return " " + scores["split"]
+    return pd.Series("", scores.index)
 
 
 def _intervals(low: pd.Series, high: pd.Series) -> pd.Series:

@@ -76,13 +76,14 @@ class Verdict:
             ends = find_intervals(draws[row] - draws[row + 1 :])
             self.ends[row, row + 1 :] = ends
             self.ends[row + 1 :, row] = -ends[:, ::-1]
-        sign = -1 if metric.sign == -1 else 1
-        is_better = np.all(sign * self.ends > 0, axis=-1)  # the row than the column
-        is_best = is_better[:, reference] & ~is_better.any(axis=0)
+        is_better = np.all(metric.upward * self.ends > 0, axis=-1)  # row than column
+        is_exceeded = is_better.any(axis=0)
+        is_best = is_better[:, reference] & ~is_exceeded
         candidates = np.flatnonzero(is_best & self.is_asked)
         self.used = reference
         if len(candidates):
-            self.used = int(candidates[(sign * self.values[candidates]).argmax()])
+            scores = metric.upward * self.values[candidates]
+            self.used = int(candidates[scores.argmax()])
         is_best[self.used] = False
         self.tied = [int(row) for row in np.flatnonzero(is_best)]
 
@@ -112,9 +113,8 @@ class Verdict:
         if used == reference:
             more = f"; significantly better, without a map: {tied}" if tied else ""
             return f"keep it as it comes: {score}{compared}{more}"
-        gain = self._difference(used, reference)
-        sign = "" if gain.startswith("-") else "+"
-        text = f"use {score}, {sign}{gain} over {self.names[reference]}{compared}"
+        gain = self._difference(used, reference, sign="+")
+        text = f"use {score}, {gain} over {self.names[reference]}{compared}"
         if tied:
             text += f"; tied: {tied}"
         without_map = [self.names[row] for row in self.tied if not self.is_asked[row]]
@@ -131,11 +131,11 @@ class Verdict:
             for row in rows
         ]
 
-    def _difference(self, row: int, column: int) -> str:
-        """One scaled difference with its interval, without -0.0."""
-        difference = self.values[row] - self.values[column]
+    def _difference(self, row: int, column: int, sign: str = "") -> str:
+        """One scaled difference with its interval, without -0.0; the sign + is optional."""
+        difference = self.metric.scale * (self.values[row] - self.values[column])
         low, high = self.metric.scale * self.ends[row, column]
-        return f"{self.metric.scale * difference:z.1f} [{low:z.1f}, {high:z.1f}]"
+        return f"{difference:{sign}z.1f} [{low:z.1f}, {high:z.1f}]"
 
 
 def find_verdicts(
@@ -153,14 +153,17 @@ def find_verdicts(
 
     Returns:
         The frame, with :attr:`Verdict.gains` in the compared rows of each encoder; and a dict.
-        ``verdicts``: lines, for all encoders together and for each. ``differences`` by title:
-        ``methods``, and ``cells``, a text for row minus column of any two.
+        ``verdicts``: lines, for all encoders together and for each. ``lead``: task and metric of
+        the first verdict. ``differences`` by title: ``methods``, and ``cells``, a text for row
+        minus column of any two.
     """
     frame = frame.assign(**dict.fromkeys(GAIN, np.nan), choice="")
     tables = list(_compared_tables(_ranked_rows(frame), tasks))
     lines: list[str] = []
     differences = {}
+    lead: list[str] = []
     for title, table, note in tables:
+        lead = lead or table[["task", "metric"]].iloc[0].tolist()
         where = f" on {title}" if len(tables) > 1 else ""
         whole = _verdict(table)
         differences[title] = {"methods": whole.names, "cells": whole.table}
@@ -175,7 +178,7 @@ def find_verdicts(
                 frame.loc[rows.index, list(gains)] = gains
         if note:
             lines.append(f"{note}{where}")
-    return frame, {"verdicts": lines, "differences": differences}
+    return frame, {"verdicts": lines, "lead": lead, "differences": differences}
 
 
 def _verdict(rows: pd.DataFrame) -> Verdict:
@@ -232,6 +235,6 @@ def _listed_rows(rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, str]]:
 def _best(table: pd.DataFrame, scores: pd.Series) -> pd.DataFrame:
     """The references, and the rows with the best scores on other pairs."""
     names = pd.MultiIndex.from_frame(table[METHOD])
-    sign = -1 if metric_of(table["metric"].iloc[0]).sign == -1 else 1
-    ranks = (-sign * scores.reindex(names)).rank(method="first").to_numpy()
+    upward = metric_of(table["metric"].iloc[0]).upward
+    ranks = (-upward * scores.reindex(names)).rank(method="first").to_numpy()
     return table[(ranks <= LISTED) | (table["role"] == "reference")]

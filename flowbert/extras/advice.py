@@ -11,10 +11,11 @@ from flowbert.encoders.layers import name_layers, resolve_layers
 from flowbert.encoders.pooling import make_pooling
 from flowbert.encoders.template import TEMPLATES, name_template
 from flowbert.errors import UserError
-from flowbert.experiments.commands import write_options
+from flowbert.experiments.commands import write_command
 from flowbert.experiments.plan import RECIPE_METHOD, Method
 from flowbert.extras.sentence_transformer import SentenceTransformerEncoder
 from flowbert.maps import make_map
+from flowbert.maps.whitening import CAUTION
 from flowbert.options import AdviseOptions, takes
 
 RECIPE_LAYERS = "embedding_last"
@@ -24,6 +25,7 @@ DECODER_TEMPLATE = "prompteol"
 DECODER_METHOD = "whitening:shrinkage=0.8"
 """Template and map for decoders; measured in docs/research/decoders.md."""
 
+_SENTENCES = "SENTENCES.txt"
 _BY_SENTENCE_TRANSFORMERS = (
     "This folder was written by sentence-transformers. Such models are trained for similarity; "
     "with much data, a map or a training without labels makes them worse."
@@ -44,28 +46,23 @@ _OF_DECODERS = (
 _RAW_TEXT = """
 There is nothing to fit:
 
-    flowbert encode {encoder} --input SENTENCES.txt --output vectors.npy
+    flowbert {encode}
 
 If its training was short, a map may help. Compare on your own pairs:
 
-    flowbert compare --methods raw,{recipe} {encoder} {corpus} --tasks PAIRS.csv"""
-_MAP_TEXT = """
-Do not whiten encoders trained for similarity, or vectors that feed a classifier: both lose
-accuracy. Fit, and compare on your own pairs:
+    flowbert {compare}"""
+_FIT_TEXT = """
+Fit, and compare on your own pairs:
 
-    flowbert fit --method {method} {encoder} {corpus} --run_dir my-model
-    flowbert compare --methods raw,advised {plain} {corpus} --tasks PAIRS.csv"""
-
-_DECODER_TEXT = """
+    flowbert {fit}
+    flowbert {compare}"""
+_MAP_TEXT = f"\n{CAUTION}{_FIT_TEXT}"
+_DECODER_TEXT = f"""
 Two views, this one and the mean of the sentence in a lower layer, may be better, and so may
 --encoder.template chat, alone or in both views, where the tokenizer has a chat template
 (docs/decoders.md).
 --encoder.dtype bfloat16 is faster on processors with AMX or AVX512-BF16 and on GPUs. A sentence
-and its template are cut to {length} tokens (--encoder.max_length).
-Fit, and compare on your own pairs:
-
-    flowbert fit --method {method} {encoder} {corpus} --run_dir my-model
-    flowbert compare --methods raw,advised {plain} {corpus} --tasks PAIRS.csv"""
+and its template are cut to {{length}} tokens (--encoder.max_length).{_FIT_TEXT}"""
 
 
 @dataclass(frozen=True)
@@ -120,23 +117,27 @@ def advise(options: AdviseOptions) -> Advice:
     if isinstance(corpus, str | Path):
         check_corpus(corpus)
     else:
-        corpus = "SENTENCES.txt"
+        corpus = _SENTENCES
     opened = open_encoder(encoder, device=options.device)
     advice = advise_encoder(opened)
     chosen = given = _changed(encoder)
     if isinstance(opened, SentenceEncoder):
         chosen = given | {"layers": advice.layers, "pooling": advice.pooling}
-    text = _RAW_TEXT if advice.method == "raw" else _MAP_TEXT
+    text, methods, compared = _MAP_TEXT, "raw,advised", given
+    if advice.method == "raw":
+        text, methods, compared = _RAW_TEXT, f"raw,{RECIPE_METHOD}", chosen
     if advice.template:
         chosen |= {"template": advice.template}
         text = _DECODER_TEXT
     pairs = options.nli if corpus == "nli" else None
+    on = {"corpus": corpus, "nli": pairs, "column": options.column}
+    files = {"input": _SENTENCES, "output": "vectors.npy"}
+    compare = {"methods": methods, "encoder": compared, **on, "tasks": "PAIRS.csv"}
+    fit = {"method": advice.method, "encoder": chosen, **on, "run_dir": "my-model"}
     commands = text.format(
-        method=advice.method,
-        recipe=RECIPE_METHOD,
-        encoder=write_options(encoder=chosen),
-        plain=write_options(encoder=given),
-        corpus=write_options(corpus=corpus, nli=pairs, column=options.column),
+        encode=write_command("encode", encoder=chosen, **files),
+        fit=write_command("fit", **fit),
+        compare=write_command("compare", **compare),
         length=getattr(opened, "max_length", None),
     )
     return replace(advice, commands=commands)

@@ -14,6 +14,12 @@ from flowbert.maps.gaussian import RANK_TOLERANCE, GaussianMap
 from flowbert.numbers import is_number
 from flowbert.vectors.moments import ROWS_PER_DIRECTION, Moments
 
+CAUTION = (
+    "Do not whiten encoders trained for similarity, or vectors that feed a classifier: both lose "
+    "accuracy."
+)
+"""Advice of advise and of model cards; measured in docs/choosing-a-method.md."""
+
 
 class SpectralMap(GaussianMap):
     r"""Base of the maps that scale the eigenvectors of the covariance by :math:`\lambda^e`."""

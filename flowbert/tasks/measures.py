@@ -469,6 +469,17 @@ class Metric:
     scale: float = 100
     note: str = ""
 
+    @property
+    def unit(self) -> str:
+        """Title and scale of a table, such as ``Spearman x 100``."""
+        title = self.title[:1].upper() + self.title[1:]
+        return title if self.scale == 1 else f"{title} x {self.scale:g}"
+
+    @property
+    def upward(self) -> int:
+        """Factor after which a higher score is better."""
+        return -1 if self.sign == -1 else 1
+
 
 @dataclass(frozen=True, kw_only=True)
 class SpaceMetric(Metric):

@@ -151,7 +151,8 @@ class SimilarityTask(PairTask):
         """
         named = as_list(columns, "columns") or PAIR_COLUMNS
         if isinstance(source, pd.DataFrame):
-            rows = make_frame(Path("tasks: data frame"), source, [named])
+            where = Path("tasks: data frame")
+            rows = make_frame(where, source, [named], "columns")
             data = scored_pairs("pairs", rows, score_range, skip_invalid)
         elif isinstance(source, Pairs):
             data = source.data(skip_invalid)

@@ -99,6 +99,23 @@ class OwnTask(STS):
         return super().items(vectors * torch.arange(vectors.shape[1]) ** self.power)
 
 
+class OwnSpearman(OwnTask):
+    """A custom task with a metric called spearman, which no average contains."""
+
+    averaged = False
+
+
+@pytest.mark.parametrize(("others", "lead"), [(1, "one"), (2, "average")])
+def test_a_task_that_no_average_contains_does_not_lead(others, lead, encoder, pairs):
+    task: Any = load_task(pairs[1])
+    own = OwnSpearman(task.data)
+    own.name = "own"
+    tasks = [own, *pairs[:others]]
+    results = run(encoder, "raw,whitening", tasks=tasks, bootstrap=20)
+    assert results.summary.lead == lead
+    assert len(results.verdicts) == 2
+
+
 @pytest.mark.parametrize("kind", ["map", "task", "fitted"])
 def test_what_custom_code_computes_is_computed_again(kind, output, pairs, monkeypatch):
     task: Any = load_task(pairs[0])

@@ -1,9 +1,13 @@
 """What may be compared: names, estimators, models and folders of models."""
 
+import numpy as np
 from sklearn.pipeline import make_pipeline
 
+from experiments.small import WordSums, compare_small
 from flowbert.experiments.plan import parse_methods
 from flowbert.maps import MAPS, Flow, Whitening
+from flowbert.model import Model
+from helpers import refused
 
 
 def test_names_and_estimators():
@@ -16,6 +20,20 @@ def test_names_and_estimators():
     named = parse_methods({"mine": whitening, "theirs": "whitening"})
     assert [method.name for method in named] == ["mine", "theirs"]
     assert [method.name for method in parse_methods(" raw , zca")] == ["raw", "zca"]
+
+
+def test_models_need_different_names(pairs):
+    """Also two models of one encoder, with maps of one kind."""
+    rows = np.random.default_rng(0).normal(size=(50, WordSums().dim))
+    maps = [Whitening(shrinkage=shrinkage).fit(rows) for shrinkage in (0.1, 0.9)]
+    models = [Model(WordSums(), fitted) for fitted in maps]
+    for methods in (models, [Model(WordSums()), Model(WordSums(1))]):
+        refused(r"methods=\{\"a\": model, \"b\": model\}", parse_methods, methods)
+    results = compare_small(
+        WordSums(), {"a": models[0], "b": models[1]}, tasks=pairs[0]
+    )
+    assert set(results.frame["method"]) == {"a", "b"}
+    assert results.score("a", "one") != results.score("b", "one")
 
 
 def test_long_names_are_no_files():

@@ -8,9 +8,14 @@ import pandas as pd
 from flowbert import __version__
 from flowbert.data.text_files import user_path
 from flowbert.encoders import Embedder
+from flowbert.experiments.labels import settings_of
 from flowbert.experiments.results import Results
+from flowbert.experiments.summary import Summary
 from flowbert.maps import Raw
+from flowbert.maps.whitening import CAUTION
 from flowbert.model import Model
+from flowbert.tasks.measures import METRICS
+from flowbert.text_tables import escape_markdown
 
 TEMPLATE = "card.md.jinja"
 TEXTS = 256
@@ -42,8 +47,8 @@ def model_card(
     """
     from huggingface_hub import ModelCard, ModelCardData
 
-    scores = [] if results is None else _scores(results, model.encoder, method)
-    base = base_name(model.encoder)
+    encoder = model.encoder
+    base, described = base_name(encoder), encoder.describe()
     kind = method if model.map is None else model.map_name
     data = ModelCardData(
         library_name=library,
@@ -52,12 +57,13 @@ def model_card(
         base_model=base if "/" in base else None,
         license=license,
     )
-    described = model.encoder.describe()
-    # Exported views have one template.
-    settings: dict[str, Any] = described.get("views", [{}])[0] | described
-    settings |= model.encoder.columns()
-    used = "none" if model.map is None else model.map.text
-    settings |= {"encoder": base, "method": method, "map": used}
+    reading = {"template": "", "sink_token": "", "corpus": ""} | encoder.columns()
+    settings = {
+        **settings_of(pd.DataFrame([reading])).iloc[0],
+        "encoder": base,
+        "revision": described.get("revision"),
+        "map": "none" if model.map is None else model.map.text,
+    }
     template = (
         files("flowbert.extras.export").joinpath(TEMPLATE).read_text(encoding="utf-8")
     )
@@ -65,9 +71,14 @@ def model_card(
         data,
         template_str=template,
         name=name,
+        method=method,
         settings=settings,
+        max_length=described.get("max_length"),
         usage=usage,
-        scores=scores,
+        scores=[] if results is None else _scores(results, reading, method),
+        unit=METRICS["spearman"].unit,
+        cell=escape_markdown,
+        caution=CAUTION,
         difference=difference,
         texts=TEXTS,
         version=__version__,
@@ -92,14 +103,15 @@ def find_method(results: Results, model: Model) -> str:
     return ""
 
 
-def _scores(results: Results, encoder: Embedder, method: str) -> list[dict[str, Any]]:
-    """Rows of a method and of the raw embeddings, by task."""
+def _scores(
+    results: Results, reading: dict[str, str], method: str
+) -> list[dict[str, Any]]:
+    """Scores of a method and of raw with a reading, by task."""
     # Over all pairs of a task, as sentence-transformers and MTEB measure it.
-    wanted = {"template": "", "sink_token": ""} | encoder.columns()
-    wanted |= {"metric": "spearman", "aggregation": "all"}
-    del wanted["encoder"]  # it may have moved
+    wanted = pd.Series(reading | {"metric": "spearman", "aggregation": "all"})
+    wanted = wanted.drop(["encoder", "corpus"])  # the encoder may have moved
     rows = results.frame.dropna(subset="value")
-    shown = rows["method"].isin(["raw", method])
-    shown &= (rows[list(wanted)] == pd.Series(wanted)).all(axis=1)
-    records: list[dict[str, Any]] = rows[shown].to_dict("records")
-    return records
+    is_wanted = (rows[wanted.index] == wanted).all(axis=1)
+    is_shown = is_wanted & rows["method"].isin(["raw", method])
+    scores: list[dict[str, Any]] = Summary(rows[is_shown], {}).scores.to_dict("records")
+    return scores

@@ -15,7 +15,7 @@ from flowbert.data.text_files import as_list, user_path
 from flowbert.errors import UserError, nearest
 from flowbert.io import read_json
 
-IS_COPY = "taken, by its name and its size, for the published encoder"
+_IS_COPY = "taken, by its name and its size, for the published encoder"
 _OTHER_NAME = "in place of the published encoder"
 
 PUBLISHED_TASKS = {
@@ -131,8 +131,8 @@ def select_rows(
     return known[known["id"].isin(chosen)]
 
 
-def compare_with_published(encoder: str, published: str) -> str:
-    """Compare an encoder with a published one, by name and sizes; returns a note.
+def compare_with_published(encoder: str, published: str) -> tuple[bool, str]:
+    """Compare an encoder with a published one, by name and sizes.
 
     ``_name_or_path`` in the config of a folder is not used, because it may name an encoder that was
     fine-tuned.
@@ -142,13 +142,13 @@ def compare_with_published(encoder: str, published: str) -> str:
         published: Hub name of the published encoder; empty for word vectors.
 
     Returns:
-        A text that ends in :data:`IS_COPY`, or one that names the sizes that differ, such as
+        Whether it is the published one, and a note with the sizes that differ, such as
         ``(num_hidden_layers 4, published 12)``.
     """
     folder = user_path(encoder).absolute()
     name = folder.name if folder.exists() else encoder.partition("@")[0]
     if name != (published.rpartition("/")[2] if folder.exists() else published):
-        return f"{folder.name} {_OTHER_NAME}"
+        return False, f"{folder.name} {_OTHER_NAME}"
     config = folder / "config.json"
     sizes = read_json(config) if config.is_file() else {}
     differing = [
@@ -157,5 +157,5 @@ def compare_with_published(encoder: str, published: str) -> str:
         if folder.exists() and sizes.get(size) != value
     ]
     if differing:
-        return f"{folder.name} {_OTHER_NAME} ({', '.join(differing)})"
-    return f"{folder.name} {IS_COPY}"
+        return False, f"{folder.name} {_OTHER_NAME} ({', '.join(differing)})"
+    return True, f"{folder.name} {_IS_COPY}"

@@ -18,7 +18,6 @@ from flowbert.experiments.plan import Experiment, Method, plan_experiments
 from flowbert.experiments.results import Results
 from flowbert.experiments.run import run_experiments
 from flowbert.extras.papers.published import (
-    IS_COPY,
     PUBLISHED_TASKS,
     compare_with_published,
     published,
@@ -31,7 +30,6 @@ from flowbert.progress import tell
 from flowbert.tasks import AVERAGE, Task, load_tasks
 from flowbert.vectors import EmbeddingCache
 
-_FAILED = "cannot be run: "
 _UNIFORMITY_LIMIT = 1000  # no row has a published uniformity
 
 
@@ -76,18 +74,20 @@ def reproduce(options: ReproduceOptions) -> pd.DataFrame:
             return error
 
     lines: dict[str, pd.DataFrame] = {}
+    failures: dict[str, str] = {}
     finished = Results([], {})
     for group in _by_source(chosen):
         plans: dict[str, list[Experiment]] = {}
-        failures: dict[str, str] = {}
+        row_notes = {row.id: row.note for row in group}
         for row in group:
             try:
                 opened = _open_encoder(row, load_network)
                 corpus = load_nli() if row.fits_nli else None
                 plans[row.id] = _plan(row, tasks_of[row.id], opened, corpus, seeds)
             except UserError as error:
-                failures[row.id] = f"{_FAILED}{error}"
-                tell(f"{row.id} {failures[row.id]}")
+                failures[row.id] = str(error)
+                row_notes[row.id] = f"cannot be run: {error}"
+                tell(f"{row.id} {row_notes[row.id]}")
         experiments = {each.key: each for plan in plans.values() for each in plan}
         # No vectors are kept: a sample would be of one encoder among many.
         results = run_experiments(
@@ -96,10 +96,9 @@ def reproduce(options: ReproduceOptions) -> pd.DataFrame:
         for row in group:
             keys = {experiment.key for experiment in plans.get(row.id, ())}
             ours = Results.of([x for x in results.records if x.key in keys], {})
-            note = failures.get(row.id, row.note)
             if keys:
                 ours.add_intervals(options.bootstrap, options.bootstrap_seed)
-            lines[row.id] = _merge(row, tasks_of[row.id], ours.frame, note)
+            lines[row.id] = _merge(row, tasks_of[row.id], ours.frame, row_notes[row.id])
             if keys:
                 last = lines[row.id].iloc[-1]
                 tell(f"{row.id}: {last.ours:z.1f}, published {last.published:z.1f}")
@@ -109,8 +108,7 @@ def reproduce(options: ReproduceOptions) -> pd.DataFrame:
         if options.output is not None and finished.records:
             _save(finished, comparison, options.output)
     if not finished.records:
-        reasons = comparison["note"].str.removeprefix(_FAILED)
-        raise UserError("; ".join(reasons.unique()))
+        raise UserError("; ".join(dict.fromkeys(failures.values())))
     return comparison.reset_index(drop=True)
 
 
@@ -142,8 +140,9 @@ def _place_encoder(
         return chosen[same]
     # What is trained is no published encoder, whatever its name.
     paths = chosen["path"].mask(chosen["trained"], "")
-    notes = paths.map(lambda path: compare_with_published(encoder, path))
-    is_copy = notes.str.endswith(IS_COPY)
+    compared = [compare_with_published(encoder, path) for path in paths]
+    is_copy = np.array([is_same for is_same, _ in compared], dtype=bool)
+    notes = [note for _, note in compared]
     placed = chosen.assign(opened=encoder, context=~is_copy, note=notes)
     return placed[is_copy | placed["by_id"]] if is_copy.any() else placed
 

@@ -18,7 +18,9 @@ from flowbert.tasks import AVERAGE
 from flowbert.tasks.measures import SPACE_METRICS
 
 ANALYSIS_SUFFIX = ".analysis.json"
-_NOT_OPTIONS = ("verdicts", "differences", "published", "time", "warnings", "used")
+_NOT_OPTIONS = (
+    *("verdicts", "lead", "differences", "published", "time", "warnings", "used"),
+)
 _UNFINISHED = "There are no results yet: the run is unfinished or was interrupted."
 _OWN_INTERVALS = (
     "Intervals are those of each run. For differences, compare the methods in one run."

@@ -66,7 +66,9 @@ def test_settings_and_scores(model, encoder):
     for part in ("first_last", MAP, "3.0e-07", __version__):
         assert part in plain
     assert "Scores" not in plain
-    assert "| map | none |" in model_card(Model(encoder), **SETTINGS)
+    other = Model(encoder.read(sink_token="the"))
+    for part in ("| map | none |", "| sink_token | the |"):
+        assert part in model_card(other, **SETTINGS)
     text = model_card(model, **SETTINGS, results=results_of(encoder), license="mit")
     data: Any = ModelCard(text).data
     assert (data.license, data.library_name) == ("mit", "sentence-transformers")
@@ -112,7 +114,7 @@ def test_views():
     cell = name.replace("|", r"\|")
     for row in (
         r"| layers | 0 \| last |",
-        "| template | `the {} in` |",
+        "| template | 'the {} in' |",
         f"| map | {cell} |",
         f"| STSB | test | {cell} | target | 62.50 [50.0, 75.0] |",
     ):
