@@ -121,7 +121,8 @@ class WhiteningLayer(DataInitialized):
     def initialize_from(self, x: Tensor) -> None:
         """Set mean and covariance to those of a batch."""
         rows = x.to("cpu", torch.float64)
-        self.set_moments(rows.mean(dim=0), rows.T.cov())
+        covariance = rows.T.cov().view(x.shape[1], -1)  # of one dimension a number
+        self.set_moments(rows.mean(dim=0), covariance)
 
     def set_moments(self, mean: Tensor, covariance: Tensor) -> None:
         """Set mean ``(D,)`` and covariance ``(D, D)`` of the vectors, float64 on the CPU.

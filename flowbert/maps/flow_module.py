@@ -15,6 +15,7 @@ from flowbert.flows import FlowOptions, FullPrecision, Glow, bits_per_dim
 from flowbert.numbers import Seed
 from flowbert.seeding import Stream
 from flowbert.training.base import MethodModule
+from flowbert.training.callbacks import data_in_use
 from flowbert.training.optim import BertAdam
 from flowbert.training.rows import RowsDataModule
 from flowbert.vectors import Vectors, as_vectors
@@ -136,12 +137,12 @@ class FlowModule(FullPrecision, MethodModule):
 
     @property
     def _batch_size(self) -> int:
-        sources: list[Any] = [self.trainer.datamodule, self.trainer.train_dataloader]  # type: ignore[attr-defined]
+        sources: list[Any] = [data_in_use(self.trainer), self.trainer.train_dataloader]
         sizes = [getattr(source, "batch_size", None) for source in sources]
         return next((size for size in sizes if size), _USUAL_BATCH)
 
     def _parameters_so_far(self) -> dict[str, Any]:
-        datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
+        datamodule = data_in_use(self.trainer)
         return {
             "steps": self.trainer.global_step,
             "batch_size": self._batch_size * self.trainer.world_size,
@@ -166,9 +167,10 @@ class FlowModule(FullPrecision, MethodModule):
 
     def _fitted_rows(self) -> RowsDataModule | None:
         """The data module, or rows of a loader's data set; None if it can be read only once."""
-        datamodule: Any = self.trainer.datamodule  # type: ignore[attr-defined]
+        datamodule = data_in_use(self.trainer)
         if hasattr(datamodule, "init_sample"):
-            return datamodule  # type: ignore[no-any-return]
+            found: RowsDataModule = datamodule
+            return found
         loader: Any = self.trainer.train_dataloader
         if type(getattr(loader, "sampler", None)) not in _ALL_ROWS:
             return None
@@ -216,7 +218,7 @@ class FlowModule(FullPrecision, MethodModule):
         split = "test" if self.trainer.testing else "val"
         if dataloader_idx:
             split += f"_{dataloader_idx}"
-        if hasattr(self.trainer.datamodule, "likelihood_rows"):  # type: ignore[attr-defined]
+        if hasattr(data_in_use(self.trainer), "likelihood_rows"):
             split = LIKELIHOOD_SPLITS[dataloader_idx]
         self.log_dict(
             {

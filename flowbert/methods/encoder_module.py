@@ -22,6 +22,7 @@ from flowbert.numbers import Seed, is_count
 from flowbert.options import TrainingOptions
 from flowbert.seeding import Stream
 from flowbert.training.base import MethodModule
+from flowbert.training.callbacks import data_in_use
 
 # Attributes of modules that are rates of dropout, where an attention holds its rate itself.
 _DROPOUT_RATES = ("attention_dropout", "dropout", "dropout_prob")
@@ -121,7 +122,8 @@ class EncoderModule(MethodModule):
 
     def text_data(self) -> TextDataModule:
         """The Trainer's data module."""
-        return self.trainer.datamodule  # type: ignore[attr-defined,no-any-return]
+        data: TextDataModule = data_in_use(self.trainer)
+        return data
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """Draw the dropout masks of each batch from a separate stream."""

@@ -13,6 +13,15 @@ from flowbert.progress import bar
 from flowbert.threads import threads_for
 
 
+def data_in_use(trainer: Trainer) -> Any:
+    """The data module of the running call; None if it was given loaders.
+
+    ``trainer.datamodule`` may be that of an earlier call.
+    """
+    selector: Any = trainer._data_connector._datahook_selector
+    return selector.datamodule
+
+
 class WhiteningBaseline(Callback):
     """A closed-form map of the same rows, to compare the trained method with.
 
@@ -48,7 +57,7 @@ class WhiteningBaseline(Callback):
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Fit the map on the rows of the data module, unless it was fitted or loaded before."""
         if not self.map.is_fitted:
-            self.map.fit(trainer.datamodule.rows, pairs=self.pairs)  # type: ignore[attr-defined]
+            self.map.fit(data_in_use(trainer).rows, pairs=self.pairs)
 
     on_validation_start = on_test_start = on_fit_start
 

@@ -53,7 +53,7 @@ def glow_after_whitening(dim, coupling):
     return flow
 
 
-LAYERS["whitening"] = (6, whitening)
+LAYERS |= {"whitening": (6, whitening), "whitening of one": (1, whitening)}
 for init in MIXING_INITS:
     LAYERS[f"lu {init}"] = (7, partial(LULinear, init=init, seed=3))
 

@@ -174,6 +174,23 @@ def test_a_stock_trainer_with_stock_loaders(wrap, tmp_path):
     close(module.noise_std, start.sqrt(), rtol=1e-5, atol=0)
 
 
+def test_loaders_after_a_data_module(tmp_path):
+    """The Trainer keeps the data module of an earlier call: it is not read again."""
+    trainer = fit(tmp_path)
+    x = torch.from_numpy(10 * ROWS)
+    loader: Any = DataLoader(x, 64)  # type: ignore[arg-type]
+    module = make_module()
+    trainer.fit_loop.max_epochs = 3
+    with quiet_lightning():
+        trainer.validate(trainer.lightning_module, [loader] * 3, verbose=False)
+        logged = {name for name in trainer.callback_metrics if name.endswith("nll")}
+        assert logged == {"val/nll", "val_1/nll", "val_2/nll"}
+        trainer.fit(module, loader)
+    start = x.var(0).mean() * module.hparams["noise"]
+    close(module.noise_std, start.sqrt(), rtol=1e-5, atol=0)
+    assert module.fit_parameters["batch_size"] == 64
+
+
 def persistent():
     options: dict[str, Any] = {"num_workers": 1, "persistent_workers": True}
     rows: Any = torch.from_numpy(ROWS)
