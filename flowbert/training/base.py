@@ -1,6 +1,7 @@
 """Base class of all LightningModules: optimizer, random numbers, checks, checkpoints."""
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -63,6 +64,11 @@ class MethodModule(LightningModule):
         """Load a module, as Lightning does; a file imports no code."""
         with imports_refused():
             return super().load_from_checkpoint(*args, **options)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """Buffers without whole numbers: WeightAveraging would average and round indices."""
+        whole = super().buffers(recurse)
+        return (x for x in whole if x.is_floating_point())
 
     def mapped(self, embeddings: Tensor) -> dict[str, Tensor]:
         """Additional embeddings to measure, by their names in metrics.

@@ -2,6 +2,7 @@
 
 import math
 from contextlib import redirect_stderr
+from copy import deepcopy
 from io import StringIO
 from typing import Any
 
@@ -14,8 +15,10 @@ from pytorch_lightning.callbacks import (
     BatchSizeFinder,
     GradientAccumulationScheduler,
     LearningRateFinder,
+    WeightAveraging,
 )
 from pytorch_lightning.cli import LightningCLI
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 from torch.utils.data import DataLoader, TensorDataset
 
 from fits import DIM, differences, fit, make_data, make_module, make_rows
@@ -206,6 +209,22 @@ def test_the_initialization_takes_no_batch_of_the_training(loader, tmp_path):
     trainer = fit(tmp_path, loader=loader(), max_epochs=1)
     assert trainer.global_step == 10
     assert bool(trainer.lightning_module.flow.initialized)
+
+
+@pytest.mark.parametrize("mixing", ["lu", "random"])
+def test_a_moving_average_of_the_weights_is_a_flow(mixing, tmp_path):
+    """Of the permutations, torch would round the averages: 0.9 * 3 + 0.1 * 3 to 2."""
+    module = make_module(dim=8, mixing=mixing)
+    start = deepcopy(module.flow.state_dict())
+    average = WeightAveraging(multi_avg_fn=get_ema_multi_avg_fn(0.9))
+    data = make_data(rows=make_rows(dim=8))
+    fit(tmp_path, average, module=module, data=data)
+    for name, value in module.flow.state_dict().items():
+        if not value.is_floating_point():
+            assert torch.equal(value, start[name]), name
+    x = torch.from_numpy(make_rows(dim=8))
+    # Sums of 8 numbers in float32, through a map with a small condition number.
+    close(module.flow.inverse(module.flow(x)[0])[0], x, rtol=1e-3, atol=1e-3)
 
 
 def test_callbacks_that_find_the_learning_rate_or_the_batch_size(tmp_path):
