@@ -2,11 +2,12 @@
 
 import shlex
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from flowbert.data.corpus import OWN_NAMES
-from flowbert.options import IN_MEMORY, CompareOptions, config_of
+from flowbert.options import IN_MEMORY, CompareOptions, EncoderOptions, config_of
 
 _VECTORS = {"input": "FILE", "output": "vectors.npy"}
 
@@ -90,9 +91,13 @@ def _has_names(value: Any) -> bool:
 
 def _fit_or_encode(options: Mapping[str, Any], corpus: Mapping[str, Any]) -> str:
     """A command that fits on a corpus, or encodes without a method."""
-    if "method" in options:
-        return write_command("fit", **options, **corpus, run_dir="my-model")
-    return write_command("encode", **options, **_VECTORS)
+    # Those of a record are sorted by name.
+    names = [field.name for field in fields(EncoderOptions)]
+    encoder = {name: options["encoder"].get(name) for name in names}
+    if "method" not in options:
+        return write_command("encode", encoder=encoder, **_VECTORS)
+    fit = {"method": options["method"], "encoder": encoder, **corpus}
+    return write_command("fit", **fit, run_dir="my-model")
 
 
 def _corpus_options(

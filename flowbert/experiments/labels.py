@@ -68,7 +68,9 @@ def name_rows(frame: pd.DataFrame) -> pd.DataFrame:
     groups = [name for name in differing if name in ("run", "encoder")]
     others = [name for name in differing if name not in groups]
     names = {
-        "group": _join(shown[groups]) if groups else settings["encoder"],
+        "group": _join(shown[groups])
+        if groups
+        else max(settings["encoder"], default=""),
         "method": methods,
         "name": methods + _in_brackets(shown[others]),
         "label": methods + _in_brackets(shown[differing]),

@@ -15,11 +15,13 @@ from flowbert.data.scored_pairs import Subset
 from flowbert.data.text_files import as_list
 from flowbert.encoders import (
     Embedder,
+    EncoderOptions,
     SentenceEncoder,
     digests_reused,
     is_sentence_transformer,
     open_encoder,
 )
+from flowbert.encoders.reading import resolve
 from flowbert.errors import UserError
 from flowbert.io import as_json, digest
 from flowbert.maps import (
@@ -127,7 +129,10 @@ def parse_methods(methods: Any) -> list[Method]:
     if isinstance(methods, str):
         methods = as_list(methods, "methods")
     if isinstance(methods, Mapping):
-        return [replace(_parse(methods[name]), name=name) for name in methods]
+        named = [replace(_parse(methods[name]), name=name) for name in methods]
+        if any(x.name == "raw" and type(x.map) is not Raw for x in named):
+            raise UserError("received a map called raw", argument="methods")
+        return named
     parsed = [_parse(value) for value in methods]
     names = [method.name for method in parsed]
     if len(set(names)) < len(names):
@@ -244,6 +249,14 @@ class Experiment:
         if is_given or in_memory or cannot_be_named:
             return {}
         reading = {"path": self.encoder.path}
+        usual = vars(EncoderOptions())
+        if isinstance(self.encoder, SentenceEncoder):
+            backbone = self.encoder.backbone
+            plain = resolve(backbone, backbone.folder.reading, {})
+            usual = usual | {"max_length": plain.max_length}
+        for name in ("max_length", "dtype", "max_words"):
+            if known.get(name) not in (None, usual[name]):
+                reading[name] = known[name]
         if self.role != "reference":
             for name in ("layers", "pooling", "template", "sink_token"):
                 text = self.columns[name]
@@ -303,7 +316,7 @@ def plan_experiments(
                 for corpus, drawn in corpora[task]
                 for seed in (random if drawn is None else [drawn])
             ]
-        elif method.name == "raw" and method.encoder is None:
+        elif type(method.map) is Raw and method.encoder is None:
             network = getattr(encoder, "backbone", encoder)
             if network not in saved:
                 saved[network] = as_saved(encoder)
@@ -321,7 +334,7 @@ def _other_readings(
 
     They count as chosen methods if there is no other method.
     """
-    is_alone = all(method.name == "raw" for method in methods)
+    is_alone = all(type(method.map) is Raw for method in methods)
     role = "method" if is_alone else "reading"
     advised = [method.encoder for method in methods if method.advised]
     for reading in (encoder, *filter(None, advised)):
@@ -342,7 +355,7 @@ def _each_once(experiments: Sequence[Experiment]) -> list[Experiment]:
         columns, task = experiment.columns, experiment.task
         place = (*columns.values(), task.kind, task.metrics)
         if known.setdefault(place, experiment).key != experiment.key:
-            names = ", ".join(f"{name} {columns[name]}" for name in columns)
+            names = ", ".join(f"{name} {x}" for name, x in columns.items() if x)
             raise UserError(
                 f"compare: received two different experiments called {names}; expected encoders, "
                 "methods and corpora with different names; a dict names "

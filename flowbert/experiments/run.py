@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cache as cached
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from flowbert.maps import AffineMap, LabelledPairs, Map, Moments
 from flowbert.progress import tell, track
 from flowbert.seeding import Stream
 from flowbert.tasks import STS, Record, Task
-from flowbert.vectors import EmbeddingCache, Vectors
+from flowbert.vectors import EmbeddingCache
 
 SAMPLE_SIZE = 1000
 """Number of sentences whose vectors are kept for the analysis of a comparison."""
@@ -181,11 +182,11 @@ def fit_experiment(
     pairs = None
     if labels is not None:
         sides = labels.sentences1, labels.sentences2
-        first, second = (encoded.embed(side)[:] for side in sides)
+        first, second = (encoded.rows(side)[:] for side in sides)
         pairs = first, second, labels.scores
     return fit_map(
         map,
-        encoded.rows(corpus),
+        encoded.rows(corpus.sentences),
         seed=experiment.seed,
         device=device,
         moments=encoded.moments(corpus) if isinstance(map, AffineMap) else None,
@@ -256,23 +257,17 @@ class _Encoded:
 
     def __init__(self, encoder: Embedder, cache: EmbeddingCache) -> None:
         self.encoder = encoder
-        self.cache = cache
-        self.rows = cached(self._rows)
+        # By their sentences, a tuple.
+        self.rows = cached(partial(cache.rows, encoder))
         self.moments = cached(self._moments)
         self.task = cached(self._task)
 
-    def embed(self, sentences: Sequence[str]) -> Vectors:
-        """Vectors of sentences, which are in the cache."""
-        return self.cache.rows(self.encoder, sentences)
-
-    def _rows(self, corpus: Corpus) -> Vectors:
-        return self.embed(corpus.sentences)
-
     def _moments(self, corpus: Corpus) -> Moments:
-        return Moments(self.encoder.dim).update_blocks(self.rows(corpus).blocks())
+        blocks = self.rows(corpus.sentences).blocks()
+        return Moments(self.encoder.dim).update_blocks(blocks)
 
     def _task(self, task: Task) -> Tensor:
-        return torch.from_numpy(self.embed(task.sentences)[:])
+        return torch.from_numpy(self.rows(tuple(task.sentences))[:])
 
 
 def _first_samples(experiments: Sequence[Experiment]) -> dict[str, Indices]:

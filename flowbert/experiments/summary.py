@@ -210,7 +210,8 @@ class Summary:
         """Title of the terminal's table: metric and unit, and how many rows are shown."""
         count, total = len(self.shown), len(self.rows)
         more = f", {count} of {total} rows" if count < total else ""
-        return f"{self.unit} [95% interval]{more}"
+        interval = " [95% interval]" if self.cells["low"].notna().any() else ""
+        return f"{self.unit}{interval}{more}"
 
     def print(self) -> int:
         """Print verdicts, table by encoder, and notes; returns the rows of the table."""

@@ -143,6 +143,7 @@ def find_verdicts(
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Which row to use, over all rows of a table, whatever differs in them.
 
+    Methods have to beat the encoder as it comes; without it, there are differences alone.
     There is one verdict for the average, or the only averaged task, and for every other task with
     a headline, on each split. Of more than ten rows, the best ten of the development split and the
     references are compared, on the other splits.
@@ -167,11 +168,15 @@ def find_verdicts(
         where = f" on {title}" if len(tables) > 1 else ""
         whole = _verdict(table)
         differences[title] = {"methods": whole.names, "cells": whole.table}
+        is_reference = table["role"] == "reference"
+        if not is_reference.any():
+            lines.append(f"no verdict{where}: raw is not among the methods")
+            continue
         encoders = settings_of(table)["encoder"]
         if encoders.nunique() > 1:
             lines.append(f"all encoders{where}: {whole.text}")
         for name, rows in table.groupby(encoders, sort=False):
-            if len(rows) > 1:
+            if len(rows) > 1 and is_reference[rows.index].any():
                 verdict = _verdict(rows)
                 lines.append(f"{name}{where}: {verdict.text}")
                 gains = verdict.gains.set_axis(rows.index)

@@ -137,6 +137,13 @@ def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):
     assert commands(gain("raw")) == as_it_comes
     assert commands(gain("zca")) == [fit.format("zca", "bert")]
     assert commands() == commands(gain("mine", options={})) == []
+    # The options of a record are sorted by name.
+    row = gain("zca", options={"encoder": {"layers": 0, "path": "b"}, "method": "zca"})
+    assert commands(row)[0].split()[1:7:2] == [
+        "--method",
+        "--encoder.path",
+        "--encoder.layers",
+    ]
     # A comparison knows its corpus, but for that of each of several tasks.
     config: dict[str, Any] = {"corpus": "a b.txt,target", "column": "text", "nli": None}
     config |= {"tasks": "p.csv", "senteval": None, "columns": "x,y,z"}
@@ -182,8 +189,12 @@ def test_the_comparison_with_the_advice_keeps_the_other_options(tmp_path):
         "skip_invalid": True,
         "bootstrap": 5,
     }
-    about = compare(methods="raw", **options).about
-    command, _ = next_commands(tmp_path, {**about, "used": [gain("raw")]})
+    cut = EncoderOptions(max_length=40)
+    about = compare(cut, methods="raw,centering", **options).about
+    used = {"max_length": 40, "path": "builtin-sample"}
+    (row,) = about["used"]
+    assert used.items() <= row["options"]["encoder"].items()
+    command, *_ = next_commands(tmp_path, {**about, "used": [gain("raw")]})
     read = read_options(read_line("compare", shlex.split(command)[1:]))
     assert {name: getattr(read, name) for name in options} == options
 

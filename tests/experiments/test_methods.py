@@ -36,6 +36,24 @@ def test_models_need_different_names(pairs):
     assert results.score("a", "one") != results.score("b", "one")
 
 
+def test_raw_is_the_reference_by_whatever_name(pairs):
+    """A dict names the methods; without raw there is no verdict, and no gain over it."""
+    options = {"tasks": pairs[0], "bootstrap": 20}
+    methods = {"map": "zca", "plain": "raw"}
+    results = compare_small(WordSums(), methods, **options)
+    plain = compare_small(WordSums(), "zca,raw", **options)
+    assert results.verdicts == [
+        line.replace("zca", "map").replace("raw", "plain") for line in plain.verdicts
+    ]
+    rows = results.frame.set_index("method")["role"]
+    assert set(rows["plain"]) == {"reference"}
+    results = compare_small(WordSums(), "zca,centering", **options)
+    assert results.verdicts == ["no verdict: raw is not among the methods"]
+    assert "over raw" not in repr(results)
+    assert len(results.differences) == 1
+    refused("methods: received a map called raw", parse_methods, {"raw": "zca"})
+
+
 def test_long_names_are_no_files():
     parameters = MAPS.options(Flow).items()
     options = [f"{name}={value}" for name, value in parameters if value is not None]

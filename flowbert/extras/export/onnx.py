@@ -1,5 +1,6 @@
 """A model as one ONNX graph: token ids in, embeddings out."""
 
+import json
 import logging
 import warnings
 from collections.abc import Sequence
@@ -89,7 +90,11 @@ class ONNX(Format):
         views = [with_template_in_tokenizer(view) for view in views]
         encoder = views[0]
         tokenizer = encoder.backbone.tokenizer
-        saved = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+        content = json.loads(tokenizer.backend_tokenizer.to_str())
+        if tokenizer.split_special_tokens:
+            added = content["added_tokens"]
+            content["added_tokens"] = [x for x in added if not x["special"]]
+        saved = Tokenizer.from_str(json.dumps(content))
         saved.enable_truncation(encoder.max_length, direction=tokenizer.truncation_side)
         saved.enable_padding(
             pad_id=tokenizer.pad_token_id, pad_token=tokenizer.pad_token

@@ -28,9 +28,9 @@ def with_template_in_tokenizer(encoder: SentenceEncoder) -> SentenceEncoder:
             received=encoder.template,
             expected=f"text before {SLOT} that does not change the tokens of a sentence",
         )
-    backbone = encoder.backbone.like(
-        tokenizer=add_to_tokenizer(template, encoder.backbone.tokenizer)
-    )
+    is_split = bool(encoder.tokenization.read_as_text)
+    tokenizer = add_to_tokenizer(template, encoder.backbone.tokenizer, is_split)
+    backbone = encoder.backbone.like(tokenizer=tokenizer)
     if template.text == SLOT:
         return encoder.read(backbone=backbone)
     # A tokenizer counts a repeated sentence once.
@@ -59,8 +59,14 @@ def outside(template: Template, attention_mask: Tensor) -> Tensor:
     return 1 - inside.long()
 
 
-def add_to_tokenizer(template: Template, tokenizer: Any) -> Any:
-    """Make a transformers tokenizer that adds the tokens of a template."""
+def add_to_tokenizer(template: Template, tokenizer: Any, is_split: bool = False) -> Any:
+    """Make a transformers tokenizer that adds the tokens of a template.
+
+    Args:
+        template: The template.
+        tokenizer: A fast tokenizer.
+        is_split: Whether special tokens in a sentence are text.
+    """
     from tokenizers.processors import TemplateProcessing
     from transformers import PreTrainedTokenizerFast
 
@@ -84,5 +90,6 @@ def add_to_tokenizer(template: Template, tokenizer: Any) -> Any:
         model_max_length=tokenizer.model_max_length,
         model_input_names=["input_ids", "attention_mask"],  # GPT-2 adds token types
         truncation_side=tokenizer.truncation_side,
+        split_special_tokens=is_split,
         **tokenizer.special_tokens_map,
     )

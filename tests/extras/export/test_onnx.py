@@ -68,6 +68,14 @@ def test_views_of_a_template(template, tmp_path):
     check(Model(sink), tmp_path)
 
 
+@pytest.mark.parametrize("template", ["the {} in [MASK]", "the {} in"])
+@pytest.mark.parametrize("form", ["onnx", "sentence-transformers"])
+def test_special_tokens_in_a_sentence(template, form, tmp_path):
+    """They are text within a template that has some; texts of the verification have them."""
+    encoder = tiny_encoder(sizes=ONE_BLOCK, template=template, pooling="last_token")
+    export(Model(encoder), tmp_path / "to", format=form)
+
+
 @pytest.mark.parametrize(
     "view", [{"template": "the {} in"}, {"max_length": 30}, {"sink_token": "the"}]
 )
