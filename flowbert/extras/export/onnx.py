@@ -1,6 +1,5 @@
 """A model as one ONNX graph: token ids in, embeddings out."""
 
-import json
 import logging
 import warnings
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from flowbert.encoders import SentenceEncoder
 from flowbert.encoders.template import Template
 from flowbert.extras.export.formats import EXPORT_FORMATS, Format
 from flowbert.extras.export.plain_encoder import outside, with_template_in_tokenizer
+from flowbert.io import read_json, write_json
 from flowbert.maps import Flow, Map
 from flowbert.model import Model
 
@@ -90,16 +90,17 @@ class ONNX(Format):
         views = [with_template_in_tokenizer(view) for view in views]
         encoder = views[0]
         tokenizer = encoder.backbone.tokenizer
-        content = json.loads(tokenizer.backend_tokenizer.to_str())
-        if tokenizer.split_special_tokens:
-            added = content["added_tokens"]
-            content["added_tokens"] = [x for x in added if not x["special"]]
-        saved = Tokenizer.from_str(json.dumps(content))
+        saved = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
         saved.enable_truncation(encoder.max_length, direction=tokenizer.truncation_side)
         saved.enable_padding(
             pad_id=tokenizer.pad_token_id, pad_token=tokenizer.pad_token
         )
         saved.save(str(folder / TOKENIZER))
+        if tokenizer.split_special_tokens:  # which the file cannot say
+            content = read_json(folder / TOKENIZER, {"added_tokens": list})
+            added = content["added_tokens"]
+            content["added_tokens"] = [x for x in added if not x["special"]]
+            write_json(folder / TOKENIZER, content)
         example = encoder.tokenize(["a b c", "a"])
         sizes = dict.fromkeys((0, 1), torch.export.Dim.DYNAMIC)
         shown = logging.root.manager.disable
