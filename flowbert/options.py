@@ -180,7 +180,10 @@ class EncoderOptions(Options):
             ``mean,cls``.
         max_length: Number of tokens after which a sentence is cut; 0 for the positions of the
             network. None for the length of the folder, else 512 for decoders, 128 for others.
-        dtype: ``float32``, ``float16``, ``bfloat16`` or ``float64``.
+        dtype: ``float32``, ``float16``, ``bfloat16`` or ``float64``; ``8bit`` or ``4bit`` with the
+            package bitsandbytes.
+        device_map: ``auto`` spreads a network that does not fit one device over all GPUs, and over
+            memory and disk, with the package accelerate; not in trainings. None for one device.
         template: Text around every sentence, with ``{}`` in its place, or ``prompteol``,
             ``pretended-cot``, ``knowledge``, ``echo``, or ``chat`` (``chat:TEXT``) for the chat
             template of the network. ``compare`` also accepts several: names such as
@@ -199,6 +202,7 @@ class EncoderOptions(Options):
     pooling: str | list[str] | None = None
     max_length: CountOrZero | None = None
     dtype: str = "float32"
+    device_map: str | None = None
     template: str | list[Any] | None = None
     sink_token: str | None = None
     views: list[Any] | None = None

@@ -38,6 +38,7 @@ EXEMPT = (
     "quiet",
     "print_config",
     "threads",
+    "encoder.device_map",
     "devices",
     "num_nodes",
     "push_to",

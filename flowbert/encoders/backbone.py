@@ -4,9 +4,11 @@ import copy
 import inspect
 import json
 import math
+from collections import UserDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property, lru_cache, partial
+from itertools import chain
 from threading import Lock
 from types import SimpleNamespace
 from typing import Any
@@ -86,6 +88,7 @@ class Backbone(PicklableNetwork):
         num_layers: Number of blocks.
         inputs: Names of the token features that the network takes.
         positions: Largest number of tokens of a text; None without a limit.
+        options: ``dtype`` of quantized weights and ``device_map``, if it was loaded with them.
     """
 
     network: Any
@@ -105,6 +108,7 @@ class Backbone(PicklableNetwork):
         self.path = path
         self.revision = revision
         self.folder = folder
+        self.options: dict[str, Any] = {}
         self.dim: int = config.hidden_size
         self.num_layers: int = config.num_hidden_layers
         self.positions = _count_positions(network)
@@ -124,13 +128,25 @@ class Backbone(PicklableNetwork):
 
     @property
     def device(self) -> torch.device:
-        """Device of the weights."""
-        return next(self.parameters()).device
+        """Device of the weights, those that accelerate offloaded left out."""
+        devices = (x.device for x in chain(self.parameters(), self.buffers()))
+        return next((x for x in devices if x.type != "meta"), torch.device("meta"))
 
     @property
     def dtype(self) -> torch.dtype:
         """Precision of the weights."""
         return next(self.parameters()).dtype
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether a device map places the weights, on several devices or outside of memory."""
+        return "device_map" in self.options
+
+    def _apply(self, fn: Any, recurse: bool = True) -> "Backbone":
+        """Move or convert the weights, unless a device map places them."""
+        if self.is_placed:
+            return self
+        return super()._apply(fn, recurse)  # type: ignore[no-untyped-call,no-any-return]
 
     @property
     def has_pooler(self) -> bool:
@@ -189,7 +205,8 @@ class Backbone(PicklableNetwork):
         """
         top = self.num_layers if top is None else top
         is_lower = top < self.num_layers and not torch.compiler.is_compiling()
-        if is_lower and self.findings.early_exit:
+        # States of blocks on several devices are brought together at the end of a pass.
+        if is_lower and not self.is_placed and self.findings.early_exit:
             states = lower_states(partial(self.compute, features), top)
             return SimpleNamespace(hidden_states=states)
         output = self.compute(features, output_hidden_states=True)
@@ -248,11 +265,10 @@ class Backbone(PicklableNetwork):
         config = self.network.config.to_dict()
         for name in _UNRELATED:
             config.pop(name, None)
-        weights = {
-            name: weight
-            for name, weight in self.network.state_dict().items()
-            if with_pooler or not name.startswith("pooler.")
-        }
+        weights = _Weights(self.network)
+        if not with_pooler:
+            for name in [x for x in weights if x.startswith("pooler.")]:
+                del weights[name]
         digests = {
             "weights": digest_tensors(weights),
             "config": digest(config),
@@ -261,6 +277,25 @@ class Backbone(PicklableNetwork):
         if known is not None:
             known[key] = self, digests  # an id may be that of another one later
         return digests
+
+
+class _Weights(UserDict[str, Tensor]):
+    """Weights of a network by name; those that accelerate offloaded are read one at a time."""
+
+    def __init__(self, network: Any) -> None:
+        super().__init__(network.state_dict())
+        self._network = network
+
+    def __getitem__(self, name: str) -> Tensor:
+        if not self.data[name].is_meta:
+            return self.data[name]
+        from accelerate.utils import align_module_device
+
+        place, _, own = name.rpartition(".")
+        module = self._network.get_submodule(place)
+        with align_module_device(module, "cpu"):
+            weight: Tensor = getattr(module, own)
+        return weight
 
 
 def _tokenizer_digest(tokenizer: Any) -> str:

@@ -1,6 +1,7 @@
 """Loading and checking networks and tokenizers of folders and the hub."""
 
 from collections.abc import Mapping
+from logging import getLogger
 from typing import Any
 
 import torch
@@ -18,13 +19,17 @@ from flowbert.encoders.folders import (
 from flowbert.errors import UserError, check_choice, warn
 from flowbert.registry import import_object
 
-DTYPES = ("float32", "float16", "bfloat16", "float64")
+QUANTIZED = ("8bit", "4bit")
+"""Precisions that bitsandbytes computes; what it does not quantize is in bfloat16."""
+
+DTYPES = ("float32", "float16", "bfloat16", "float64", *QUANTIZED)
 
 
 def load_backbone(
     path: str,
     revision: str | None = None,
     dtype: str = "float32",
+    device_map: Any = None,
     *,
     is_changed: bool = False,
     frozen: bool = True,
@@ -35,13 +40,14 @@ def load_backbone(
         path: The encoder, as the user names it.
         revision: Commit, branch or tag on the hub.
         dtype: One of :data:`DTYPES`, which may differ from that of the checkpoint.
+        device_map: Devices of the modules, as ``from_pretrained`` takes them; None for one device.
         is_changed: Whether layers or pooling differ from the folder; further modules of
             sentence-transformers may be left out then, as in a training.
         frozen: Whether the encoder is frozen.
 
     Raises:
-        UserError: If it cannot be loaded or is not a text encoder, or if its weights, blocks or
-            vocabulary are inconsistent.
+        UserError: If it cannot be loaded or is not a text encoder, if its weights, blocks or
+            vocabulary are inconsistent, or if a quantized or distributed network is to be trained.
         LibraryNeededError: If only sentence-transformers can compute the vectors of the folder.
     """
     check_choice("dtype", dtype, DTYPES)
@@ -66,14 +72,32 @@ def load_backbone(
             )
     # Exported folders set it; each call asks for hidden states.
     config.output_hidden_states = False
+    options = {"dtype": dtype} if dtype in QUANTIZED else {}
+    if options and getattr(config, "quantization_config", None):
+        raise UserError(
+            f"received {dtype} for {path!r}, whose weights are quantized; expected the precision "
+            "of the rest, such as bfloat16",
+            argument="dtype",
+        )
+    if device_map is not None:
+        options["device_map"] = device_map
     with loading(path):
-        network, report = load_model(AutoModel, files, dtype, config=config)
+        network, report = load_model(
+            AutoModel, files, dtype, config=config, device_map=device_map
+        )
     if files.gguf_file:  # its weights are plain numbers now, which can be saved
         network.hf_quantizer = None
         vars(network.config).pop("quantization_config", None)
     _check_weights(path, network, report)
     _check_tokenizer(path, tokenizer, network.config.vocab_size)
+    if not frozen and (options or getattr(network, "hf_quantizer", None)):
+        raise UserError(
+            f"received {path!r} with quantized weights or a device_map; expected neither in a "
+            "training",
+            argument="encoder",
+        )
     backbone = Backbone(network.eval(), tokenizer, path, files.revision, folder)
+    backbone.options = options
     if report["missing_keys"]:  # they are random numbers
         backbone.remove_pooler()
     return backbone
@@ -83,6 +107,17 @@ def load_model(
     make: Any, files: EncoderFiles, dtype: str, **options: Any
 ) -> tuple[Any, Any]:
     """Load a model by an auto class of transformers; also returns missing and unused weights."""
+    if dtype in QUANTIZED:
+        from transformers import BitsAndBytesConfig
+
+        # Each product in 8 bits would say that it converts bfloat16.
+        getLogger("bitsandbytes.autograd._functions").setLevel("ERROR")
+        options["quantization_config"] = BitsAndBytesConfig(  # type: ignore[no-untyped-call]
+            **{f"load_in_{dtype}": True},
+            bnb_4bit_quant_type="nf4",
+            bnb_4bit_compute_dtype=torch.bfloat16,
+        )
+        dtype = "bfloat16"
     model, report = make.from_pretrained(
         files.source,
         revision=files.revision,

@@ -1,6 +1,6 @@
 """Sentences to vectors through a transformers network: layers averaged, tokens pooled."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -47,14 +47,17 @@ class SentenceEncoder(Embedder, nn.Module):
         path: A folder, a run folder with a trained encoder, a hub name (``owner/name@revision``
             too), ``builtin-sample``, or a loaded backbone.
         reading: A reading, whose entries replace those of the folder.
-        revision: Commit, branch or tag on the hub; like ``dtype``, ignored for a loaded backbone.
+        revision: Commit, branch or tag on the hub; like ``dtype`` and ``device_map``, ignored for a
+            loaded backbone.
         layers: Layers to average: a name or numbers, see :func:`resolve_layers`.
         pooling: See :class:`~flowbert.encoders.pooling.Pooling`. With a template, None means
             ``last_token``, and ``mean`` with ``echo``.
         max_length: Number of tokens, special ones included, after which a sentence is cut; 0 for
             the number of positions of the network.
         dtype: Precision of the computation: ``float32``, ``float16``, ``bfloat16`` or
-            ``float64``.
+            ``float64``; or ``8bit`` or ``4bit``, which bitsandbytes computes.
+        device_map: Devices of the modules for a network that does not fit one device: ``auto``, or
+            what else ``from_pretrained`` takes. It then stays there, and cannot be trained.
         template: Text around every sentence, such as ``This sentence : "{}" means in one word:"``,
             or a name of :data:`~flowbert.encoders.template.TEMPLATES`, or ``chat`` or ``chat:TEXT``
             for a chat as the tokenizer writes it, saved as its text. Only ``last_token`` and
@@ -103,6 +106,7 @@ class SentenceEncoder(Embedder, nn.Module):
         pooling: str | None = None,
         max_length: int | None = None,
         dtype: str = "float32",
+        device_map: str | Mapping[str, Any] | None = None,
         template: str | None = None,
         sink_token: str | None = None,
         frozen: bool = True,
@@ -116,7 +120,12 @@ class SentenceEncoder(Embedder, nn.Module):
         else:
             is_changed = layers is not None or pooling is not None
             backbone = load_backbone(
-                str(path), revision, dtype, is_changed=is_changed, frozen=frozen
+                str(path),
+                revision,
+                dtype,
+                device_map,
+                is_changed=is_changed,
+                frozen=frozen,
             )
         self.backbone = backbone
         self.path = backbone.path
@@ -293,6 +302,7 @@ class SentenceEncoder(Embedder, nn.Module):
             "path": self.path,
             "revision": self.backbone.revision,
             "dtype": str(self.backbone.dtype).removeprefix("torch."),
+            **self.backbone.options,
             **self.reading.as_json(),
         }
 
@@ -321,7 +331,8 @@ class SentenceEncoder(Embedder, nn.Module):
         with_pooler = isinstance(self.pooling, NetworkPooling)
         digests = self.backbone.digests(with_pooler)
         identity = {**digests, "token_weights": None, **self.describe()}
-        del identity["path"], identity["revision"]
+        for name in ("path", "revision", "device_map"):
+            identity.pop(name, None)
         if self.pooling.weights is not None:
             weights = {"weights": self.pooling.weights}
             identity["token_weights"] = digest_tensors(weights)

@@ -117,7 +117,11 @@ def _open(
     is_changed = options.layers is not None or options.pooling is not None
     try:
         backbone = load_backbone(
-            path, options.revision, options.dtype, is_changed=is_changed
+            path,
+            options.revision,
+            options.dtype,
+            options.device_map,
+            is_changed=is_changed,
         )
     except LibraryNeededError as error:
         if error.encoder is None:

@@ -230,7 +230,8 @@ def count_workers(backbone: Backbone) -> int:
     """
     # Recurrent networks keep the state of a text in their modules.
     is_recurrent = backbone.findings.causal and not backbone.findings.continues
-    return 1 if is_recurrent or backbone.device.type != "cpu" else MAX_WORKERS
+    is_busy = is_recurrent or backbone.is_placed
+    return 1 if is_busy or backbone.device.type != "cpu" else MAX_WORKERS
 
 
 def to_device(

@@ -38,6 +38,7 @@ class ViewsEncoder(Embedder, nn.Module):
         revision: Commit, branch or tag on the hub.
         max_length: Number of tokens after which a sentence is cut.
         dtype: Precision of the computation.
+        device_map: Devices of the modules.
 
     Attributes:
         views: An encoder for each view.
@@ -60,6 +61,7 @@ class ViewsEncoder(Embedder, nn.Module):
         revision: str | None = None,
         max_length: int | None = None,
         dtype: str = "float32",
+        device_map: str | Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         are_views = all(
@@ -71,7 +73,7 @@ class ViewsEncoder(Embedder, nn.Module):
                 received=views,
                 expected=f"mappings with {', '.join(sorted(_VIEW_OPTIONS))}",
             )
-        backbone = load_backbone(str(path), revision, dtype)
+        backbone = load_backbone(str(path), revision, dtype, device_map)
         encoders = [
             SentenceEncoder(backbone, **{"max_length": max_length, **view})
             for view in views
@@ -99,9 +101,10 @@ class ViewsEncoder(Embedder, nn.Module):
     def describe(self) -> dict[str, Any]:
         """Arguments that load this encoder again."""
         first = self.views[0].describe()
-        names = ("path", "revision", "max_length", "dtype")
+        names = ("path", "revision", "max_length", "dtype", "device_map")
         views = [view.reading.as_json() for view in self.views]
-        return {name: first[name] for name in names} | {"views": views}
+        kept = {name: first[name] for name in names if name in first}
+        return kept | {"views": views}
 
     def columns(self) -> dict[str, str]:
         """Columns of results, of each view in order; an encoder or template of all views once."""
