@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from flowbert.arrays import Floats
-from flowbert.data.corpus import load_corpus
+from flowbert.data.corpus import Corpus, load_corpus
 from flowbert.encoders import (
     SentenceEncoder,
     check_same_encoder,
@@ -65,12 +65,7 @@ def analyze(options: AnalyzeOptions) -> Analysis:
         columns=options.columns,
     )
     loaded = load_corpus(options.corpus, nli=options.nli, column=options.column)
-    distinct = list(dict.fromkeys(loaded.sentences))
-    if len(distinct) < _FEWEST_SENTENCES:
-        raise UserError(
-            f"received {len(distinct)} distinct sentences; expected {_FEWEST_SENTENCES} or more",
-            argument="corpus",
-        )
+    distinct = _distinct_sentences(loaded)
     device = choose_device(options.device)
     opened = open_encoder(options.encoder, loaded.sentences, device)
     for method in parsed:
@@ -114,6 +109,21 @@ def analyze(options: AnalyzeOptions) -> Analysis:
     if options.output is not None:
         analysis.to_json(options.output)
     return analysis
+
+
+def _distinct_sentences(corpus: Corpus) -> list[str]:
+    """Distinct sentences of a corpus.
+
+    Raises:
+        UserError: If they are too few.
+    """
+    distinct = list(dict.fromkeys(corpus.sentences))
+    if len(distinct) < _FEWEST_SENTENCES:
+        raise UserError(
+            f"received {len(distinct)} distinct sentences; expected {_FEWEST_SENTENCES} or more",
+            argument="corpus",
+        )
+    return distinct
 
 
 def _with_gold(
