@@ -113,7 +113,7 @@ class Flow(FlowOptions, Map):
         """Make the map of a trained :class:`flowbert.methods.FlowModule`.
 
         It has the parameters of the training, so that :meth:`fit` trains the same flow if the
-        Trainer had its default options.
+        Trainer had ``gradient_clip_val=1`` and otherwise its default options.
 
         Raises:
             UserError: If the module was not trained.

@@ -169,8 +169,7 @@ class FlowModule(FullPrecision, MethodModule):
         """The data module, or rows of a loader's data set; None if it can be read only once."""
         datamodule = data_in_use(self.trainer)
         if hasattr(datamodule, "init_sample"):
-            found: RowsDataModule = datamodule
-            return found
+            return datamodule  # type: ignore[no-any-return]
         loader: Any = self.trainer.train_dataloader
         if type(getattr(loader, "sampler", None)) not in _ALL_ROWS:
             return None

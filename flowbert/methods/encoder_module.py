@@ -122,8 +122,7 @@ class EncoderModule(MethodModule):
 
     def text_data(self) -> TextDataModule:
         """The Trainer's data module."""
-        data: TextDataModule = data_in_use(self.trainer)
-        return data
+        return data_in_use(self.trainer)  # type: ignore[no-any-return]
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """Draw the dropout masks of each batch from a separate stream."""

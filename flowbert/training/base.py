@@ -67,8 +67,7 @@ class MethodModule(LightningModule):
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """Buffers without whole numbers: WeightAveraging would average and round indices."""
-        whole = super().buffers(recurse)
-        return (x for x in whole if x.is_floating_point())
+        return (x for x in super().buffers(recurse) if x.is_floating_point())
 
     def mapped(self, embeddings: Tensor) -> dict[str, Tensor]:
         """Additional embeddings to measure, by their names in metrics.
