@@ -41,6 +41,7 @@ BY_DEFAULT = (
     "encoding",
     "cold",
     "evaluation",
+    "quickstart",
     "simcse",
     "gpu",
 )

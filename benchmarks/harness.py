@@ -130,7 +130,7 @@ class Row:
         name: What is measured.
         setting: Its sizes.
         ours: Seconds.
-        peer: Seconds of the peer, in the same run.
+        peer: Seconds of the peer, in the same run; 0 without a peer.
         peer_name: The peer.
         floor: Seconds by :meth:`Setting.floor`; each benchmark says what it counts.
     """
@@ -138,8 +138,8 @@ class Row:
     name: str
     setting: str
     ours: float
-    peer: float
-    peer_name: str
+    peer: float = 0.0
+    peer_name: str = ""
     floor: float = 0.0
 
 
@@ -191,8 +191,8 @@ def table(records: Sequence[Mapping[str, Any]]) -> str:
             cells = [
                 f"{record['name']}: {record['setting']}",
                 _duration(ours),
-                f"{record['peer_name']}, {_duration(peer)}",
-                f"{peer / ours:.2f}",
+                f"{record['peer_name']}, {_duration(peer)}" if peer else "",
+                f"{peer / ours:.2f}" if peer else "",
                 f"{floor / ours:.2f}" if floor else "",
             ]
         lines.append(f"| {' | '.join(cells)} | {numbers[text]} |")
