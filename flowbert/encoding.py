@@ -110,6 +110,9 @@ def _check_output(options: EncodeOptions) -> None:
     if precision == "bfloat16" and suffix != ".safetensors":
         expected = "float16, or an output ending in .safetensors"
         raise UserError(argument="precision", received=precision, expected=expected)
+    if options.ranges is not None and precision not in ("int8", "uint8"):
+        expected = "none, or precision int8 or uint8"
+        raise UserError(argument="ranges", received="ranges", expected=expected)
     for name in ("devices", "num_nodes"):
         number = getattr(options, name)
         if number > 1 and (suffix, precision) != (".npy", "float32"):
@@ -140,6 +143,9 @@ def _open_model(options: EncodeOptions, device: torch.device) -> Model:
         # Without sentences to count tokens in: token weights must not depend on the input.
         return Model(open_encoder(options.encoder, device=device))
     encoder = EncoderOptions.of(options.encoder)
+    if isinstance(encoder, EncoderOptions) and encoder != EncoderOptions(encoder.path):
+        expected = "a path alone: a model has the other options of its encoder"
+        raise UserError(argument="encoder", received=encoder, expected=expected)
     moved = None if encoder == EncoderOptions() else str(encoder.path)
     return Model.load(options.model, options.method, encoder=moved).to(device)
 

@@ -351,3 +351,13 @@ def test_an_error_after_the_first_block_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(Model, "embed", large)
     refused("^precision", encode, TEXTS, precision="float16", output=tmp_path / "a.npy")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_options_without_an_effect_are_refused(run):
+    others: dict[str, Any] = {"layers": "1", "dtype": "bfloat16", "template": "a {}"}
+    for name, value in others.items():
+        encoder = EncoderOptions(**{name: value})
+        refused("encoder: .*a path alone", encode, TEXTS, model=run, encoder=encoder)
+    for precision in {*PRECISIONS} - {"int8", "uint8", "bfloat16"}:
+        options = {"precision": precision, "ranges": np.zeros((2, 128))}
+        refused("ranges: .*int8 or uint8", encode, TEXTS, **options)

@@ -124,7 +124,9 @@ class Backbone(PicklableNetwork):
     def like(self, network: Any = None, tokenizer: Any = None) -> "Backbone":
         """A copy with another network, or another tokenizer of the same vocabulary."""
         network, tokenizer = network or self.network, tokenizer or self.tokenizer
-        return Backbone(network, tokenizer, self.path, self.revision)
+        copied = Backbone(network, tokenizer, self.path, self.revision)
+        copied.options = self.options
+        return copied
 
     @property
     def device(self) -> torch.device:
@@ -147,6 +149,14 @@ class Backbone(PicklableNetwork):
         if self.is_placed:
             return self
         return super()._apply(fn, recurse)  # type: ignore[no-untyped-call,no-any-return]
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self.is_placed:
+            raise UserError(
+                "is not copied, pickled or exported with a device_map; expected none",
+                argument="encoder",
+            )
+        return super().__getstate__()
 
     @property
     def has_pooler(self) -> bool:

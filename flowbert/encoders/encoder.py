@@ -154,14 +154,18 @@ class SentenceEncoder(Embedder, nn.Module):
         is_fresh = reading is None and frozen and template is None
         if is_fresh and not self.template and backbone.is_decoder:
             tell(f"{self.path}: a decoder without a template; prompteol may be better")
-        if frozen:
+        self._freeze(is_shared)
+
+    def _freeze(self, is_shared: bool) -> None:
+        """Freeze the weights, or make them ready for a training."""
+        if self.frozen:
             self.requires_grad_(False)
         elif not (is_shared or isinstance(self.pooling, NetworkPooling)):
-            backbone.remove_pooler()
-        if frozen or not is_shared:
-            self.train(not frozen)
+            self.backbone.remove_pooler()
+        if self.frozen or not is_shared:
+            self.train(not self.frozen)
         else:  # a backbone that others use stays in its mode
-            self.training = backbone.training
+            self.training = self.backbone.training
 
     def read(
         self,

@@ -23,6 +23,7 @@ from flowbert.errors import UserError, first_line, warn
 from flowbert.options import EncoderOptions
 from flowbert.registry import import_object
 
+_OF_VIEWS = {"layers", "pooling", "template", "sink_token"}
 _TEXT = (".txt", ".vec", *COMPRESSIONS)
 
 
@@ -203,6 +204,12 @@ def load_encoder(path: str | Path = "builtin-sample", **settings: Any) -> Any:
     if other := _other_class(path, given):
         make = import_object(f"flowbert.extras.{other}")
         taken = signature(make).parameters
+        outside = sorted(_OF_VIEWS & given.keys())
+        if "views" in taken and outside:
+            raise UserError(
+                f"received {', '.join(outside)} with views; expected entries of the views",
+                argument="encoder",
+            )
         return make(path, **{x: given[x] for x in given if x in taken})
     given.pop("max_words", None)
     try:

@@ -3,6 +3,7 @@
 import copy
 import importlib.util
 import json
+import pickle
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.testing import assert_array_equal
 from sklearn.metrics.pairwise import cosine_similarity
 
 from encoders.tiny import SENTENCES, tiny_network, word_tokenizer, write_tiny
+from flowbert import export
 from flowbert.encoders import EncoderOptions, SentenceEncoder, open_encoder
 from flowbert.encoders.checkpoint import QUANTIZED
 from flowbert.encoding import encode
@@ -110,6 +112,13 @@ def test_without_bitsandbytes_one_line_names_it(llama, tmp_path):
 def test_a_placed_network_is_not_trained(llama):
     options = {"device_map": "auto", "frozen": False}
     refused("neither in a training", SentenceEncoder, llama, **options)
+
+
+def test_a_placed_network_is_neither_pickled_nor_exported(llama, tmp_path):
+    model = Model(SentenceEncoder(llama, device_map="auto"))
+    refused("pickled or exported with a device_map", pickle.dumps, model)
+    pytest.importorskip("onnxruntime")
+    refused("format: .*device_map", export, model, tmp_path / "a", format="onnx")
 
 
 def test_quantized_weights_are_another_encoder(llama, tmp_path):

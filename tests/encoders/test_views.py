@@ -108,3 +108,17 @@ def test_wrong_views(views, message, folder):
 )
 def test_wrong_maps(text, message):
     refused(message, make_map(text).fit, np.random.default_rng(0).normal(size=(50, 8)))
+
+
+def test_a_reading_of_all_views_is_refused():
+    """It would have no effect: each view has its own."""
+    views = [{"layers": 1}, {"pooling": "cls"}]
+    readings: dict[str, Any] = {
+        "layers": "last",
+        "pooling": "max",
+        "template": "a {}",
+        "sink_token": "",
+    }
+    for name, value in readings.items():
+        options = EncoderOptions(views=views, **{name: value})
+        refused(f"received {name} with views", open_encoder, options)

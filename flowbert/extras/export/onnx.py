@@ -89,6 +89,8 @@ class ONNX(Format):
         template = views[0].tokenization.template_tokens
         views = [with_template_in_tokenizer(view) for view in views]
         encoder = views[0]
+        if encoder.backbone.options:
+            raise self.refused("8bit, 4bit or a device_map", "an encoder without them")
         tokenizer = encoder.backbone.tokenizer
         saved = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
         saved.enable_truncation(encoder.max_length, direction=tokenizer.truncation_side)
