@@ -129,10 +129,7 @@ def parse_methods(methods: Any) -> list[Method]:
     if isinstance(methods, str):
         methods = as_list(methods, "methods")
     if isinstance(methods, Mapping):
-        named = [replace(_parse(methods[name]), name=name) for name in methods]
-        if any(x.name == "raw" and type(x.map) is not Raw for x in named):
-            raise UserError("received a map called raw", argument="methods")
-        return named
+        return [replace(_parse(methods[name]), name=name) for name in methods]
     parsed = [_parse(value) for value in methods]
     names = [method.name for method in parsed]
     if len(set(names)) < len(names):
@@ -319,7 +316,9 @@ def plan_experiments(
         elif type(method.map) is Raw and method.encoder is None:
             network = getattr(encoder, "backbone", encoder)
             if network not in saved:
-                saved[network] = as_saved(encoder)
+                saved[network] = encoder
+                if isinstance(encoder, SentenceEncoder):
+                    saved[network] = encoder.as_saved()
             reference = replace(one, encoder=saved[network], role="reference")
             experiments += [reference, *_other_readings(reference, encoder, methods)]
         else:
@@ -336,11 +335,12 @@ def _other_readings(
     """
     is_alone = all(type(method.map) is Raw for method in methods)
     role = "method" if is_alone else "reading"
+    raw = replace(reference.method, name="raw")  # tables name the reading
     advised = [method.encoder for method in methods if method.advised]
     for reading in (encoder, *filter(None, advised)):
         is_other = reading.columns() != reference.encoder.columns()
         if is_other and reading.path == encoder.path:
-            yield replace(reference, encoder=reading, role=role)
+            yield replace(reference, encoder=reading, method=raw, role=role)
 
 
 def _each_once(experiments: Sequence[Experiment]) -> list[Experiment]:
@@ -362,8 +362,3 @@ def _each_once(experiments: Sequence[Experiment]) -> list[Experiment]:
                 'models, as methods={"a": model, "b": model}'
             )
     return list(known.values())
-
-
-def as_saved(encoder: Embedder) -> Embedder:
-    """The encoder with the layers, pooling and template of its folder."""
-    return encoder.as_saved() if isinstance(encoder, SentenceEncoder) else encoder

@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.pipeline import make_pipeline
 
 from experiments.small import WordSums, compare_small
+from flowbert.encoders import EncoderOptions
 from flowbert.experiments.plan import parse_methods
 from flowbert.maps import MAPS, Flow, Whitening
 from flowbert.model import Model
@@ -47,11 +48,13 @@ def test_raw_is_the_reference_by_whatever_name(pairs):
     ]
     rows = results.frame.set_index("method")["role"]
     assert set(rows["plain"]) == {"reference"}
+    cls = EncoderOptions(pooling="cls", max_length=99)
+    results = compare_small(cls, {"plain": "raw"}, **options)
+    assert set(results.summary.rows["label"]) == {"plain", "pooling cls"}
     results = compare_small(WordSums(), "zca,centering", **options)
     assert results.verdicts == ["no verdict: raw is not among the methods"]
     assert "over raw" not in repr(results)
     assert len(results.differences) == 1
-    refused("methods: received a map called raw", parse_methods, {"raw": "zca"})
 
 
 def test_long_names_are_no_files():
