@@ -103,6 +103,7 @@ class EncoderModule(MethodModule):
     def setup(self, stage: str) -> None:
         """Freeze parameters on which no vector and no prediction depends."""
         if stage == "fit":
+            self._check_precision()  # a network in half precision has no predictions
             _freeze_unread(self.encoder, self.predictor)
 
     def on_fit_start(self) -> None:
@@ -112,6 +113,9 @@ class EncoderModule(MethodModule):
             UserError: If the examples do not fit, or the Trainer converts the weights.
         """
         self.check_examples(self.text_data().examples)
+        self._check_precision()
+
+    def _check_precision(self) -> None:
         dtype = self.encoder.backbone.dtype
         if dtype != torch.float32:
             raise UserError(

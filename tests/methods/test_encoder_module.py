@@ -333,13 +333,13 @@ def test_a_checkpoint_is_loaded_with_an_encoder(tmp_path):
 
 
 def test_weights_stay_in_full_precision(tmp_path):
+    message = "precision: received {} and weights"
     refused(
-        r"precision: received bf16-true and weights",
-        train,
-        "sbert",
-        tmp_path,
-        precision="bf16-true",
+        message.format("bf16-true"), train, "sbert", tmp_path, precision="bf16-true"
     )
+    half = small().bfloat16()
+    module, data = METHODS["mlm"](half), text_data(half, examples("mlm"))
+    refused(message.format("32-true"), fit, tmp_path, module=module, data=data)
 
 
 MISTAKES = [
