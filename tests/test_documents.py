@@ -69,7 +69,7 @@ def commands(path):
         for line in text.replace("\\\n", " ").splitlines():
             words = shlex.split(line, comments=True)
             for start in ("flowbert", "train.py"):
-                if start in words:
+                if start in words and "import" not in words:
                     yield words[words.index(start) + 1 :]
 
 

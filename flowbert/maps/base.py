@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from torch import Tensor
 
 from flowbert.arrays import BLOCK_ROWS, to_tensor
-from flowbert.errors import UserError, warn
+from flowbert.errors import UserError
 from flowbert.maps.state import pack, unpack
 from flowbert.numbers import is_count
 from flowbert.registry import Registry
@@ -288,10 +288,7 @@ class AffineMap(Map):
         """Fit on rows ``(N, D)``; y is ignored. Returns self."""
         blocks = self._row_blocks(X)
         moments = Moments(self.n_features_in_).update_blocks(blocks)
-        self._fit(moments, pairs)
-        if self.invalid_reason is not None:
-            warn(self.invalid_reason)
-        return self
+        return self._fit(moments, pairs)
 
     def fit_moments(self, moments: Moments, pairs: LabelledPairs | None = None) -> Self:
         """Fit on the moments of the rows, such as merged ones. Returns self."""

@@ -70,12 +70,18 @@ class Pairs:
             skip_invalid: Leave out invalid pairs, with a warning.
 
         Raises:
-            ValueError: If lengths differ.
-            UserError: If a sentence is blank or not text, a score is not a finite
+            UserError: If lengths differ, a sentence is blank or not text, a score is not a finite
                 number of the range, or all scores are equal.
         """
         scores = getattr(self.scores, "tolist", lambda: list(self.scores))()
         columns = self.sentences1, self.sentences2, scores
+        sizes = list(map(len, columns))
+        if len(set(sizes)) > 1:
+            raise UserError(
+                f"{self.name}: received {sizes} sentences, sentences and scores; expected "
+                "equal numbers",
+                argument="tasks",
+            )
         values = dict(zip(PAIR_COLUMNS, map(list, columns), strict=True))
         frame = pd.DataFrame(values, dtype=object)
         rows = make_frame(Path(self.name), frame, [PAIR_COLUMNS])

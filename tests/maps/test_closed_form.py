@@ -8,7 +8,6 @@ import sklearn.covariance
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from flowbert.errors import record_warnings
 from flowbert.extras.maps.all_but_the_top import LearnedRemoval, RemoveDirections
 from flowbert.maps import (
     ZCA,
@@ -93,8 +92,7 @@ def test_directions_without_variance_are_cut():
     assert Whitening().fit_transform(flat).shape == (2000, 7)
     flat[:, :3] = 1.0
     assert Whitening().fit_transform(flat).shape == (2000, 5)
-    with warned("N=1 distinct sentences in D=4 dimensions makes all of them"):
-        y = Whitening().fit_transform(np.ones((50, 4)))
+    y = Whitening().fit_transform(np.ones((50, 4)))
     assert np.array_equal(y, np.zeros((50, 4)))  # only centred
     with warned("N=30 distinct sentences for 8 directi"):
         Whitening().fit(rows(30, 8))
@@ -119,11 +117,9 @@ def test_directions_without_variance_are_cut():
 @pytest.mark.filterwarnings("ignore::flowbert.errors.FlowbertWarning")
 def test_maps_of_too_few_distinct_rows_say_so(estimator, distinct, is_invalid):
     repeated = np.tile(rows(distinct, 8), (5, 1))
-    with record_warnings() as warned:
-        invalid_reason = estimator.fit(repeated).invalid_reason
+    invalid_reason = estimator.fit(repeated).invalid_reason
     assert (invalid_reason is not None) == is_invalid
     if invalid_reason is not None:
-        assert invalid_reason in warned
         assert f"N={distinct}" in invalid_reason
         assert "D=8" in invalid_reason
 
