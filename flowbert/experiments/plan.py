@@ -69,6 +69,11 @@ class Method:
     advised: bool = False
 
     @property
+    def is_raw(self) -> bool:
+        """Whether it is every encoder without a map."""
+        return type(self.map) is Raw and self.encoder is None
+
+    @property
     def needs_fit(self) -> bool:
         """Whether the map is fitted on the corpus."""
         return not (self.map.is_fitted or type(self.map) is Raw)
@@ -313,7 +318,7 @@ def plan_experiments(
                 for corpus, drawn in corpora[task]
                 for seed in (random if drawn is None else [drawn])
             ]
-        elif type(method.map) is Raw and method.encoder is None:
+        elif method.is_raw:
             network = getattr(encoder, "backbone", encoder)
             if network not in saved:
                 saved[network] = encoder
@@ -333,7 +338,7 @@ def _other_readings(
 
     They count as chosen methods if there is no other method.
     """
-    is_alone = all(type(method.map) is Raw for method in methods)
+    is_alone = all(method.is_raw for method in methods)
     role = "method" if is_alone else "reading"
     raw = replace(reference.method, name="raw")  # tables name the reading
     advised = [method.encoder for method in methods if method.advised]

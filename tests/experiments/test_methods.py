@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.pipeline import make_pipeline
 
 from experiments.small import WordSums, compare_small
-from flowbert.encoders import EncoderOptions
+from flowbert.encoders import EncoderOptions, SentenceEncoder
 from flowbert.experiments.plan import parse_methods
 from flowbert.maps import MAPS, Flow, Whitening
 from flowbert.model import Model
@@ -51,6 +51,9 @@ def test_raw_is_the_reference_by_whatever_name(pairs):
     cls = EncoderOptions(pooling="cls", max_length=99)
     results = compare_small(cls, {"plain": "raw"}, **options)
     assert set(results.summary.rows["label"]) == {"plain", "pooling cls"}
+    trained = Model(SentenceEncoder(pooling="cls"))
+    results = compare_small(cls, {"raw": "raw", "trained": trained}, **options)
+    assert "reading" in set(results.frame["role"])
     results = compare_small(WordSums(), "zca,centering", **options)
     assert results.verdicts == ["no verdict: raw is not among the methods"]
     assert "over raw" not in repr(results)
