@@ -73,14 +73,14 @@ MISTAKES = [
     ),
     ("fit --resume", "--resume: received nothing"),
     ("fit --resume stopped --seed 1", "--seed: received 1.*trainer.max_epochs"),
-    ("test", "required: run"),
+    ("test", "required: --run"),
     ("test done --model.noise 1", "--model.noise: no such option"),
     (
         "fit --ckpt_path best --run_dir stopped",
         "--ckpt_path: received .*best.ckpt; no such",
     ),
     ("encode --output v.npy", "--input: received 0"),
-    ("export", "required: model, to"),
+    ("export", "required: --model, --to"),
     ("compare --tasks wrong.csv", "--columns: wrong.csv: has the columns a, b, c"),
     ("compare --labels wrong.csv --columns a,b,d --methods learned-removal", "d"),
     (

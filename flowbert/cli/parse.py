@@ -381,7 +381,7 @@ def read_line(command: str, words: Sequence[str]) -> CommandLine:
     line = CommandLine(command, options, values, trainer)
     missing = [name for name in options if line[name] is MISSING]
     if missing and line["help"] is None:
-        raise UserError(f"required: {', '.join(missing)}")
+        raise UserError(f"required: {', '.join(f'--{name}' for name in missing)}")
     return line
 
 

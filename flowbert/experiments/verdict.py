@@ -111,7 +111,9 @@ class Verdict:
         score = f"{self.names[used]}, {self.metric.scale * self.values[used]:z.1f}"
         tied = ", ".join(self.names[row] for row in self.tied)
         if used == reference:
-            more = f"; significantly better, without a map: {tied}" if tied else ""
+            more = self._highest_asked()
+            if tied:
+                more = f"; significantly better, without a map: {tied}"
             return f"keep it as it comes: {score}{compared}{more}"
         gain = self._difference(used, reference, sign="+")
         text = f"use {score}, {gain} over {self.names[reference]}{compared}"
@@ -121,6 +123,16 @@ class Verdict:
         if without_map:
             text += f"; this adds nothing significant to {', '.join(without_map)}"
         return text
+
+    def _highest_asked(self) -> str:
+        """The requested row with the highest score, if its gain may be chance."""
+        gains = self.metric.upward * (self.values - self.values[self.reference])
+        best = int(np.nan_to_num(gains * self.is_asked).argmax())
+        low, high = self.ends[best, self.reference]
+        if gains[best] <= 0 or not low <= 0 <= high:
+            return ""
+        gain = self._difference(best, self.reference, sign="+")
+        return f"; {self.names[best]}, {gain}, is not significantly better"
 
     @property
     def table(self) -> list[list[str]]:

@@ -64,7 +64,12 @@ TWO = "; 2 methods compared"
     ("values", "spreads", "expected"),
     [
         ((0.5, 0.4, 0.4), (0.1, 0.1, 0.1), f"keep it as it comes: raw, 50.0{TWO}"),
-        ((0.5, 0.52, 0.4), (0.1, -0.1, 0.1), f"keep it as it comes: raw, 50.0{TWO}"),
+        (
+            (0.5, 0.52, 0.4),
+            (0.1, -0.1, 0.1),
+            f"keep it as it comes: raw, 50.0{TWO}; b, +2.0 [-17.0, 21.0], is not "
+            "significantly better",
+        ),
         # The highest score does not differ from raw, but another one is above raw.
         (
             (0.5, 0.6, 0.65),
