@@ -160,7 +160,7 @@ def load_corpus(source: Any, *, nli: str = "hub", column: str | None = None) -> 
     return corpus
 
 
-def check_corpus(source: str | Path) -> None:
+def check_corpus_exists(source: str | Path) -> None:
     """Check that the files of a corpus exist; they are not read.
 
     Raises:
@@ -216,7 +216,7 @@ def _load_named(name: str, nli: str, layouts: Sequence[Sequence[str]]) -> Corpus
 
         rows = read_hub(hub, *layouts)
         return Corpus.of(name, read_texts(rows), consecutive=True)
-    check_corpus(name)
+    check_corpus_exists(name)
     return _load_files(name, layouts)
 
 

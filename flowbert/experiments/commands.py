@@ -51,7 +51,7 @@ def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
     ]
     first = used[0]
     if first["role"] == "reference":
-        if commands and "advised" not in config.get("methods", "advised"):
+        if commands and "advised" not in str(config.get("methods", "advised")):
             commands.insert(0, _compare_advised(first, config))
     elif (path / "model").is_dir():
         return _use_model(path, first, commands)

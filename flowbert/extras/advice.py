@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from flowbert.data.corpus import check_corpus
+from flowbert.data.corpus import check_corpus_exists
 from flowbert.encoders import Embedder, EncoderOptions, SentenceEncoder, open_encoder
 from flowbert.encoders.layers import name_layers, resolve_layers
 from flowbert.encoders.pooling import make_pooling
@@ -115,7 +115,7 @@ def advise(options: AdviseOptions) -> Advice:
     """
     encoder, corpus = EncoderOptions.of(options.encoder), options.corpus
     if isinstance(corpus, str | Path):
-        check_corpus(corpus)
+        check_corpus_exists(corpus)
     else:
         corpus = _SENTENCES
     opened = open_encoder(encoder, device=options.device)

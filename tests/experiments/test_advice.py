@@ -158,8 +158,9 @@ def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):
         (command,) = next_commands(tmp_path, record | {"used": used})
         assert command == fit.format("zca", "bert").replace("FILE", expected)
     # A comparison that changes nothing has not tried the advice, unless it was among the methods.
-    kept = {"used": [gain("raw")], "config": {**config, "methods": "raw,advised"}}
-    assert next_commands(tmp_path, kept) == as_it_comes
+    for methods in ("raw,advised", ["raw", "advised"], {"a": "raw", "b": "advised"}):
+        kept = {"used": [gain("raw")], "config": {**config, "methods": methods}}
+        assert next_commands(tmp_path, kept) == as_it_comes
     # A run has a model, which is a map, or a trained encoder without a map.
     (tmp_path / "model").mkdir()
     assert commands(gain("raw")) == as_it_comes
