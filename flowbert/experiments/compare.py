@@ -76,9 +76,9 @@ def compare(options: CompareOptions) -> Results:
         experiments = plan_experiments(encoders, parsed, corpora, learned, seeds)
         results = run_experiments(experiments, options.cache, options.output, device)
     results.about["warnings"] = warned
-    settings = {"seeds": seeds, "device": str(options.device)}
-    settings |= {"cache": None, "output": None}  # places, which change no figure
-    results.about["config"] = config_of(replace(options, **settings))
+    settings = replace(options, seeds=seeds, device=str(options.device))
+    settings = replace(settings, cache=None, output=None)  # they change no figure
+    results.about["config"] = config_of(settings)
     results.add_intervals(options.bootstrap, options.bootstrap_seed)
     if options.output is not None:
         results.save(options.output)
