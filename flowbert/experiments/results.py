@@ -233,7 +233,8 @@ class Results:
         rows = self.frame.assign(draws=list(self.draws(resamples, seed)))
         rows, found = find_verdicts(with_averages(rows, self.tasks, seed), self.tasks)
         self.frame = rows[list(RESULT_COLUMNS)]
-        self.about |= found | {"bootstrap": {"resamples": resamples, "seed": seed}}
+        bootstrap = {"resamples": resamples, "seed": seed}
+        self.about = self.about | found | {"bootstrap": bootstrap}  # copies keep theirs
         self.about["used"] = self._used_settings()
 
     def _used_settings(self) -> list[dict[str, Any]]:
