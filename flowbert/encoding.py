@@ -36,6 +36,8 @@ PRECISIONS = (
 def encode(options: EncodeOptions) -> Any:
     """Embed sentences with a fitted model or a frozen encoder, or map existing vectors.
 
+    In Python, ``vectors`` may also be an array ``(N, D)``, and ``ranges`` one ``(2, k)``.
+
     Args:
         options: Fields of :class:`flowbert.options.EncodeOptions`, as arguments.
 

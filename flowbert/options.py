@@ -6,12 +6,13 @@ are checked when an object is made. A field that is a dataclass is a group of op
 """
 
 import inspect
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import wraps
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+from docstring_parser.google import parse as parse_docstring
 
 from flowbert.errors import check_choice, nearest
 from flowbert.numbers import (
@@ -77,26 +78,24 @@ def takes(
             return function(options(*args, **arguments))
 
         call.__signature__ = signature  # type: ignore[attr-defined]
-        call.__doc__ = re.sub(
-            r"^ +options: .*\n",
-            lambda _: "".join(field_documents(options).values()),
-            function.__doc__ or "",
-            flags=re.MULTILINE,
-        )
+        before, _, after = str(inspect.getdoc(function)).partition("    options: ")
+        entries = [
+            f"    {name}: {text}".replace("\n", "\n        ")
+            for name, text in field_documents(options).items()
+        ]
+        call.__doc__ = before + "\n".join([*entries, *after.split("\n")[1:]])
         return call
 
     return decorate
 
 
 def field_documents(options: Any) -> dict[str, str]:
-    """Entries of the docstrings of a dataclass and of its bases by their fields, each once."""
-    entries: dict[str, str] = {}
+    """Descriptions of the fields of a dataclass and of its bases, from their docstrings."""
+    documents: dict[str, str] = {}
     for base in options.__mro__:
-        text = (vars(base).get("__doc__") or "").partition("Args:\n")[2]
-        for entry in re.split(r"\n(?= {8}\w)", text.partition("\n\n")[0].rstrip()):
-            if entry:
-                entries.setdefault(entry.partition(":")[0].strip(), f"{entry}\n")
-    return entries
+        for field in parse_docstring(vars(base).get("__doc__") or "").params:
+            documents.setdefault(field.arg_name, field.description or "")
+    return documents
 
 
 def values_of(options: Any, kind: Any) -> dict[str, Any]:
@@ -164,36 +163,36 @@ class Options:
 
 @dataclass(frozen=True)
 class EncoderOptions(Options):
-    """Encoders to open, see :class:`~flowbert.encoders.SentenceEncoder`.
+    """Encoders to open.
 
     Args:
         path: Folder, hub name (``owner/name@revision`` too), run folder of a trained encoder,
             ``builtin-sample``, a .gguf file, or text file of word vectors; ``compare`` accepts
             several: ``a,b``.
-        revision: Commit, branch or tag on the hub. None for its default branch.
+        revision: Commit, branch or tag on the hub; by default ``main``.
         layers: ``last``, ``last2``, ``first_last``, ``embedding_last``, or indices of the hidden
-            states to average, such as ``1,12``. None for the layers of the folder, else ``last``.
+            states to average, such as ``1,12``; by default those of the folder, else ``last``.
             ``compare`` also accepts ``singles``, ``pairs`` and ``triples``, all sets
             of that size, and several: ``last,first_last`` or ``[[1,12],last]``.
-        pooling: Pooling over tokens, such as ``mean`` or ``zipf:cls=16``. None for the
-            pooling of the folder or the template, else ``mean``. ``compare`` accepts several:
+        pooling: Pooling over tokens, such as ``mean`` or ``zipf:cls=16``; by default
+            that of the folder or the template, else ``mean``. ``compare`` accepts several:
             ``mean,cls``.
         max_length: Number of tokens after which a sentence is cut; 0 for the positions of the
-            network. None for the length of the folder, else 512 for decoders, 128 for others.
+            network. By default that of the folder, else 512 for decoders, 128 for others.
         dtype: ``float32``, ``float16``, ``bfloat16`` or ``float64``; ``8bit`` or ``4bit`` with the
             package bitsandbytes.
         device_map: ``auto`` spreads a network that does not fit one device over all GPUs, and over
-            memory and disk, with the package accelerate; not in trainings. None for one device.
+            memory and disk, with the package accelerate; not in trainings.
         template: Text around every sentence, with ``{}`` in its place, or ``prompteol``,
             ``pretended-cot``, ``knowledge``, ``echo``, or ``chat`` (``chat:TEXT``) for the chat
             template of the network. ``compare`` also accepts several: names such as
             ``prompteol,echo``, or a list.
-        sink_token: Token that a decoder reads before every sentence and that is not pooled. None
-            for the one that its tokenizer writes, else ``<|endoftext|>``, BOS or EOS; empty for no
-            token.
+        sink_token: Token that a decoder reads before every sentence and that is not pooled. By
+            default the one that its tokenizer writes, else ``<|endoftext|>``, BOS or EOS; empty
+            for no token.
         views: Layers, poolings and templates whose vectors are concatenated, such as
             ``[{layers: 1}, {layers: last, pooling: cls}]``.
-        max_words: Number of word vectors to read from a file. None for all.
+        max_words: Number of word vectors to read from a file; by default all.
     """
 
     path: str | list[str] = "builtin-sample"
@@ -219,7 +218,7 @@ class TaskOptions(Options):
     """Tasks and their scores.
 
     Args:
-        tasks: Tasks to evaluate on, such as ``STSB,a.csv``. None for the tasks of the fit, as for
+        tasks: Tasks to evaluate on, such as ``STSB,a.csv``; by default those of the fit, as for
             the next options.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         columns: Columns of your pair files: two sentences and the score, such as
@@ -230,7 +229,7 @@ class TaskOptions(Options):
         positive_above: Share of the score range above which a pair counts as positive for the
             alignment: 0.8 is a score of 4 if scores go from 0 to 5.
         uniformity_limit: Largest number of sentences for the uniformity; of more, a random sample
-            is taken. None for all.
+            is taken. By default all.
         bootstrap: Number of resamples for the confidence intervals; 0 for none.
         bootstrap_seed: Seed of the resamples.
     """
@@ -264,8 +263,8 @@ class PlaceOptions(Options):
     """Device and embedding cache.
 
     Args:
-        cache: Folder of the embedding cache; in Python also an ``EmbeddingCache``. None for
-            ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
+        cache: Folder of the embedding cache; by default ``FLOWBERT_CACHE``, or
+            ``~/.cache/flowbert``.
         device: Device of the encoder, such as ``cuda:1``; ``auto`` for the GPU if there is one.
     """
 
@@ -278,7 +277,7 @@ class PlaceOptions(Options):
 
 @dataclass(eq=False, repr=False)
 class GlowOptions:
-    """Sizes and layers of a :class:`flowbert.flows.Glow`.
+    """Sizes and layers of a Glow.
 
     Args:
         levels: Number of levels; half of the dimensions are split off after every level except
@@ -318,9 +317,9 @@ class FlowOptions(GlowOptions):
     """A flow and its training.
 
     Args:
-        noise: Variance of the noise on the vectors, as a share of their mean variance; None for
-            0.05, and 0.0001 with ``init=whitening``.
-        learning_rate: Peak learning rate of :class:`flowbert.training.optim.BertAdam`.
+        noise: Variance of the noise on the vectors, as a share of their mean variance; by
+            default 0.05, and 0.0001 with ``init=whitening``.
+        learning_rate: Peak learning rate of ``BertAdam``.
         weight_decay: Decoupled weight decay.
         schedule: ``constant``, ``linear`` or ``cosine``.
         warmup: First share of the optimizer steps, in which the learning rate rises.
@@ -350,7 +349,7 @@ class TrainingOptions(Options):
     """The training of an encoder.
 
     Args:
-        dropout: Rate of all dropout layers of the encoder; None for those of its configuration.
+        dropout: Rate of all dropout layers of the encoder; by default those of its configuration.
         frozen_layers: Number of lower blocks to freeze. If it is above 0, only the blocks above
             them are trained.
         learning_rate: Peak learning rate of AdamW.
@@ -378,18 +377,18 @@ class SimCSEOptions(TrainingOptions):
     Args:
         loss: Loss on anchors, positives and hard negatives: ``infonce`` or the import path of
             another, with options as in ``mypackage.losses.MyLoss:margin=0.2``; those of
-            ``infonce`` are the arguments of :class:`flowbert.methods.losses.InfoNCE`.
+            ``infonce`` are the arguments of ``flowbert.methods.losses.InfoNCE``.
         head: Module between encoder and loss: ``mlp_train_only`` (dense layer and tanh, used in
             training only); ``mlp`` (the same, kept as the encoder's pooler; requires pooling
             ``cls`` of the last layer); an affine map, such as ``whitening:shrinkage=0.3`` (used in
             training only; fitted before the first step, on at most 16,384 distinct sentences of
             the first column, and not trained); or ``none``.
         head_refit_every: Number of optimizer steps after which a head that is a map is fitted
-            again, on the same sentences; None for never.
+            again, on the same sentences; by default never.
         mlm_weight: Weight of an auxiliary masked language modelling loss (paper: 0.1).
         mask_fraction: Probability that this loss masks a token; default 0.15.
         chunk_size: Number of sentences whose activations are in memory at once (gradient caching,
-            which takes a third more time); None for all.
+            which takes a third more time); by default all.
     """
 
     loss: str = "infonce"
@@ -412,12 +411,11 @@ class SBERTOptions(TrainingOptions):
     """Sentence-BERT.
 
     Args:
-        objective: ``softmax``, ``cosine`` or ``triplet``; each has its own kind of examples, see
-            :func:`flowbert.methods.make_examples`.
+        objective: ``softmax``, ``cosine`` or ``triplet``; each has its own kind of examples.
         margin: Margin of ``triplet``: how much farther the negative must be than the positive;
             default 1.
         chunk_size: Number of sentences whose activations are in memory at once (gradient caching,
-            which takes a third more time); None for all.
+            which takes a third more time); by default all.
     """
 
     objective: str = "softmax"
@@ -478,8 +476,7 @@ class BatchOptions(Options):
             and not for training.
         batch_size: Number of examples in a batch of one process.
         max_length: Number of tokens, with special tokens, after which a training sentence is cut.
-        pool: Number of batches to sort by length together, see
-            :class:`flowbert.training.sampler.BatchSampler`.
+        pool: Number of batches to sort by length together.
         workers: Number of processes that prepare batches; 0 for none.
     """
 
@@ -608,13 +605,14 @@ class TrainerOptions(Options):
     """Corpus, Trainer and folders of a run.
 
     Args:
-        ckpt_path: Checkpoint: ``last`` or ``best`` of the run, or a path; None for the weights
-            that the fit saved as its model.
-        corpus: The corpus of the fit, if it has another path now; in Python also in memory.
-        vectors: The vectors of the fit, if they have another path now; in Python also in memory.
+        ckpt_path: Checkpoint: ``last`` or ``best`` of the run, or a path; by default the
+            weights that the fit saved as its model.
+        corpus: The corpus of the fit, if it was in memory or has another path now.
+        vectors: The vectors of the fit, if they were in memory or have another path now.
         trainer: Options of Lightning's Trainer; those of training have no effect.
-        run_dir: Folder to write into; None for a folder in the run with the name of the command.
-        cache: Folder of the embedding cache; None for ``FLOWBERT_CACHE``, or ``~/.cache/flowbert``.
+        run_dir: Folder to write into; by default one in the run with the name of the command.
+        cache: Folder of the embedding cache; by default ``FLOWBERT_CACHE``, or
+            ``~/.cache/flowbert``.
     """
 
     ckpt_path: str | Path | None = None
@@ -646,26 +644,23 @@ class FitOptions(TrainerOptions, LogOptions, TaskOptions):
             closed form, such as ``whitening:shrinkage=0.3``.
         encoder: The encoder, or its path.
         corpus: Sentences to fit on: ``target`` (the default: all sentences of the first task,
-            without labels), ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``; in
-            Python also sentences in memory, see :func:`flowbert.data.corpus.load_corpus`.
+            without labels), ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``.
         nli: NLI pairs: ``hub`` (the default), ``builtin-sample``, or files.
         column: Column of the sentences, or of the vectors, in table files.
         max_sentences: Fit on a random subset of this many sentences or examples.
-        vectors: File of vectors in place of encoder and corpus, without tasks. In Python
-            an array or tensor ``(N, D)``, too.
+        vectors: File of vectors in place of encoder and corpus, without tasks.
         tasks: Tasks to evaluate on, such as ``STSB,a.csv``: STS12 to STS16, STSB, SICKR,
-            SAMPLE, files of scored pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``; in
-            Python also pairs in memory, as of :func:`flowbert.compare`. By default SAMPLE if the
-            corpus is the built-in sample, otherwise no task.
+            SAMPLE, files of scored pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``. By
+            default SAMPLE if the corpus is the built-in sample, otherwise no task.
         baseline: Closed-form map to compare a flow with, or ``none``.
         model: Hyper-parameters of the module.
         data: Options of the data module, and of the examples of methods that train the encoder.
-        checkpoint: Options of :func:`flowbert.training.checkpoint_callbacks`.
+        checkpoint: When checkpoints are written.
         trainer: Options of Lightning's Trainer.
         seed: Seed of all random numbers.
         seeds: Seeds of several runs, such as ``0,1,2``. The run folder has a folder for each
-            (``seed-0`` and so on) and their comparison. None for one run with ``seed``.
-        run_dir: Run folder; None for ``runs/METHOD/TIME``.
+            (``seed-0`` and so on) and their comparison. By default one run with ``seed``.
+        run_dir: Run folder; by default ``runs/METHOD/TIME``.
         ckpt_path: Checkpoint to resume from: ``last`` or ``best`` of ``run_dir``, or a path.
     """
 
@@ -711,7 +706,7 @@ class FitOptions(TrainerOptions, LogOptions, TaskOptions):
 
 @dataclass(frozen=True)
 class PredictOptions(TrainerOptions):
-    """Write the vectors of the corpus of a run into ``predictions.npy``.
+    """Write the vectors of the corpus of a run into predictions.npy.
 
     Args:
         run: The run folder of a fit.
@@ -744,24 +739,20 @@ class CompareOptions(PlaceOptions, TaskOptions, TextOptions):
             lists, or a SentenceTransformer object, whose vectors are kept for this comparison
             alone; or a list of these.
         methods: Maps by name or import path (``whitening-128:shrinkage=0.1``, ``flow``,
-            ``whitening-64+flow``), ``advised`` for what :func:`flowbert.advise` recommends for
-            each encoder, and folders of models: ``raw,flow``; in Python also a
-            list, or a dict from the names in tables, with estimators (a fitted one is used as it
-            is), transformers of scikit-learn, models and SentenceTransformer objects.
+            ``whitening-64+flow``), ``advised`` for what ``advise`` recommends for each encoder,
+            and folders of models: ``raw,flow``.
         corpus: Sentences to fit maps on: ``target`` (all sentences of the task, without labels),
             ``train_only``, ``nli``, ``builtin-sample``, files or ``hub:NAME``, such as
-            ``target,nli``; in Python also what ``load_corpus`` takes, or a dict of
-            several by name.
+            ``target,nli``.
         max_sentences: Fit on a random subset of this many sentences, one for each seed.
         tasks: Tasks, such as ``STSB,a.csv``: STS12 to STS16, STSB, SICKR (``all`` for these seven),
             SAMPLE, files of scored pairs, ``answers:FILE``, ``probe:SICKR``, ``lexical:STSB``,
-            import paths; in Python also a list, with pairs in memory as
-            :class:`flowbert.tasks.Pairs` or a data frame.
+            import paths.
         split: Splits to evaluate on: ``train``, ``dev``, ``test``, or several, as in ``dev,test``.
         columns: Columns of your pair files, for tasks and ``labels``: two sentences and the score,
             such as ``left,right,rating``.
-        labels: Task or file whose labelled pairs supervised maps learn from; None for the train
-            split of each task.
+        labels: Task or file whose labelled pairs supervised maps learn from; by default the
+            train split of each task.
         drop_overlap: Remove labelled pairs that are also test pairs; otherwise they are an error.
         seeds: Seeds of the flows, and of the subsets of ``max_sentences``, such as ``0,1,2``.
         output: ``results.json`` to write. Each finished experiment is a file in ``results.records``
@@ -809,8 +800,7 @@ class AnalyzeOptions(PlaceOptions, TextOptions):
     Args:
         encoder: One encoder, its path or its options; models among the methods must have the same.
         methods: Maps by name or import path (``whitening-128:shrinkage=0.1``, ``flow``) and folders
-            of models: ``raw,flow``; in Python also a list, with estimators (a fitted one is
-            used as it is) and models.
+            of models: ``raw,flow``.
         corpus: The sentences: files, ``hub:NAME``, ``nli``, or ``builtin-sample``.
         limit: Largest number of sentences to measure: at most half of the distinct ones.
         tasks: Tasks of scored pairs, whose cosines are shown by score: STS12 to STS16, STSB,
@@ -821,7 +811,7 @@ class AnalyzeOptions(PlaceOptions, TextOptions):
         measures: Measures by name, or by import path (``mypackage.measures.my_measure``), with
             their options, such as ``isotropy,spectra``. ``all`` selects the built-in ones.
         seed: Seed of the sample and the flow.
-        output: File to write, ending in ``.analysis.json``; :func:`flowbert.report` draws it.
+        output: File to write, ending in ``.analysis.json``; ``report`` draws it.
     """
 
     encoder: EncoderOptions | str | Any = "builtin-sample"
@@ -844,15 +834,15 @@ class ReproduceOptions(PlaceOptions):
 
     Args:
         rows: Ids of published rows, their first parts up to a hyphen (``li2020``, ``li2020-2``), or
-            patterns (``*-flow-target``), such as ``li2020,su2021``. None for all.
+            patterns (``*-flow-target``), such as ``li2020,su2021``; by default all.
         encoder: Name of a published encoder, or a folder of that name and with its sizes, to run
             only its rows. Another folder, run folder or file of word vectors replaces the published
             encoders of all rows; the published scores are then context, not targets. A row
             selected by its id runs with any encoder.
         senteval: Folder laid out as SentEval's ``data/downstream``, or ``hub``.
         nli: NLI pairs of the rows that are fitted on NLI: ``hub``, or files.
-        tasks: Tasks to evaluate on, such as ``STSB,SICKR``. None for all: STS12 to STS16, STSB and
-            SICKR.
+        tasks: Tasks to evaluate on, such as ``STSB,SICKR``; by default STS12 to STS16, STSB
+            and SICKR.
         seeds: Seeds of the flows; of several, such as ``0,1,2``, the mean score is compared.
         bootstrap: Number of resamples for the confidence intervals; 0 for none.
         bootstrap_seed: Seed of the resamples.
@@ -883,8 +873,8 @@ class ReportOptions(Options):
         runs: A run folder of ``fit``, a results file of ``compare``, an ``.analysis.json`` file of
             ``analyze``, or several of them.
         output: The page, a file ending in .html; a folder next to it has its pictures and their
-            data. None for ``report.html`` in a run
-            folder, ``NAME.html`` next to ``NAME.json``, and ``comparison.html`` for several runs.
+            data. By default ``report.html`` in a run folder, ``NAME.html`` next to ``NAME.json``,
+            and ``comparison.html`` for several runs.
     """
 
     runs: str | Path | Sequence[str | Path]
@@ -900,17 +890,17 @@ class EncodeOptions(Options):
         input: Text files with a sentence per line, or tables, instead of sentences; may be a glob,
             a pipe, or ``-`` for standard input.
         column: Column of the sentences in a table, or of the vectors in a file.
-        vectors: File of vectors instead of sentences; in Python also an array ``(N, D)``.
+        vectors: File of vectors instead of sentences.
         model: Run folder of a finished fit, exported folder, or the hub name of one.
-        method: Map of the model: ``flow``, ``whitening``, ``raw``; None for the flow, or the only
+        method: Map of the model: ``flow``, ``whitening``, ``raw``; by default the flow, or the only
             map.
         encoder: The encoder, if no model is given; with a model, its folder if it has moved.
         precision: ``float32``; ``float16``; ``bfloat16`` in a .safetensors file; ``int8`` or
             ``uint8``, a byte per dimension; ``binary`` or ``ubinary``, a bit per dimension, as
             ``sentence_transformers.quantize_embeddings`` computes them.
         ranges: File with the ranges of each dimension for ``int8`` and ``uint8``, such as
-            ``a.ranges.npy`` of an earlier output ``a.npy``; in Python also an array ``(2, k)``.
-            None for the ranges of 4,096 of these vectors, which are written into such a file.
+            ``a.ranges.npy`` of an earlier output ``a.npy``. By default the ranges of 4,096
+            of these vectors, which are written into such a file.
         output: File to write, ending in .npy, .safetensors or .parquet (with the sentences, or the
             other columns of a .parquet file of vectors). For .npy and .parquet only a block of
             vectors is in memory. An interrupted .npy file of sentences resumes with the same call.
@@ -945,10 +935,10 @@ class ExportOptions(Options):
         model: A model, a run folder, or an encoder.
         to: New folder to write.
         format: ``sentence-transformers``, ``onnx``, or the import path of a format.
-        method: Map of the run, ``raw`` for none; None for the flow, or the only map.
+        method: Map of the run, ``raw`` for none; by default the flow, or the only map.
         encoder: Folder of the encoder, if it was moved.
         results: A results.json with the scores that the README.md shows, found by the encoder and
-            the settings of the map; None for the one of the run.
+            the settings of the map; by default the one of the run.
         license: License, by its name on the hub, such as ``apache-2.0``.
         push_to: Repository ``owner/name`` on the hub to upload the folder to, with the token of
             ``hf auth login`` or HF_TOKEN.

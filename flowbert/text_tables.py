@@ -1,6 +1,5 @@
 """Tables of texts, for the terminal and the page."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from textwrap import wrap
@@ -65,17 +64,17 @@ def escape_markdown(text: str) -> str:
     return str(text).translate(_MARKDOWN)
 
 
-_DETAIL = r"\[.*\]|±\S+"  # intervals and standard deviations
 _ANY_WIDTH = 10_000  # where no terminal is
 _GAP = 2  # characters between two columns
 _WHOLE: Any = dict.fromkeys(("break_long_words", "break_on_hyphens"), False)
-_COMMAND, _CONTINUED = 4 * " ", " \\"
+_COMMAND = 4 * " "
 
 
 def print_lines(lines: Sequence[str], style: str = "") -> None:
     """Print lines of text; a terminal wraps them between words.
 
-    A line that begins with four spaces is a command, wrapped before options with backslashes.
+    A line that begins with four spaces is a command; if it is too long, its options have a line
+    each.
     """
     console = _console()
     for line in lines:
@@ -86,10 +85,9 @@ def print_lines(lines: Sequence[str], style: str = "") -> None:
 def _wrap(line: str, width: int) -> str:
     if not line.startswith(_COMMAND):
         return "\n".join(wrap(line, width, **_WHOLE))
-    look = _WHOLE | {"initial_indent": _COMMAND, "subsequent_indent": 2 * _COMMAND}
-    options = [part.replace(" ", "\0") for part in re.split(" (?=--)", line.strip())]
-    lines = wrap(" ".join(options), width - len(_CONTINUED), **look)
-    return f"{_CONTINUED}\n".join(lines).replace("\0", " ")
+    if len(line) <= width:
+        return line
+    return line.replace(" --", f" \\\n{2 * _COMMAND}--")
 
 
 def _console() -> Console:
@@ -126,15 +124,18 @@ def print_table(text: "pd.DataFrame", title: str, groups: Sequence[str] = ()) ->
             if indent and groups[row] != group:
                 group = groups[row]
                 table.add_row(Text(group, "bold"))
-            cells = [Text(cell) for cell in text[columns].iloc[row]]
-            for cell in cells:
-                cell.highlight_regex(_DETAIL, "not bold dim")
+            cells = text[columns].iloc[row].map(_dim_interval)
             style = "bold green" if "use" in text.iloc[row].values else ""
             table.add_row(Text(name), *cells, style=style)
         with console.capture() as captured:
             console.print(table)
         lines = captured.get().splitlines()
         print("\n".join([*map(str.rstrip, lines), ""]))
+
+
+def _dim_interval(cell: str) -> Text:
+    value, bracket, interval = cell.partition(" [")
+    return Text.assemble(value, (bracket + interval, "not bold dim"))
 
 
 def _blocks(text: "pd.DataFrame", width: int) -> Iterator[list[str]]:

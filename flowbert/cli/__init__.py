@@ -2,7 +2,6 @@
 
 import gc
 import os
-import re
 import shlex
 import shutil
 import sys
@@ -60,9 +59,6 @@ Environment:
 _TRAINER_HELP = (
     "Options of Lightning's Trainer, such as --trainer.accelerator, --trainer.devices and "
     "--trainer.precision: {program} {command} --help trainer"
-)
-_ONLY_IN_PYTHON = re.compile(
-    r"; in Python .*?(?=\.(?:\s|$)|;)| In Python .*?\.(?=\s|$)"
 )
 _TRAINER = "flowbert.training.trainer_options"
 _RED, _PLAIN = "\033[31m", "\033[0m"
@@ -319,7 +315,7 @@ def _list_commands() -> str:
 def _summary(command: str) -> str:
     """Description of a command: the first line of the docstring of its options."""
     document = str(COMMANDS[command].options.__doc__)
-    return option_help(document.partition("\n")[0])
+    return document.partition("\n")[0]
 
 
 def _describe_command(line: CommandLine) -> str:
@@ -358,7 +354,7 @@ def _describe_options(options: dict[str, Option], command: str) -> dict[str, lis
         if name == COMMANDS[command].positional:
             title, shown = "positional arguments", f"  {name}"
         elif not title:
-            own = option_help(option.title) == _summary(command)
+            own = option.title == _summary(command)
             title = "options" if own else option.title.rstrip(".").lower()
         entry = _wrap(_describe(option), shown, indent)
         groups.setdefault(title, []).append(entry)
@@ -366,27 +362,12 @@ def _describe_options(options: dict[str, Option], command: str) -> dict[str, lis
 
 
 def _describe(option: Option) -> str:
-    text, default = option_help(option.description), option.default
+    text, default = option.description.replace("``", ""), option.default
     if default is MISSING:
         return f"{text} (required)"
     if default in (None, "", ()) or default is False:
         return text
     return f"{text} (default: {default})"
-
-
-def option_help(text: str) -> str:
-    """Make the help of an option from the description of an argument.
-
-    Markup is removed, and so is everything from "in Python" to the end of a sentence.
-
-    Example:
-        >>> option_help("Rows; in Python an array, too, see :func:`flowbert.fit`. None for all.")
-        'Rows. Without it, all.'
-    """
-    text = _ONLY_IN_PYTHON.sub("", text).replace("``", "")
-    text = re.sub(r":\w+:`~?([^`]*)`", r"\1", text)
-    text = re.sub(r"(^|\. )None for ", r"\1Without it, ", text)
-    return text.replace("None for ", "without it, ")
 
 
 def _wrap(text: str, start: str = "", indent: int = 0) -> str:

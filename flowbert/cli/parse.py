@@ -309,7 +309,7 @@ def _options_of(kind: type, group: str = "") -> dict[str, Option]:
         if groups:
             options |= _options_of(groups[0], f"{name}.")
         elif not any(get_origin(each) is Mapping for each in members):
-            text = " ".join(documents[field.name].partition(":")[2].split())
+            text = " ".join(documents[field.name].split())
             types = _line_types(members, field.default)
             options[name] = Option(types, field.default, text, titles[field.name])
     return options

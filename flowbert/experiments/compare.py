@@ -26,6 +26,12 @@ from flowbert.tasks.sts import load_labels, training_labels
 def compare(options: CompareOptions) -> Results:
     """Compare encoders, layers, poolings, methods, corpora and seeds on tasks.
 
+    In Python, ``methods`` may also be a list, or a dict from the names in tables, with estimators
+    (a fitted one is used as it is), transformers of scikit-learn, models and SentenceTransformer
+    objects; ``corpus`` what :func:`flowbert.data.corpus.load_corpus` takes, or a dict of several
+    by name; ``tasks`` a list, with pairs in memory as :class:`flowbert.tasks.Pairs` or a data
+    frame; ``cache`` an ``EmbeddingCache``.
+
     Args:
         options: Fields of :class:`flowbert.options.CompareOptions`, as arguments.
 

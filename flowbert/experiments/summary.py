@@ -160,16 +160,12 @@ class Summary:
 
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
-        """All scores: by title, a table for each metric with its tasks, aggregations and subsets.
-
-        The second line of a cell has the interval, or the standard deviation.
-        """
+        """All scores by tasks, aggregations and subsets: a table for each metric, by title."""
         tables = {}
         for name, scores in self.scores.groupby("metric", sort=False):
             aggregations = (" " + scores["aggregation"]).replace(" all", "")
             columns = scores["task"] + aggregations + _splits(scores)
-            lines = scores["text"].str.replace(" ", "\n", n=1)
-            table = _pivot(scores.assign(column=columns, text=lines))
+            table = _pivot(scores.assign(column=columns))
             tables[metric_of(str(name)).unit] = table.T.drop_duplicates().T
         return tables
 

@@ -66,11 +66,13 @@ __all__ = [
 def fit(options: FitOptions) -> Results:
     """Train a method, compare it with its baselines on the test split, save everything.
 
+    A fit that resumes by ``ckpt_path`` takes the same options, except for length, devices and
+    logging. In Python, ``corpus`` may also be sentences in memory, as of
+    :func:`flowbert.data.corpus.load_corpus`, ``vectors`` an array or tensor ``(N, D)``, and
+    ``tasks`` pairs in memory, as of :func:`flowbert.compare`.
+
     Args:
         options: Fields of :class:`flowbert.options.FitOptions`, as arguments.
-
-    A fit that resumes by ``ckpt_path`` takes the same options, except for length, devices and
-    logging.
 
     Returns:
         The results of :func:`flowbert.compare`; empty on all processes but the first.

@@ -30,6 +30,7 @@ def list_trainer_options() -> dict[str, TrainerOption]:
         if name != "default_root_dir":
             default = TRAINER_DEFAULTS.get(name, parameter.default)
             text = " ".join(texts.get(name, "").split())
+            text = re.sub(r":\w+:`~?([^`]*)`", r"\1", text)  # of Sphinx
             options[f"trainer.{name}"] = TrainerOption(default, text)
     return options
 

@@ -109,7 +109,7 @@ def test_the_page_has_a_table_of_each_metric():
     # Equal columns are one, as the aggregations of a task without subsets are.
     columns = ["STSB", "average wmean", "STS12 MSRpar"]
     assert list(tables["Spearman x 100"]) == columns
-    assert tables["Top rank x 100"]["quiz"]["zca"] == "80.00\n[75.0, 85.0]"
+    assert tables["Top rank x 100"]["quiz"]["zca"] == "80.00 [75.0, 85.0]"
 
 
 def test_notes_say_what_is_shared_and_what_failed():

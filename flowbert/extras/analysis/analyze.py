@@ -38,7 +38,8 @@ def analyze(options: AnalyzeOptions) -> Analysis:
     """Measure words, sentences and densities of an encoder before and after maps.
 
     Half of the distinct sentences, at most ``limit``, are held out of the fits and measured. A map
-    that cannot be fitted on the others is left out with a warning.
+    that cannot be fitted on the others is left out with a warning. In Python, ``methods`` may
+    also be a list, with estimators (a fitted one is used as it is) and models.
 
     Args:
         options: Fields of :class:`flowbert.options.AnalyzeOptions`, as arguments.

@@ -43,15 +43,17 @@ _STYLE = Path(__file__).with_name("page.mplstyle")
 
 
 def method_colour(method: str) -> str:
-    """Colour of a method, or of its label in tables, by its family.
+    """Colour of a method, or of its label in tables, by the family of its first map.
 
     Example:
         >>> method_colour("whitening") == method_colour("whitening-128 (0, mean)")
         True
     """
-    last = re.split(r"[ ,*]", method.removeprefix("advised: "))[0].split("+")[-1]
-    family = re.sub(r"(-\d+)?(:.*)?$", "", last)
-    return f"#{_FAMILIES.get(family, '1c0008')}"
+    name = method.removeprefix("advised: ")
+    families = (
+        colour for family, colour in _FAMILIES.items() if name.startswith(family)
+    )
+    return f"#{next(families, '1c0008')}"
 
 
 def short(text: str, longest: int = 64) -> str:

@@ -1,7 +1,6 @@
 """The page of a run: finding, tables and pictures in one HTML file."""
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,8 +37,7 @@ FEW_PAIRS = 200
 """Number of pairs of a task below which the page warns."""
 
 _CONTEXT = "Encoder or pairs are not the published ones: published scores are context, no targets."
-_DETAIL = re.compile(r"\[[^]]*\d\]|±\S+")  # intervals and standard deviations
-_MINUS = re.compile(r"(?<![\w.)])-(?=\d)")
+_MINUS = "\N{MINUS SIGN}"
 
 
 @takes(ReportOptions)
@@ -219,7 +217,7 @@ def gains_by_task(summary: Summary) -> dict[str, str]:
     for row in summary.used.merge(raw, on="group", suffixes=("", "_raw")).itertuples():
         gains = scores[row.label] - scores[row.label_raw]
         gains = gains.sort_values(ascending=False).map(" {:+.1f}".format)
-        texts[row.label] = ", ".join(gains.index + gains)
+        texts[row.label] = ", ".join(gains.index + gains.str.replace("-", _MINUS))
     return texts
 
 
@@ -235,10 +233,13 @@ def _mark_up(cell: str) -> Markup:
     """Mark up a cell: its interval is small, the words use and tied are chips."""
     if cell in ("use", "tied"):
         return Markup('<span class="chip {0}">{0}</span>').format(cell)
-    return Markup(_DETAIL.sub(r"<small>\g<0></small>", str(escape(_typeset(cell)))))
+    value, bracket, interval = cell.partition(" [")
+    if value.lstrip("+-").replace(".", "").isdigit():
+        value, interval = value.replace("-", _MINUS), interval.replace("-", _MINUS)
+    detail = Markup(" <small>[{}</small>").format(interval) if bracket else ""
+    return escape(value) + detail
 
 
 def _typeset(text: Any) -> str:
-    """Replace keyboard signs by mathematical ones, such as a minus sign."""
-    text = str(text).replace(" x 100", " \N{MULTIPLICATION SIGN} 100")
-    return _MINUS.sub("\N{MINUS SIGN}", text)
+    """Replace the letter x of a unit by a multiplication sign."""
+    return str(text).replace(" x 100", " \N{MULTIPLICATION SIGN} 100")
