@@ -395,7 +395,9 @@ def _split(command: str, words: Sequence[str]) -> Iterator[tuple[str, Any]]:
         is_last = not waiting or waiting[0].startswith("--")
         if not word.startswith("--"):
             if not positional:
-                raise UserError(f"received {word!r}; expected options, as --help shows")
+                example = f"{program()} {command} {COMMANDS[command].examples[0]}"
+                message = f"received {word!r}; expected options, as in {example}"
+                raise UserError(message)
             yield positional, word
         elif equals:
             yield name, value
