@@ -139,7 +139,7 @@ def load_tensors(
     """
     from safetensors import SafetensorError, safe_open
 
-    path = Path(path)
+    path = Path(os.path.expanduser(path))
     if not path.is_file():
         raise UserError(f"{path}: no such file; expected a saved {kind}")
     try:
@@ -275,7 +275,8 @@ def write_new_folder(path: str | Path) -> Iterator[Path]:
         UserError: If ``path`` is a file, or a folder that is not empty.
     """
     path = follow_link(path)
-    if path.is_file() or (path.is_dir() and any(path.iterdir())):
+    is_full = path.is_dir() and any(path.iterdir())
+    if path.is_file() or is_full or not path.name:  # a folder in use
         raise UserError(f"{path}: exists; expected a new folder")
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")

@@ -42,7 +42,7 @@ def write_file(path, text="new"):
         temporary.write_text(text)
 
 
-def test_a_folder_is_new_or_empty(tmp_path):
+def test_a_folder_is_new_or_empty(tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "target")
     for name in ("empty", "link", "new/folder"):
@@ -52,6 +52,9 @@ def test_a_folder_is_new_or_empty(tmp_path):
     assert (tmp_path / "link").is_symlink()
     (tmp_path / "file").touch()
     refused("file: exists; expected a new folder", write_folder, tmp_path / "file")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    refused("exists; expected a new folder", write_folder, ".")
 
 
 def test_an_error_leaves_what_was_there(tmp_path, monkeypatch):
@@ -97,7 +100,7 @@ def test_the_target_of_a_link_is_written(exists, tmp_path):
     assert [each.name for each in target.parent.iterdir()] == ["target"]
 
 
-def test_tensors_round_trip(tmp_path):
+def test_tensors_round_trip(tmp_path, monkeypatch):
     path = tmp_path / "a.safetensors"
     save_tensors(path, "thing", TENSORS, **METADATA)
     tensors, metadata = load_tensors(path, "thing")
@@ -113,6 +116,8 @@ def test_tensors_round_trip(tmp_path):
     assert again.read_bytes() == path.read_bytes()
     refused("not a saved other", load_tensors, path, "other")
     refused("no such file", load_tensors, tmp_path / "c", "thing")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert load_tensors("~/a.safetensors", "thing")[1] == METADATA
 
 
 def test_no_damage_is_unseen(tmp_path):

@@ -233,7 +233,7 @@ def load_sts(
                 f"received {', '.join(columns)}; expected 3 different names",
                 argument="columns",
             )
-        rows = read_frame(user_path(name), columns, argument="columns")
+        rows = read_frame(name, columns, argument="columns")
         return scored_pairs(
             Path(name).name.split(".")[0], rows, score_range, skip_invalid
         )

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import pandas as pd
 
-from flowbert.data.text_files import check_file, extension, open_bytes
+from flowbert.data.text_files import check_file, extension, open_bytes, user_path
 from flowbert.errors import UserError, choices, first_line, nearest, warn
 from flowbert.numbers import parse_number
 
@@ -59,7 +59,7 @@ def read_frame(
         >>> read_texts(read_frame(path, ["a"]), "a")
         ['one, two']
     """
-    path = Path(path)
+    path = user_path(path)
     suffix = extension(path)
     if suffix not in TABLE_FORMATS:
         raise UserError(

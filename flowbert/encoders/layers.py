@@ -6,7 +6,9 @@ end, so that -1 is L and -(L + 1) is 0.
 
 from collections.abc import Sequence
 from itertools import combinations
+from numbers import Integral
 from operator import index
+from typing import Any
 
 from torch import Tensor
 
@@ -55,7 +57,7 @@ def resolve_layers(spec: LayerSpec, num_layers: int) -> Layers:
         elif isinstance(spec, str):
             numbers = [parse_integer(part) for part in spec.split(",")]
         else:
-            parts = [spec] if isinstance(spec, int) else spec
+            parts: Any = [spec] if isinstance(spec, Integral) else spec
             numbers = [index(part) for part in parts]
     except (TypeError, ValueError):
         numbers = []

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from inspect import signature
 from itertools import product
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +172,7 @@ def _layer_specs(value: str | int | list[Any] | None) -> list[LayerSpec | None]:
         names = as_list(value, "layers")
         is_one = all(name.lstrip("-").isdigit() for name in names)
         return [value] if is_one else list(names)
-    if isinstance(value, list) and not all(isinstance(item, int) for item in value):
+    if isinstance(value, list) and not all(isinstance(x, Integral) for x in value):
         return list(value)
     return [value]
 

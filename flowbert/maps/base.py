@@ -213,7 +213,9 @@ class Map(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     @property
     def _n_features_out(self) -> int:
-        return self.output_dim(self.n_features_in_)
+        """Size k of a mapped row, which may be below :meth:`output_dim`."""
+        row = torch.zeros(1, self.n_features_in_, dtype=torch.float64)
+        return self._apply(row).shape[1]
 
     def _by_blocks(self, function: Callable[[Tensor], Tensor], X: Any) -> Any:
         """A function of all blocks of checked rows, in the kind and precision of the rows."""
@@ -330,10 +332,6 @@ class AffineMap(Map):
         """Restore what :meth:`get_state` gave. Returns self."""
         self.__dict__.pop("_inverse", None)
         return super().set_state(state)
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.weight_.shape[1])
 
 
 def check_rows(

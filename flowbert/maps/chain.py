@@ -75,6 +75,12 @@ class Chain(Pipeline, Map):
             dim = part.output_dim(dim)
         return dim
 
+    def __getitem__(self, index: Any) -> Any:
+        """A map by its number or name, or the chain of a slice."""
+        if isinstance(index, slice):
+            return type(self)(self.steps[index])
+        return super().__getitem__(index)
+
     fit_transform = TransformerMixin.fit_transform
 
     def fit(self, X: Any, y: Any = None, pairs: LabelledPairs | None = None) -> Self:

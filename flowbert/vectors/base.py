@@ -52,14 +52,16 @@ class Vectors:
         return self.shape[0]
 
     def __getitem__(self, index: Any) -> Floats:
-        """Copy the rows of a slice or of an array of indices, ``(n, D)``, float32.
+        """Copy the rows of a slice, of indices or of a mask ``(N,)``: ``(n, D)``, float32.
 
         Raises:
             UserError: If a value is not finite.
         """
         if isinstance(index, slice):
             index = np.arange(*index.indices(len(self)))
-        chosen = np.asarray(index, dtype=np.int64)
+        chosen = np.asarray(index)
+        if chosen.dtype != bool:
+            chosen = chosen.astype(np.int64)
         if self._indices is not None:
             chosen = self._indices[chosen]
         rows: Any = self._rows[chosen]
@@ -90,8 +92,8 @@ class Vectors:
         return digest_stream(chain([list(self.shape)], values))
 
     def subset(self, indices: Indices) -> "Vectors":
-        """A subset of the rows, which are read when they are used."""
-        return Vectors(self, self.name, indices)
+        """The rows of indices or of a mask ``(N,)``, which are read when they are used."""
+        return Vectors(self, self.name, np.arange(len(self))[indices])
 
     def sample(self, size: int, stream: Stream) -> Indices:
         """Indices of at most ``size`` rows, drawn without replacement."""

@@ -1,7 +1,9 @@
 import re
 
+import numpy as np
 import pytest
 
+from flowbert.encoders import EncoderOptions, open_encoders
 from flowbert.encoders.layers import expand_layers, name_layers, resolve_layers
 from helpers import refused
 
@@ -18,6 +20,7 @@ from helpers import refused
         ("1,12", (1, 12)),
         ("2", (2,)),
         ([4, -1, 0], (4, 12, 0)),
+        (np.int64(-1), (12,)),
     ],
 )
 def test_names_and_numbers(spec, layers):
@@ -27,6 +30,11 @@ def test_names_and_numbers(spec, layers):
 
 def test_first_and_last_are_one_layer_in_a_network_of_one_block():
     assert resolve_layers("first_last", 1) == (1,)
+
+
+def test_numbers_of_numpy_are_one_set():
+    options = EncoderOptions(layers=[np.int64(0), np.int64(2)])
+    assert [x.describe()["layers"] for x in open_encoders(options)] == [[0, 2]]
 
 
 def test_expanded_sets_come_once():

@@ -329,3 +329,14 @@ def test_layout_and_byte_order_of_an_array_change_nothing(text, layout):
     assert found.dtype == np.float32
     fitted = new().fit(x)
     assert_array_equal(fitted.transform(odd[:1]), fitted.transform(x[:1]))
+
+
+@pytest.mark.parametrize("text", ["views", "whitening+centering", "PCA"])
+def test_a_map_knows_how_many_directions_it_kept(text):
+    x = rows(60, 8)
+    x[:, [3, 7]] = 1  # no variance
+    fitted: Any = as_map(PCA(6)) if text == "PCA" else make_map(text)
+    framed = fitted.set_output(transform="pandas").fit(x).transform(x)
+    assert framed.shape == (60, 6)
+    back = fitted.set_output(transform="default").inverse_transform(framed.to_numpy())
+    assert back.shape == x.shape

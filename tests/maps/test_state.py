@@ -136,6 +136,9 @@ def test_a_chain_is_a_transformer_of_scikit_learn():
     names = [f"standardization{n}" for n in range(4)]
     framed = chain.set_output(transform="pandas").fit(x).transform(x)
     assert [*framed.columns] == [*chain.get_feature_names_out()] == names
+    np.testing.assert_array_equal(
+        chain[:1].transform(x), chain["whitening"].transform(x)
+    )
     outer = make_pipeline(Standardization(), chain)
     outer.set_params(chain__whitening__shrinkage=0.5)
     assert outer.fit(x).transform(x).shape == (80, 4)

@@ -65,6 +65,9 @@ def test_equal_values_are_equal_wherever_they_are(size, tmp_path, monkeypatch):
         assert np.array_equal(vectors[-3:], X[-3:]), name
         part = vectors.subset(chosen).subset(np.array([1, 0]))
         assert np.array_equal(part[:], X[[0, 49]]), name
+        mask = X[:, 0] > 0
+        for read in (vectors[mask], vectors.subset(mask)[:]):
+            assert np.array_equal(read, X[mask]), name
         assert [vectors.count_distinct(limit) for limit in (60, 7)] == [50, 7], name
         dataset: Any = vectors
         loader: Any = DataLoader(dataset, batch_size=16, collate_fn=lambda batch: batch)

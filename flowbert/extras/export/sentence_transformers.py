@@ -280,7 +280,7 @@ class MapModule(nn.Module):
 
     def get_embedding_dimension(self) -> int:
         """Size k of a mapped row."""
-        return int(self.map.transform(torch.zeros(1, self.map.n_features_in_)).shape[1])
+        return self.map._n_features_out
 
     def save(self, output_path: str, **options: Any) -> None:
         """Write the map into a folder."""
