@@ -120,7 +120,7 @@ class Flow(FlowOptions, Map):
         """
         if not module.flow.initialized:
             raise UserError(
-                "received a FlowModule that was not trained; expected one after Trainer.fit",
+                "received a FlowModule that was not trained; expected a step of Trainer.fit",
                 argument="map",
             )
         parameters = module.options | module.fit_parameters
