@@ -87,7 +87,10 @@ def _wrap(line: str, width: int) -> str:
         return "\n".join(wrap(line, width, **_WHOLE))
     if len(line) <= width:
         return line
-    return line.replace(" --", f" \\\n{2 * _COMMAND}--")
+    parts = line.split("'")
+    for number in range(0, len(parts), 2):  # outside of quotes
+        parts[number] = parts[number].replace(" --", f" \\\n{2 * _COMMAND}--")
+    return "'".join(parts)
 
 
 def _console() -> Console:

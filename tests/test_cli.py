@@ -252,6 +252,7 @@ def test_a_group_has_its_own_help(group, option, capsys):
     text = capsys.readouterr().out
     assert option in text
     assert "--corpus" not in text
+    assert "Default: 2." not in text  # Lightning's, of num_sanity_val_steps
 
 
 WITHOUT_IMPORTS = """

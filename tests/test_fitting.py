@@ -308,6 +308,8 @@ def test_every_option_of_a_method_is_read(options):
 
 MISTAKES = [
     ({"method": "whitening-999"}, "999"),
+    ({"seeds": 0, "method": "whitening-999"}, "999"),
+    ({"seeds": 0, "ckpt_path": "a.ckpt"}, "ckpt_path: received 'a.ckpt'; .* last"),
     ({"log_to": ["wandb", "tensorbord"]}, "log_to: received 'tensorbord'"),
     ({"vectors": "none.npy", "max_sentences": None}, "none.npy: no such file"),
     ({"model": {"learning_rate": -1.0}}, "learning_rate: received -1.0"),

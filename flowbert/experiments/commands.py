@@ -112,8 +112,8 @@ def _corpus_options(
         pairs = config["nli"] if name == "nli" else None
         options |= {"nli": pairs, "column": config["column"]}
     elif isinstance(tasks, str) and tasks != "all" and "," not in tasks:
-        own = ("tasks", "senteval", "columns")
-        options |= {option: config[option] for option in own}
+        own = ("tasks", "senteval", "columns", "score_range", "skip_invalid")
+        options |= {option: config[option] or None for option in own}
     else:  # each task had its own
         name = "FILE"
     return {"corpus": name, **options}

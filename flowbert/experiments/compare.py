@@ -69,7 +69,11 @@ def compare(options: CompareOptions) -> Results:
         learned = {}
         if any(method.map.supervised and method.needs_fit for method in parsed):
             given = load_labels(
-                options.labels, options.senteval, options.columns, options.skip_invalid
+                options.labels,
+                options.senteval,
+                columns=as_list(options.columns, "columns") or None,
+                score_range=options.score_range,
+                skip_invalid=options.skip_invalid,
             )
             learned = {
                 task: training_labels(task, [task], given, options.drop_overlap)

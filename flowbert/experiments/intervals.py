@@ -120,11 +120,14 @@ def main_aggregation(frame: pd.DataFrame, metric: str = "spearman") -> str:
 
     Returns:
         ``wmean`` for Spearman; ``all`` for other metrics, and if the data of a task has merged
-        subsets.
+        subsets; without these, the first one.
     """
     tasks = frame[frame["metric"] == metric]
     weighted = tasks[tasks["aggregation"] == "wmean"]
-    return "wmean" if set(tasks["task"]) == set(weighted["task"]) else "all"
+    if set(tasks["task"]) == set(weighted["task"]):
+        return "wmean"
+    known = [*tasks["aggregation"].unique()]
+    return "all" if "all" in known else str(known[0])
 
 
 def with_averages(

@@ -296,8 +296,9 @@ class Summary:
             text = f"No method is significantly better than raw on {encoders}"
             readings = "; ".join(filter(None, used["tied"]))
             return f"{text}; better without a map: {readings}" if readings else text
+        upward = metric_of(self.metric).upward
         return "; ".join(
-            f"{row['name']} gains {row['gain']:.1f} points on {row['group']}"
+            f"{row['name']} gains {upward * row['gain']:.1f} points on {row['group']}"
             for row in better.to_dict("records")
         )
 
@@ -305,10 +306,12 @@ class Summary:
     def notes(self) -> list[str]:
         """Lines on shared settings, symbols of the tables, and missing scores."""
         frame = self.frame
-        main, aggregations = main_aggregation(frame), set(frame["aggregation"])
+        main = main_aggregation(frame)
+        is_spearman = frame["metric"] == "spearman"
+        aggregations = set(frame.loc[is_spearman, "aggregation"])
         lines = [_shared_settings(frame)]
         if main == "all" or not aggregations <= set(AGGREGATIONS):
-            lines.append(f"Spearman: {AGGREGATIONS[main]}")
+            lines.append(f"Spearman: {AGGREGATIONS.get(main, main)}")
         if frame["std"].notna().any():
             lines.append("±: standard deviation over the seeds")
         lines += _metric_notes(frame)

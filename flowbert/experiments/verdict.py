@@ -182,7 +182,7 @@ def find_verdicts(
         differences[title] = {"methods": whole.names, "cells": whole.table}
         is_reference = table["role"] == "reference"
         if not is_reference.any():
-            lines.append(f"no verdict{where}: raw is not among the methods")
+            lines.append(f"no verdict{where}: raw has no score, or is not compared")
             continue
         encoders = settings_of(table)["encoder"]
         if encoders.nunique() > 1:
@@ -239,7 +239,7 @@ def _listed_rows(rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, str]]:
         count, note = len(table), ""
         if count > LISTED:
             chooser = "dev" if "dev" in by_split else split
-            if split == chooser and len(by_split) > 1:
+            if split == "dev" and len(by_split) > 1:
                 continue
             scores = by_split[chooser].set_index(METHOD)["value"]
             table = _best(table, scores)

@@ -1,6 +1,6 @@
 """Advice on layers, pooling and map of an encoder: a rule that reads its folder."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -120,7 +120,8 @@ def advise(options: AdviseOptions) -> Advice:
         corpus = _SENTENCES
     opened = open_encoder(encoder, device=options.device)
     advice = advise_encoder(opened)
-    chosen = given = _changed(encoder)
+    is_named = isinstance(encoder, EncoderOptions)
+    chosen = given = _changed(vars(encoder) if is_named else opened.describe())
     if isinstance(opened, SentenceEncoder):
         chosen = given | {"layers": advice.layers, "pooling": advice.pooling}
     text, methods, compared = _MAP_TEXT, "raw,advised", given
@@ -206,12 +207,9 @@ def follow_advice(
     return followed
 
 
-def _changed(encoder: EncoderOptions | SentenceEncoder) -> dict[str, Any]:
+def _changed(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of the encoder that differ from the defaults of a command."""
     usual = vars(EncoderOptions(""))
-    options = (
-        encoder.describe() if isinstance(encoder, SentenceEncoder) else vars(encoder)
-    )
     return {
         name: value
         for name, value in options.items()

@@ -1,5 +1,6 @@
 """The functions that train a method, and that measure or use the trained model."""
 
+from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -7,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from flowbert.data.text_files import user_path
-from flowbert.errors import record_warnings
+from flowbert.errors import check_choice, record_warnings
 from flowbert.experiments import Results
 from flowbert.experiments.compare import check_options
 from flowbert.experiments.results import write_page
@@ -83,12 +84,13 @@ def fit(options: FitOptions) -> Results:
     folder = user_path(options.run_dir or new_folder(options.method))
     if options.seeds is None:
         return _execute("fit", options, folder)
-    return _fit_seeds(options, folder)
+    return _fit_seeds(options, check_options(options.seeds, None), folder)
 
 
-def _fit_seeds(options: FitOptions, folder: Path) -> Results:
+def _fit_seeds(options: FitOptions, seeds: Sequence[int], folder: Path) -> Results:
     """Fit once per seed, and compare; a resumed fit reads what is finished."""
-    seeds = check_options(options.seeds or (), None)
+    if options.ckpt_path is not None:
+        check_choice("ckpt_path", options.ckpt_path, ["last"])  # of each seed
     is_first = is_first_process()
     resumed = options.ckpt_path and folder / "last.ckpt"
     with claim_folder(folder, resumed) if is_first else nullcontext():

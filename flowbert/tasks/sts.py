@@ -307,16 +307,18 @@ class STS(SimilarityTask):
 
 
 def load_labels(
-    source: str | None,
-    senteval: str | None = None,
-    columns: str | Sequence[str] | None = None,
-    skip_invalid: bool = False,
+    source: str | None, senteval: str | None = None, **options: Any
 ) -> Sequence[Subset] | None:
-    """Labelled pairs of a task or file: the train split, else all pairs; None without a source."""
+    """Labelled pairs of a task or file: the train split, else all pairs; None without a source.
+
+    Args:
+        source: A task or file.
+        senteval: As in :func:`flowbert.data.scored_pairs.load_sts`.
+        **options: Further arguments of it.
+    """
     if source is None:
         return None
-    named = as_list(columns, "columns") or None
-    data = load_sts(source, senteval, columns=named, skip_invalid=skip_invalid)
+    data = load_sts(source, senteval, **options)
     return data.splits.get("train") or data.split("test")
 
 

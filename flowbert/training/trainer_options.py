@@ -30,6 +30,8 @@ def list_trainer_options() -> dict[str, TrainerOption]:
         if name != "default_root_dir":
             default = TRAINER_DEFAULTS.get(name, parameter.default)
             text = " ".join(texts.get(name, "").split())
+            if name in TRAINER_DEFAULTS:
+                text = text.partition(" Default: ")[0]  # Lightning's
             text = re.sub(r":\w+:`~?([^`]*)`", r"\1", text)  # of Sphinx
             options[f"trainer.{name}"] = TrainerOption(default, text)
     return options

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sentence_transformers import SentenceTransformer
 
 from encoders.tiny import DENSE, add_modules, write_tiny
 from experiments.small import write_pairs, write_sentence_transformer
@@ -31,6 +32,8 @@ def test_a_folder_of_sentence_transformers_keeps_what_it_is(tmp_path):
     advice = advise(str(folder))
     assert advice.method == "raw"
     assert "--encoder.layers" not in str(advice)
+    # An object in memory is the folder that it was loaded from.
+    assert str(advise(SentenceTransformer(str(folder)))) == str(advice)
 
 
 def test_any_other_encoder_gets_the_recipe(corpus, tmp_path):
@@ -147,9 +150,11 @@ def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):
     # A comparison knows its corpus, but for that of each of several tasks.
     config: dict[str, Any] = {"corpus": "a b.txt,target", "column": "text", "nli": None}
     config |= {"tasks": "p.csv", "senteval": None, "columns": "x,y,z"}
+    config |= {"score_range": [0, 5], "skip_invalid": True}
+    rows = "--score_range '[0, 5]' --skip_invalid True"
     corpora = {
         ("a b.txt", "p.csv"): "'a b.txt' --column text",
-        ("target", "p.csv"): "target --tasks p.csv --columns x,y,z",
+        ("target", "p.csv"): f"target --tasks p.csv --columns x,y,z {rows}",
         ("target", "p.csv,q.csv"): "FILE",
     }
     for (corpus, tasks), expected in corpora.items():

@@ -17,6 +17,7 @@ run = partial(compare_small, WordSums())
 FLOW = "flow:levels=1:depth=1:width=4:steps=2"
 
 
+OUT_OF_RANGE = {"tasks": "SAMPLE", "score_range": (6, 9)}
 MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"seeds": []}, r"seeds: received \[\]; expected one or more"),
     ({"seeds": [0, 0], "methods": FLOW}, r"seeds: received \[0, 0\]"),
@@ -24,6 +25,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"output": "results.csv"}, r"output: received results\.csv"),
     ({"methods": "learned-removal", "tasks": "pairs"}, "labels: .* one test"),
     ({"labels": "pairs", "tasks": "pairs", "methods": "learned-removal"}, "labels: 60"),
+    ({"labels": "pairs", **OUT_OF_RANGE, "methods": "learned-removal"}, "from 6 to 9"),
     ({"methods": "whitenning"}, "methods: .*whitenning.*whitening"),
     ({"methods": "zca,zca+raw,zca+raw:x=1"}, "raw:x=1"),
     ({"methods": "flow:random_state=5"}, "received the option 'random_state'"),

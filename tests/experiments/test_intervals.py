@@ -262,3 +262,8 @@ def test_of_a_sweep_ten_rows_are_chosen_on_the_development_split():
     best = sorted(methods, key=lambda name: -scores[name])[:10]
     assert set(table["methods"]) == {"raw", *best}
     assert results.summary.print() == len(table["methods"])
+    # Without that split each has its own ten.
+    data = STSData("tiny", {"train": SPLITS["dev"], "test": SPLITS["test"]})
+    results = run(methods, tasks=[STS(data, split) for split in data.splits])
+    results.add_intervals(20)
+    assert len(results.differences) == 2

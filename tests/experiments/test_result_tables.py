@@ -180,6 +180,10 @@ def test_a_metric_has_its_own_scale_and_direction(capsys, monkeypatch):
     assert re.findall("zca|flow|raw", text)[:3] == ["zca", "flow", "raw"]
     assert "perplexity: lower is better" in text
     assert "cost of the other" not in text  # the note of other metrics
+    rows[1] |= USED | {"gain": -10.0, "aggregation": "macro"}
+    summary = Summary(results([rows[1]]), {})
+    assert summary.finding == "zca gains 10.0 points on bert"
+    assert "Spearman" not in str(summary.notes)
 
 
 def test_tables_fit_the_terminal(capsys, monkeypatch):
@@ -218,7 +222,9 @@ def test_tables_fit_the_terminal(capsys, monkeypatch):
 def test_texts_fit_a_terminal_and_commands_can_be_pasted(monkeypatch, capsys):
     for name, value in {"FORCE_COLOR": "1", "NO_COLOR": "1", "COLUMNS": "40"}.items():
         monkeypatch.setenv(name, value)
-    command = "flowbert encode --model runs/a --method 'views: a' --output vectors.npy"
+    command = (
+        "flowbert encode --model runs/a --method 'views: a --b' --output vectors.npy"
+    )
     print_lines([f"    {command}", "a path: /of-more/than/forty/characters/in-it/all"])
     *lines, path = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 40

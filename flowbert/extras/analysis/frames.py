@@ -247,11 +247,11 @@ def format_table(frame: pd.DataFrame) -> pd.DataFrame:
     The first column names the rows, unless the index does.
 
     Example:
-        >>> frame = pd.DataFrame({"method": ["raw"], "mean_cosine": [-0.5]})
-        >>> format_table(frame).loc["raw", "mean cosine"]
-        '-0.500'
+        >>> frame = pd.DataFrame({"method": ["raw"], "rows": [9], "cosine": [-0.5]})
+        >>> format_table(frame).loc["raw"].tolist()
+        ['9', '-0.500']
     """
-    text = frame.rename(columns=lambda name: str(name).replace("_", " ")).astype(object)
+    text = frame.rename(columns=lambda name: str(name).replace("_", " ")).astype(str)
     for place, name in enumerate(frame):
         values = frame[name]
         if pd.api.types.is_float_dtype(values):

@@ -14,6 +14,7 @@ from flowbert.experiments.summary import Summary
 from flowbert.maps import Raw
 from flowbert.maps.whitening import CAUTION
 from flowbert.model import Model
+from flowbert.tasks import Record
 from flowbert.tasks.measures import METRICS
 from flowbert.text_tables import escape_markdown
 
@@ -75,7 +76,7 @@ def model_card(
         settings=settings,
         max_length=described.get("max_length"),
         usage=usage,
-        scores=[] if results is None else _scores(results, reading, method),
+        scores=[] if results is None else _scores(results, model, reading, method),
         unit=METRICS["spearman"].unit,
         cell=escape_markdown,
         caution=CAUTION,
@@ -95,22 +96,32 @@ def base_name(encoder: Embedder) -> str:
 def find_method(results: Results, model: Model) -> str:
     """Name of the method in results with the encoder and map of a model; empty if missing."""
     text = (model.map or Raw()).text
-    for record in results.records:
-        encoder = record.settings.get("encoder", {})
-        is_same = encoder.get("identity") == model.encoder.identity
-        if is_same and record.settings["map"] == text:
+    for record in _records_of(results, model):
+        if record.settings["map"] == text:
             return str(record.columns["method"])
     return ""
 
 
+def _records_of(results: Results, model: Model) -> list[Record]:
+    """Records of the encoder of a model."""
+    identity = model.encoder.identity
+    return [
+        record
+        for record in results.records
+        if record.settings.get("encoder", {}).get("identity") == identity
+    ]
+
+
 def _scores(
-    results: Results, reading: dict[str, str], method: str
+    results: Results, model: Model, reading: dict[str, str], method: str
 ) -> list[dict[str, Any]]:
     """Scores of a method and of raw with a reading, by task."""
     # Over all pairs of a task, as sentence-transformers and MTEB measure it.
     wanted = pd.Series(reading | {"metric": "spearman", "aggregation": "all"})
     wanted = wanted.drop(["encoder", "corpus"])  # the encoder may have moved
+    names = [record.columns["encoder"] for record in _records_of(results, model)]
     rows = results.frame.dropna(subset="value")
+    rows = rows[rows["encoder"].isin(names)]
     is_wanted = (rows[wanted.index] == wanted).all(axis=1)
     is_shown = is_wanted & rows["method"].isin(["raw", method])
     scores: list[dict[str, Any]] = Summary(rows[is_shown], {}).scores.to_dict("records")

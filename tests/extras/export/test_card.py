@@ -18,7 +18,7 @@ from flowbert.extras.export.sentence_transformers import SentenceTransformers
 from flowbert.extras.views import ViewsEncoder
 from flowbert.maps import Raw
 from flowbert.model import Model
-from flowbert.tasks import AVERAGE, Pairs
+from flowbert.tasks import AVERAGE, Pairs, Record
 from helpers import refused
 
 # Some of the texts are cut on purpose.
@@ -46,7 +46,7 @@ def model(encoder):
 
 
 def results_of(encoder):
-    """Figures of three methods, and one of another encoder."""
+    """Scores of three methods, one of another reading, one of another encoder."""
     row = dict.fromkeys(RESULT_COLUMNS, "") | encoder.columns()
     row |= {"seed": None, "pairs": 9, "split": "test", "corpus": "target"}
     row |= dict.fromkeys(["std", *GAIN], np.nan)
@@ -58,7 +58,10 @@ def results_of(encoder):
         rows.append(row | interval | {"method": method, "task": "STSB"})
         rows.append(rows[-1] | {"task": AVERAGE, "low": np.nan, "high": np.nan})
     rows.append(rows[2] | {"layers": "last", "value": 0.875})
-    return Results(rows, {})
+    rows.append(rows[2] | {"encoder": "other", "value": 0.875})
+    same = {"identity": encoder.identity}
+    record = Record(np.empty(0), {}, columns=rows[0], settings={"encoder": same})
+    return Results(rows, {}, [record])
 
 
 def test_settings_and_scores(model, encoder):
