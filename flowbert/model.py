@@ -134,12 +134,14 @@ class Model(Embedder):
 
         Raises:
             UserError: If the folder holds a model of another encoder, or the encoder is a
-                SentenceTransformer object without a known folder.
+                SentenceTransformer object without a known folder, or not frozen.
         """
         folder = user_path(folder)
-        if not getattr(self.encoder, "is_on_disk", True):
+        is_on_disk = getattr(self.encoder, "is_on_disk", True)
+        if not (is_on_disk or _is_exported(folder)):
             raise UserError(
-                "received an object in memory; expected the path of an encoder to save",
+                "received an object in memory; expected the path of an encoder, which save "
+                "writes of a trained one",
                 argument="encoder",
             )
         content = _encoder_content(self.encoder, folder)

@@ -8,6 +8,7 @@ import huggingface_hub
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from numpy.testing import assert_array_equal
 from sklearn.decomposition import PCA
 
@@ -223,6 +224,19 @@ def test_a_save_that_fails_leaves_nothing(wrong, tmp_path):
     refused("cannot be saved", model.save, tmp_path / "new")
     refused("cannot be saved", save_map, model.map, tmp_path / "new" / "map")
     assert [*tmp_path.iterdir()] == []
+
+
+def test_a_trained_encoder_is_saved_before_its_model(tmp_path):
+    encoder = SentenceEncoder(frozen=False)
+    with torch.no_grad():
+        next(encoder.backbone.parameters()).mul_(1.5)
+    message = "object in memory; .* which save writes"
+    refused(message, Model(encoder).save, tmp_path / "model")
+    encoder.save(tmp_path / "encoder")
+    saved = Model(SentenceEncoder(tmp_path / "encoder"))
+    saved.save(tmp_path / "model")
+    loaded = Model.load(tmp_path / "model")
+    assert_array_equal(loaded.encode(SENTENCES), encoder.encode(SENTENCES))
 
 
 def test_numbers_of_numpy_are_numbers(tmp_path):

@@ -26,7 +26,7 @@ from flowbert.data.tables import (
     read_frame,
     read_texts,
 )
-from flowbert.data.text_files import read_lines, user_path
+from flowbert.data.text_files import read_lines, table_name, user_path
 from flowbert.errors import UserError, choices
 from flowbert.registry import import_object
 
@@ -234,9 +234,7 @@ def load_sts(
                 argument="columns",
             )
         rows = read_frame(name, columns, argument="columns")
-        return scored_pairs(
-            Path(name).name.split(".")[0], rows, score_range, skip_invalid
-        )
+        return scored_pairs(table_name(name), rows, score_range, skip_invalid)
     if name not in DATA_SETS:
         allowed = choices([*DATA_SETS, SAMPLE_TASK], name.upper())
         raise UserError(

@@ -315,7 +315,8 @@ def _read_fields(
         skip_blank_lines=False,
     ).fillna("")
     cells.index = pd.RangeIndex(1, len(cells) + 1, name="line") + is_excel
-    frame = cells[1:].set_axis(list(cells.iloc[0]), axis="columns")
+    names = cells.iloc[0].str.strip()
+    frame = cells[1:].set_axis(list(names), axis="columns")
     if len(cells.columns) > 1:
         frame = frame[(frame.map(str.strip) != "").any(axis="columns")]
     if separator in ";\t":

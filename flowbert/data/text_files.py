@@ -175,8 +175,22 @@ def extension(path: str | Path) -> str:
         >>> extension("data/pairs.TSV.gz"), extension("lines.txt"), extension("STSB")
         ('.tsv', '.txt', '')
     """
-    name = Path(str(path).lower())
-    return (name.with_suffix("") if name.suffix in COMPRESSIONS else name).suffix
+    return _uncompressed(path).suffix.lower()
+
+
+def table_name(path: str | Path) -> str:
+    """The name of a file without folder and :func:`extension`.
+
+    Example:
+        >>> table_name("data/pairs.test.tsv.gz")
+        'pairs.test'
+    """
+    return _uncompressed(path).stem
+
+
+def _uncompressed(path: str | Path) -> Path:
+    name = Path(path)
+    return name.with_suffix("") if name.suffix.lower() in COMPRESSIONS else name
 
 
 def stream_lines(path: Path) -> Iterator[str]:

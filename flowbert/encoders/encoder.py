@@ -226,6 +226,11 @@ class SentenceEncoder(Embedder, nn.Module):
         return self.reading.sink_token
 
     @property
+    def is_on_disk(self) -> bool:
+        """Whether its folder has these weights, which a training changes."""
+        return self.frozen
+
+    @property
     def parts(self) -> list["SentenceEncoder"]:
         """The encoders whose cached vectors are averaged: itself, or one for each layer."""
         if not self.by_layer or not self.pooling.linear:

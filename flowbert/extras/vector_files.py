@@ -96,7 +96,8 @@ def _read_parquet(path: Path, column: str | None) -> Any:
                     values = batch[0].flatten().to_numpy(zero_copy_only=False)
                     copy.write(values.astype(np.float32).tobytes())
         if len(sizes) != 1 or None in sizes:
-            raise UserError(f"{path}: rows have the sizes {sizes}; expected one")
+            message = f"{path}: {count} rows of the sizes {list(sizes)}; expected one"
+            raise UserError(message)
         copy.flush()
         shape: Any = count, *sizes
         return np.memmap(copy, np.float32, "r", shape=shape)

@@ -77,10 +77,10 @@ def test_local_copies_of_hub_tasks(tmp_path):
 
 def test_a_file_of_pairs_is_a_task(tmp_path):
     path = write(
-        tmp_path / "own.csv", "s,left,right,id", "-3,A  dog.,b,", "1e2,c,d,", ",,,"
+        tmp_path / "my.own.csv", "s,left,right,id", "-3,A  dog.,b,", "1e2,c,d,", ",,,"
     )
     data = load_sts(str(path), columns=["left", "right", "s"])
-    assert (data.name, sizes(data)) == ("own", {"test": [2]})
+    assert (data.name, sizes(data)) == ("my.own", {"test": [2]})
     assert data.sentences() == ["A dog.", "c", "b", "d"]
     assert data.split("test")[0].scores.tolist() == [-3, 100]
 

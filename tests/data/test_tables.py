@@ -87,7 +87,7 @@ def test_quotes_in_a_tsv_are_characters(tmp_path):
 @pytest.mark.parametrize("first", ["", "sep={}\n"])
 def test_the_header_tells_the_separator(name, sign, first, tmp_path):
     path = tmp_path / name
-    rows = ["id", "text"], ["0", "a man rides"]
+    rows = ["id", " text "], ["0", "a man rides"]
     path.write_text(first.format(sign) + "\n".join(map(sign.join, rows)))
     assert read_texts(read_frame(path, ["text"]), "text") == ["a man rides"]
     refused("columns id, text", read_frame, path)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from flowbert.arrays import Floats
 from flowbert.data.hub import hub_name, read_hub
 from flowbert.data.tables import as_label, as_sentence, read_columns, read_frame
-from flowbert.data.text_files import user_path
+from flowbert.data.text_files import table_name
 from flowbert.errors import UserError, warn
 from flowbert.tasks.base import TASKS, PairTask, ScoreName, Scorer
 from flowbert.tasks.measures import METRICS, Counts, Metric
@@ -68,8 +68,7 @@ def load_answers(source: str | Path) -> AnswerData:
     """
     hub = hub_name(source)
     if hub is None:
-        path = user_path(source)
-        name, rows = path.name.split(".")[0], read_frame(path, *_ANSWER_LAYOUTS)
+        name, rows = table_name(source), read_frame(source, *_ANSWER_LAYOUTS)
     else:
         name = "QNLI"
         rows = read_hub(hub or "nyu-mll/glue?config=qnli", _QNLI, split="validation")

@@ -19,7 +19,7 @@ from flowbert.data.nli import LABELS, NLIData, labelled_pairs, load_nli
 from flowbert.data.sample import BUILTIN
 from flowbert.data.scored_pairs import SAMPLE_TASK, read_sick
 from flowbert.data.tables import is_table
-from flowbert.data.text_files import user_path
+from flowbert.data.text_files import table_name, user_path
 from flowbert.errors import UserError, choices
 from flowbert.io import digest, sentences_digest
 from flowbert.seeding import Stream
@@ -73,7 +73,7 @@ def load_entailment(source: str, senteval: str | Path | None = None) -> Entailme
             f"received {source!r} for entailment; expected {allowed}, or a file",
             argument="tasks",
         )
-    return EntailmentData(Path(source).name.split(".")[0], splits)
+    return EntailmentData(table_name(source), splits)
 
 
 def _split_by_premise(data: NLIData, source: str) -> dict[str, NLIData]:
