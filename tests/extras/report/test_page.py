@@ -123,6 +123,19 @@ def test_everything_is_escaped(tmp_path):
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_its_first_line_says_what_the_scores_are(tmp_path):
+    fitted = [sts_rows("zca", "STSB", corpus="targets.txt", seed=n) for n in (1, 2)]
+    rows = [*fitted[0], *fitted[1], row("raw", "quiz", "auc", "all", 0.5)]
+    line, *_ = [x for x in Page(report(save(tmp_path, rows))).texts if "pairs" in x]
+    assert " 100 · STSB, test pairs · fitted on targets.txt · raw" in line
+    mean = row("zca", "average", "spearman", "wmean", 0.5, std=0.1)
+    rows = [*rows, *sts_rows("zca", "SICKR"), mean]
+    line, *_ = [x for x in Page(report(save(tmp_path, rows))).texts if "pairs" in x]
+    assert "mean of STSB, SICKR, test pairs, mean of 2 seeds" in line
+    assert "targets.txt, the sentences of each task" in line
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_a_warning_stands_beside_the_figures(tmp_path):
     rows = sts_rows("whitening", "STSB")
     names = [save(tmp_path, rows, f"{n}.json", warnings=["few"]) for n in "ab"]
