@@ -238,9 +238,10 @@ class Results:
         self.about["used"] = self._used_settings()
 
     def _used_settings(self) -> list[dict[str, Any]]:
-        """Methods that the verdicts of the first task use, with what commands are made of."""
+        """Methods that the verdicts of the first score use, with what commands are made of."""
         chosen = self.summary.chosen
-        is_first = chosen["task"].isin(chosen["task"].head(1))
+        measured = chosen["task"] + chosen["metric"]
+        is_first = measured.isin(measured.head(1))
         used = []
         for row in chosen[is_first].to_dict("records"):
             settings = next(

@@ -169,20 +169,19 @@ def analyze_results(results: Results, **parts: Any) -> Analysis:
         results: Results of a run or of a file.
         **parts: Other arguments of :class:`flowbert.extras.analysis.Sample`.
     """
-    frame = results.frame
-    rows = frame.assign(name=frame["experiment"].map(results.method_names))
-    rows = rows.drop_duplicates(["task", "split", "name"])
-    names = rows.set_index("experiment")["name"].to_dict()
-    cosines = {
-        task: {names[key]: items[key] for key in items if key in names}
-        for task, items in results.items.items()
-    }
+    names = results.method_names
+    cosines: dict[Task, dict[str, Floats]] = {}
+    for task, items in results.items.items():
+        cosines[task] = {}
+        for key in items:
+            cosines[task].setdefault(names[key], items[key])
     sample = Sample(pairs=_with_gold(cosines), **parts)
     if len(results.sentences) >= _FEWEST_WITH_NEIGHBOURS:
         vectors = _measurable(results.vectors)
         sample = replace(sample, sentences=results.sentences, vectors=vectors)
-    encoders = ", ".join(rows["encoder"].unique())
-    return analyze_sample(sample, {"encoder": encoders})
+    encoders = results.frame["encoder"].unique()
+    known = [name for name in encoders if name != "none"]  # as of gold scores
+    return analyze_sample(sample, {"encoder": ", ".join(known)})
 
 
 def _measurable(vectors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -121,7 +121,7 @@ def _render(run: RunFiles, next_lines: Sequence[str], folder: Path) -> str:
         heading = summary.finding or heading
     elif "encoder" in analyzed:
         heading = f"Analysis of {analyzed['encoder'].rpartition('/')[2]}"
-    tasks = results.drop_duplicates("task").set_index("task")["pairs"]
+    tasks = results.drop_duplicates(["task", "pairs"]).set_index("task")["pairs"]
     if GENERATED in summary.notes:
         cautions.insert(0, GENERATED)
     cautions += [

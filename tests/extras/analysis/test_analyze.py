@@ -7,17 +7,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from experiments.small import WordSums, compare_small
 from flowbert.data.sample import sample_corpus
 from flowbert.encoders import EncoderOptions
 from flowbert.errors import FlowbertWarning
 from flowbert.extras.analysis import MEASURES, Analysis
-from flowbert.extras.analysis.analyze import analyze
+from flowbert.extras.analysis.analyze import analyze, analyze_results
 from flowbert.extras.analysis.isotropy import project
 from flowbert.extras.report import report
 from flowbert.extras.word_vectors import WordVectors
 from flowbert.maps import Whitening
 from flowbert.model import Model
-from flowbert.tasks import load_tasks
+from flowbert.tasks import PairTask, load_task, load_tasks
 from flowbert.vectors import EmbeddingCache
 from helpers import draw_nothing, refused
 
@@ -87,6 +88,25 @@ def test_cosines_are_those_of_the_task(corpus, words):
     assert bands["pairs"].sum() == 2 * task.count
     raw, same = (frame["median"].to_numpy() for _, frame in bands.groupby("method"))
     np.testing.assert_array_equal(raw, same)
+
+
+class Level(PairTask):
+    metrics = (("level", "all"),)
+    headline = "level"
+
+    def score(self, items):
+        return {self.metrics[0]: float(items.mean())}
+
+
+def test_tasks_of_one_name_are_kept_apart(pairs):
+    """In any order; the next commands are those of the first verdict."""
+    lexical, scored = load_task(f"lexical:{pairs[0]}"), load_task(pairs[0])
+    tasks = [lexical, Level("one", *scored.pairs()), scored]
+    results = compare_small(WordSums(), "raw,zca", tasks=tasks, bootstrap=20)
+    assert (len(results.verdicts), len(results.about["used"])) == (2, 1)
+    analysis = analyze_results(results)
+    assert set(analysis.frames["band_cosines"]["method"]) == {"raw", "zca"}
+    assert analysis.setting["encoder"] == "word-sums-0"
 
 
 def test_fitted_maps_and_models_are_used_as_they_are(corpus, words):
