@@ -14,6 +14,7 @@ from flowbert.encoders import (
     check_same_encoder,
     encode_counted,
     load_encoder,
+    open_encoder,
 )
 from flowbert.encoders.folders import (
     MODEL_FILE,
@@ -43,7 +44,8 @@ class Model(Embedder):
     equal processors; custom classes must be importable. :meth:`save` writes files without pickle.
 
     Args:
-        encoder: The encoder; None for a map that was fitted on vectors.
+        encoder: The encoder: an object, its path, or what else ``compare`` takes as its encoder;
+            None for a map that was fitted on vectors.
         map: The fitted map, a pipeline of maps and transformers of scikit-learn, or a trained
             :class:`flowbert.methods.FlowModule`; None for the embeddings without a map.
 
@@ -58,7 +60,7 @@ class Model(Embedder):
     is_on_disk = False
 
     def __init__(self, encoder: Any, map: Any = None) -> None:
-        self.encoder = encoder
+        self.encoder = None if encoder is None else open_encoder(encoder)
         self.map = map
         if map is not None:
             from flowbert.maps import as_map  # slow to import

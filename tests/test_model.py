@@ -14,7 +14,7 @@ from sklearn.decomposition import PCA
 
 from encoders.tiny import SENTENCES, write_tiny
 from extras.export.models import FLOW, TEXTS, fit_map, model_of
-from flowbert.encoders import SentenceEncoder, load_encoder
+from flowbert.encoders import EncoderOptions, SentenceEncoder, load_encoder
 from flowbert.encoding import encode
 from flowbert.extras.maps.all_but_the_top import RemoveDirections
 from flowbert.maps import (
@@ -224,6 +224,13 @@ def test_a_save_that_fails_leaves_nothing(wrong, tmp_path):
     refused("cannot be saved", model.save, tmp_path / "new")
     refused("cannot be saved", save_map, model.map, tmp_path / "new" / "map")
     assert [*tmp_path.iterdir()] == []
+
+
+def test_any_encoder_of_compare_is_one_of_a_model(folder):
+    path, source = str(folder / "bert"), load_encoder(folder / "bert")
+    expected = source.encode(SENTENCES)
+    for encoder in (path, source, source.encode, EncoderOptions(path)):
+        assert_array_equal(Model(encoder).encode(SENTENCES), expected)
 
 
 def test_a_trained_encoder_is_saved_before_its_model(tmp_path):

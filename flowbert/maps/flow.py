@@ -73,9 +73,9 @@ class Flow(FlowOptions, Map):
         from flowbert.training import RowsDataModule
         from flowbert.training.trainer import quiet_lightning
 
-        rows = X
+        rows, blocks = X, self._row_blocks(X)
         if not isinstance(X, Vectors):
-            rows = torch.cat(list(self._row_blocks(X))).float().cpu().numpy()
+            rows = torch.cat(list(blocks)).float().cpu().numpy()
         self.output_dim(rows.shape[1])
         self.seed_ = _seed(self.random_state)
         module = FlowModule(rows.shape[1], seed=self.seed_, **self.training())

@@ -6,6 +6,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
@@ -40,6 +41,7 @@ from flowbert.maps import (
     make_map,
     save_map,
 )
+from flowbert.vectors import as_vectors
 from flowbert.vectors.moments import Moments
 from helpers import fit, pairs_of, refused, rows, with_slow
 
@@ -83,6 +85,12 @@ DEFAULT = [each for each in AFFINE if each.text == each.name and not each.superv
 @pytest.fixture(params=EVERY, ids=str)
 def estimator(request):
     return clone(request.param)
+
+
+def test_names_of_columns_are_those_of_the_last_fit(estimator):
+    x = rows(300, 6)
+    fit(estimator, pd.DataFrame(x, columns=list("abcdef")))
+    fit(estimator, as_vectors(x)).transform(x)  # without a warning
 
 
 def test_every_map_is_tested():

@@ -14,7 +14,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 from flowbert import __version__
 from flowbert.data.sample import sample_corpus
 from flowbert.data.text_files import user_path
-from flowbert.errors import FlowbertWarning, UserError, first_line
+from flowbert.errors import FlowbertWarning, UserError, check_choice, first_line
 from flowbert.experiments.results import Results
 from flowbert.extras.export.card import TEXTS, find_method, model_card
 from flowbert.io import write_new_folder
@@ -121,6 +121,7 @@ def export(options: ExportOptions) -> Path:
     to, results = user_path(options.to), options.results
     if isinstance(options.model, Model):
         opened = options.model
+        check_choice("method", options.method or opened.map_name, [opened.map_name])
     else:
         opened = Model.load(options.model, options.method, encoder=options.encoder)
         of_run = user_path(options.model) / "results.json"

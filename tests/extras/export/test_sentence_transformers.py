@@ -24,6 +24,7 @@ from flowbert.encoders import SentenceEncoder, load_encoder, open_encoder
 from flowbert.extras.export import EXPORT_FORMATS, SentenceTransformers, export
 from flowbert.extras.export.sentence_transformers import MODES, stock_modules
 from flowbert.extras.word_vectors import WordVectors
+from flowbert.maps import Centering
 from flowbert.model import Model
 from helpers import COMMIT, refused, use_hub_cache, warned
 
@@ -176,6 +177,7 @@ MISTAKES = [
     (with_pooler, {}, "format: .*cls_pooler.*mean"),
     (lambda _: Model(None), {}, "encoder: is missing"),
     (Model, {"results": "none.json"}, r"none\.json: "),
+    (lambda encoder: Model(encoder, Centering()), {"method": "raw"}, "method: .*'raw'"),
     (lambda encoder: encoder.path, {"method": "flow"}, "method: .*'flow'"),
 ]
 
