@@ -60,7 +60,7 @@ class Model(Embedder):
     is_on_disk = False
 
     def __init__(self, encoder: Any, map: Any = None) -> None:
-        self.encoder = None if encoder is None else open_encoder(encoder)
+        self.encoder: Any = None if encoder is None else open_encoder(encoder)
         self.map = map
         if map is not None:
             from flowbert.maps import as_map  # slow to import
