@@ -107,7 +107,8 @@ def _corpus_options(
     name, tasks = row.get("corpus"), config.get("tasks")
     if not _has_names(config.get("corpus")):
         return {"corpus": "FILE"}
-    options = {"max_sentences": config.get("max_sentences")}
+    options = {"max_sentences": config["max_sentences"]}
+    options["seed"] = config["seeds"][0] or None
     if name not in OWN_NAMES:
         pairs = config["nli"] if name == "nli" else None
         options |= {"nli": pairs, "column": config["column"]}

@@ -307,10 +307,9 @@ class Summary:
         """Lines on shared settings, symbols of the tables, and missing scores."""
         frame = self.frame
         main = main_aggregation(frame)
-        is_spearman = frame["metric"] == "spearman"
-        aggregations = set(frame.loc[is_spearman, "aggregation"])
+        kinds = set(frame.query("metric == 'spearman'")["aggregation"])
         lines = [_shared_settings(frame)]
-        if main == "all" or not aggregations <= set(AGGREGATIONS):
+        if main == "all" or not kinds <= set(AGGREGATIONS):
             lines.append(f"Spearman: {AGGREGATIONS.get(main, main)}")
         if frame["std"].notna().any():
             lines.append("±: standard deviation over the seeds")

@@ -127,7 +127,7 @@ class Verdict:
     def _highest_asked(self) -> str:
         """The requested row with the highest score, if its gain may be chance."""
         gains = self.metric.upward * (self.values - self.values[self.reference])
-        best = int(np.nan_to_num(gains * self.is_asked).argmax())
+        best = int((gains * self.is_asked).argmax())
         low, high = self.ends[best, self.reference]
         if gains[best] <= 0 or not low <= 0 <= high:
             return ""

@@ -151,11 +151,12 @@ def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):
     config: dict[str, Any] = {"corpus": "a b.txt,target", "column": "text", "nli": None}
     config |= {"tasks": "p.csv", "senteval": None, "columns": "x,y,z"}
     config |= {"score_range": [0, 5], "skip_invalid": True}
+    config |= {"max_sentences": None, "seeds": [3, 4]}
     rows = "--score_range '[0, 5]' --skip_invalid True"
     corpora = {
-        ("a b.txt", "p.csv"): "'a b.txt' --column text",
-        ("target", "p.csv"): f"target --tasks p.csv --columns x,y,z {rows}",
-        ("target", "p.csv,q.csv"): "FILE",
+        ("a b.txt", "p.csv"): "'a b.txt' --seed 3 --column text",
+        ("target", "p.csv"): f"target --seed 3 --tasks p.csv --columns x,y,z {rows}",
+        ("target", "p.csv,q.csv"): "FILE --seed 3",
     }
     for (corpus, tasks), expected in corpora.items():
         record = {"config": config | {"tasks": tasks}}

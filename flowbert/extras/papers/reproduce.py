@@ -102,7 +102,9 @@ def reproduce(options: ReproduceOptions) -> pd.DataFrame:
             if keys:
                 last = lines[row.id].iloc[-1]
                 tell(f"{row.id}: {last.ours:z.1f}, published {last.published:z.1f}")
-        finished = Results.of([*finished.records, *results.records], results.about)
+        about = results.about
+        about["encoders"] = finished.about.get("encoders", []) + about["encoders"]
+        finished = Results.of([*finished.records, *results.records], about)
         # In the order of the published rows.
         comparison = pd.concat([lines[x] for x in chosen["id"] if x in lines])
         if options.output is not None and finished.records:

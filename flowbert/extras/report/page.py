@@ -234,7 +234,8 @@ def _mark_up(cell: str) -> Markup:
     if cell in ("use", "tied"):
         return Markup('<span class="chip {0}">{0}</span>').format(cell)
     value, bracket, interval = cell.partition(" [")
-    if value.lstrip("+-").replace(".", "").isdigit():
+    number = value.partition(" ±")[0].lstrip("+-")
+    if number.replace(".", "").isdigit():
         value, interval = value.replace("-", _MINUS), interval.replace("-", _MINUS)
     detail = Markup(" <small>[{}</small>").format(interval) if bracket else ""
     return escape(value) + detail

@@ -261,6 +261,7 @@ def test_files_hold_what_is_returned(run, output):
     assert output.with_suffix(".csv").read_text() == lines.to_csv(index=False)
     results = Results.load(output)
     assert len(results.about["published"]) == len(lines)
+    assert len({each["path"] for each in results.about["encoders"]}) == 2
     page = report(output).read_text()
     assert page.count(f'<th scope="row">{MTEB}</th>') == 1
     # Finished cells are read again: the encoder is not used.

@@ -128,9 +128,10 @@ def test_its_first_line_says_what_the_scores_are(tmp_path):
     rows = [*fitted[0], *fitted[1], row("raw", "quiz", "auc", "all", 0.5)]
     line, *_ = [x for x in Page(report(save(tmp_path, rows))).texts if "pairs" in x]
     assert " 100 · STSB, test pairs · fitted on targets.txt · raw" in line
-    mean = row("zca", "average", "spearman", "wmean", 0.5, std=0.1)
-    rows = [*rows, *sts_rows("zca", "SICKR"), mean]
-    line, *_ = [x for x in Page(report(save(tmp_path, rows))).texts if "pairs" in x]
+    mean = row("zca", "average", "spearman", "wmean", -0.5, std=0.1)
+    texts = Page(report(save(tmp_path, [*rows, *sts_rows("zca", "SICKR"), mean]))).texts
+    assert "\N{MINUS SIGN}50.0 ±10.00 " in texts
+    line, *_ = [x for x in texts if "pairs" in x]
     assert "mean of STSB, SICKR, test pairs, mean of 2 seeds" in line
     assert "targets.txt, the sentences of each task" in line
 
