@@ -261,7 +261,6 @@ def test_files_hold_what_is_returned(run, output):
     assert output.with_suffix(".csv").read_text() == lines.to_csv(index=False)
     results = Results.load(output)
     assert len(results.about["published"]) == len(lines)
-    assert len({each["path"] for each in results.about["encoders"]}) == 2
     page = report(output).read_text()
     assert page.count(f'<th scope="row">{MTEB}</th>') == 1
     # Finished cells are read again: the encoder is not used.
@@ -306,6 +305,7 @@ def test_nli_pairs_are_tried_once_after_all_other_rows(
         (RAW, lines.loc[RAW, "ours"])
     ]
     assert [re.split("[: ]", line)[0] for line in told] == [RAW, *names]
+    assert Results.load(output).about["encoders"]
     print_reproduction(lines.reset_index())
     text = capsys.readouterr().out
     (line,) = [line for line in text.splitlines() if "no hub" in line]
