@@ -109,8 +109,10 @@ class Model(Embedder):
         return torch.device(getattr(self.encoder, "device", "cpu"))
 
     def to(self, *args: Any, **options: Any) -> Self:
-        """Move the encoder to a device; a map computes on the device of its rows."""
-        self._with_encoder().to(*args, **options)
+        """Move the encoder to a device, if it can; a map computes on the device of its rows."""
+        encoder = self._with_encoder()
+        if hasattr(encoder, "to"):
+            encoder.to(*args, **options)
         return self
 
     def _with_encoder(self) -> Any:

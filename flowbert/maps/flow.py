@@ -150,22 +150,19 @@ class Flow(FlowOptions, Map):
         return super().used_parameters() | self.training() | {"random_state": seed}
 
     def _apply(self, rows: Tensor) -> Tensor:
-        with torch.no_grad():
-            latents: Tensor = self.flow_.to(rows.device)(rows)[0]
+        latents: Tensor = self.flow_.to(rows.device)(rows)[0]
         return latents
 
     def _invert(self, rows: Tensor) -> Tensor:
-        with torch.no_grad():
-            back: Tensor = self.flow_.to(rows.device).inverse(rows)[0]
+        back: Tensor = self.flow_.to(rows.device).inverse(rows)[0]
         return back
 
     def score_samples(self, X: Any) -> Any:
         """Log density of each row in nats: ``(N,)``."""
-        with torch.no_grad():
-            scores = [
-                self.flow_.to(rows.device).log_prob(rows)
-                for rows in double_blocks(self._rows(X))
-            ]
+        scores = [
+            self.flow_.to(rows.device).log_prob(rows)
+            for rows in double_blocks(self._rows(X))
+        ]
         return torch.cat(scores).cpu().numpy()
 
     def score(self, X: Any, y: Any = None) -> float:

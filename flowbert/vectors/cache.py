@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from flowbert.arrays import Floats
-from flowbert.data.text_files import user_path
+from flowbert.data.text_files import as_sentences, user_path
 from flowbert.encoders.base import (
     BLOCK_SENTENCES,
     Embedder,
@@ -111,6 +111,7 @@ class EmbeddingCache:
         The copy is in memory, or above 1 GB in a temporary file.
         """
         stores = [store for _, store in self._find_stores([encoder])]
+        sentences = as_sentences(sentences)
         keys = _keys(sentences)
         for _ in range(3):  # damage may show only when vectors are added
             with _writing(self.folder):

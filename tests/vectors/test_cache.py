@@ -90,6 +90,13 @@ def test_each_sentence_is_encoded_once(make):
     assert encoder.calls[calls:] == [["", "another"]]
 
 
+def test_what_is_read_once_and_a_string():
+    memory, encoder = EmbeddingCache(False), CountingEncoder()
+    found = memory.rows(encoder, iter(["a", "b", "a"]))[:]
+    assert np.array_equal(found, expected(["a", "b", "a"]))
+    assert np.array_equal(memory.rows(encoder, "a dog")[:], expected(["a dog"]))
+
+
 def test_variants_are_filled_by_one_pass(make, bert, monkeypatch):
     monkeypatch.setattr(cache, "BLOCK_SENTENCES", len(SENTENCES))
     parts = {k: bert.read(layers=k) for k in (0, 1, 3)}
