@@ -92,7 +92,8 @@ def test_each_sentence_is_encoded_once(make):
 
 def test_what_is_read_once_and_a_string():
     memory, encoder = EmbeddingCache(False), CountingEncoder()
-    found = memory.rows(encoder, iter(["a", "b", "a"]))[:]
+    once: Any = iter(["a", "b", "a"])
+    found = memory.rows(encoder, once)[:]
     assert np.array_equal(found, expected(["a", "b", "a"]))
     assert np.array_equal(memory.rows(encoder, "a dog")[:], expected(["a dog"]))
 
