@@ -51,7 +51,9 @@ def next_commands(path: Path, record: Mapping[str, Any]) -> list[str]:
     ]
     first = used[0]
     if first["role"] == "reference":
-        if commands and "advised" not in str(config.get("methods", "advised")):
+        is_tried = "advised" in str(config.get("methods", "advised"))
+        # There is no advice for word vectors.
+        if commands and not is_tried and first.get("layers") != "words":
             commands.insert(0, _compare_advised(first, config))
     elif (path / "model").is_dir():
         return _use_model(path, first, commands)

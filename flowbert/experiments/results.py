@@ -249,7 +249,8 @@ class Results:
                 for record in self.records
                 if all(record.columns[name] == row[name] for name in METHOD)
             )
-            known = {name: row[name] for name in ("method", "role", "corpus")}
+            names = ("method", "role", "corpus", "layers")
+            known = {name: row[name] for name in names}
             kept = {name: settings[name] for name in ("map", "options")}
             used.append(known | kept)
         return used

@@ -167,6 +167,11 @@ def test_the_next_commands_use_the_method_of_the_verdict(tmp_path):
     for methods in ("raw,advised", ["raw", "advised"], {"a": "raw", "b": "advised"}):
         kept = {"used": [gain("raw")], "config": {**config, "methods": methods}}
         assert next_commands(tmp_path, kept) == as_it_comes
+    words = {
+        "used": [gain("raw", layers="words")],
+        "config": config | {"methods": "raw"},
+    }
+    assert next_commands(tmp_path, words) == as_it_comes
     # A run has a model, which is a map, or a trained encoder without a map.
     (tmp_path / "model").mkdir()
     assert commands(gain("raw")) == as_it_comes
