@@ -17,6 +17,7 @@ from flowbert.encoders.folders import (
     read_folder,
 )
 from flowbert.errors import UserError, check_choice, warn
+from flowbert.io import as_json
 from flowbert.registry import import_object
 
 QUANTIZED = ("8bit", "4bit")
@@ -80,7 +81,7 @@ def load_backbone(
             argument="dtype",
         )
     if device_map is not None:
-        options["device_map"] = device_map
+        options["device_map"] = as_json(device_map)
     with loading(path):
         network, report = load_model(
             AutoModel, files, dtype, config=config, device_map=device_map

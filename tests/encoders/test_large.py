@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_array_equal
 from sklearn.metrics.pairwise import cosine_similarity
 
@@ -63,18 +64,19 @@ def test_a_placed_network_stays_where_it_is(llama):
     assert_array_equal(encoder.to("meta").half().encode(TEXTS), expected)
 
 
-def test_a_model_is_opened_with_its_device_map(llama, tmp_path):
-    model = Model(
-        SentenceEncoder(llama, device_map="auto"), Whitening(4, shrinkage=0.5)
-    )
+@pytest.mark.parametrize(
+    ("given", "saved"), [("auto", "auto"), ({"": torch.device("cpu")}, {"": "cpu"})]
+)
+def test_a_model_is_opened_with_its_device_map(given, saved, llama, tmp_path):
+    model = Model(SentenceEncoder(llama, device_map=given), Whitening(4, shrinkage=0.5))
     model.map.fit(model.encoder.encode(TEXTS))
     model.save(tmp_path / "model")
     again = Model.load(tmp_path / "model")
-    assert again.encoder.describe()["device_map"] == "auto"
+    assert again.encoder.describe()["device_map"] == saved
     assert_array_equal(again.encode(TEXTS), model.encode(TEXTS))
     views: list[dict[str, Any]] = [{"layers": 1}, {"layers": 2, "pooling": "max"}]
-    encoder = ViewsEncoder(llama, views=views, device_map="auto")
-    assert encoder.describe()["device_map"] == "auto"
+    encoder = ViewsEncoder(llama, views=views, device_map=given)
+    assert encoder.describe()["device_map"] == saved
     assert encoder.identity == ViewsEncoder(llama, views=views).identity
 
 
