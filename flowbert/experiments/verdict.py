@@ -156,9 +156,9 @@ def find_verdicts(
     """Which row to use, over all rows of a table, whatever differs in them.
 
     Methods have to beat the encoder as it comes; without it, there are differences alone.
-    There is one verdict for the average, or the only averaged task, and for every other task with
-    a headline, on each split. Of more than ten rows, the best ten of the development split and the
-    references are compared, on the other splits.
+    On each split there is one verdict for the average, or without one for each averaged task, and
+    for every other task with a headline. Of more than ten rows, the best ten of the development
+    split and the references are compared, on the other splits.
 
     Args:
         frame: Rows of :func:`flowbert.experiments.intervals.with_averages`.
@@ -218,14 +218,14 @@ def _compared_tables(
     rows: pd.DataFrame, tasks: Sequence[Task]
 ) -> Iterator[tuple[str, pd.DataFrame, str]]:
     """Title, rows and a note of each table that has a verdict."""
-    averaged = {task.name for task in tasks if task.averaged}
-    deciding = [
-        (AVERAGE if task.averaged and len(averaged) > 1 else task.name, task.headline)
-        for task in sorted(tasks, key=lambda task: not task.averaged)
-        if task.headline
-    ]
-    for name, metric in dict.fromkeys(deciding):
+    averaged = [(task.name, "spearman") for task in tasks if task.averaged]
+    others = [(task.name, task.headline) for task in tasks if task.headline]
+    has_average = rows["split"].isin(rows.loc[rows["task"] == AVERAGE, "split"])
+    deciding = dict.fromkeys([(AVERAGE, "spearman"), *averaged, *others])
+    for name, metric in deciding:
         is_deciding = (rows["task"] == name) & (rows["metric"] == metric)
+        if (name, metric) in averaged:
+            is_deciding &= ~has_average
         is_deciding &= rows["aggregation"] == main_aggregation(rows, metric)
         for split, table, note in _listed_rows(rows[is_deciding]):
             if len(table) > 1:

@@ -78,7 +78,7 @@ class Task(ABC):
         options: Options of :func:`load_tasks` that :meth:`load` takes.
         metrics: Metrics of :meth:`score`, in order.
         headline: Metric of verdicts; None for a task without verdicts.
-        averaged: Whether the headline enters the average over tasks.
+        averaged: Whether its metric ``spearman`` enters the average over tasks.
         scored_with: Names of the attributes that scores depend on besides the items: arrays,
             numbers, texts or tuples of them. Results store them, and the digest contains them. An
             attribute of K values, one for each item, is resampled with the items.
@@ -252,6 +252,8 @@ class Task(ABC):
     def reason(self, items: Floats, metric: ScoreName) -> str:
         """Why a score of these items is undefined."""
         invalid = int((~np.isfinite(items)).sum())
+        if not invalid:
+            return f"{metric[0]} of these {len(items)} items is NaN"
         return f"{invalid} of {len(items)} items are NaN or infinite"
 
     @property

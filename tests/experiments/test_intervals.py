@@ -16,7 +16,7 @@ from flowbert.encoders import EncoderOptions
 from flowbert.experiments import compare
 from flowbert.experiments.intervals import average_seeds, find_intervals, has_interval
 from flowbert.experiments.verdict import Verdict
-from flowbert.tasks import STS
+from flowbert.tasks import STS, PairTask
 
 run = partial(compare_small, WordSums())
 SPREAD = np.linspace(-1, 1, 201)
@@ -246,6 +246,25 @@ def test_raw_is_the_encoder_as_it_comes(tmp_path):
         f"template {template}, layers first_last",
         "zca:shrinkage=0.5",
     ]
+
+
+class Level(PairTask):
+    metrics = (("level", "all"), ("none", "all"))
+    headline = "level"
+    averaged = True
+
+    def score(self, items):
+        return dict(zip(self.metrics, (float(items.mean()), np.nan), strict=True))
+
+
+def test_a_split_without_an_average_has_the_verdict_of_its_task():
+    tasks = [STS(STSData("a", SPLITS), split) for split in SPLITS]
+    tasks.append(STS(STSData("b", SPLITS), "test"))
+    own = Level("own", *tasks[0].pairs())
+    results = run("raw,zca", tasks=[own, *tasks], bootstrap=20)
+    titles = ["average spearman, test", "a spearman, dev", "own level, test"]
+    assert list(results.differences) == titles
+    assert "nan: zca on own: none of these 40 items is NaN" in repr(results)
 
 
 def test_of_a_sweep_ten_rows_are_chosen_on_the_development_split():
