@@ -143,9 +143,10 @@ def _write_modules(folder: Path, modules: Sequence[Any]) -> None:
     write_json(folder / MODULES_FILE, records)
     for file in folder.glob("*_Pooling/config.json"):
         config = read_json(file)
-        if "pooling_mode" in config:
-            named = config.pop("pooling_mode")
-            modes = [named] if isinstance(named, str) else named
+        named = config.pop("pooling_mode", [])
+        modes = [named] if isinstance(named, str) else named
+        # The old names are read in one order.
+        if modes and modes == [x for x in _SWITCHES.values() if x in modes]:
             spelt = {"word_embedding_dimension": config.pop("embedding_dimension")}
             # vLLM takes the first that is true.
             spelt |= {name: mode in modes for name, mode in _SWITCHES.items()}

@@ -127,10 +127,11 @@ def test_it_loads_by_its_name_on_the_hub(exported, tmp_path, monkeypatch):
     assert loaded.encoder.describe()["revision"] == COMMIT
 
 
-def test_settings_of_others_are_kept_in_front_of_a_map(folder, tmp_path):
+@pytest.mark.parametrize("mode", ["mean", ["mean", "cls"]], ids=str)
+def test_settings_of_others_are_kept_in_front_of_a_map(mode, folder, tmp_path):
     other = add_modules(
         Path(shutil.copytree(folder, tmp_path / "other")),
-        ("Pooling", {"pooling_mode": "mean"}),
+        ("Pooling", {"pooling_mode": mode}),
         ("Normalize", {}),
         processing_kwargs={"text": {"max_length": 4}},
     )
