@@ -88,8 +88,8 @@ def _wrap(line: str, width: int) -> str:
     if len(line) <= width:
         return line
     parts = line.split("'")
-    for number in range(0, len(parts), 2):  # outside of quotes
-        parts[number] = parts[number].replace(" --", f" \\\n{2 * _COMMAND}--")
+    # Every second part is quoted.
+    parts[::2] = [x.replace(" --", f" \\\n{2 * _COMMAND}--") for x in parts[::2]]
     return "'".join(parts)
 
 

@@ -85,7 +85,7 @@ class Verdict:
             scores = metric.upward * self.values[candidates]
             self.used = int(candidates[scores.argmax()])
         is_best[self.used] = False
-        self.tied = [int(row) for row in np.flatnonzero(is_best)]
+        self.tied: list[int] = np.flatnonzero(is_best).tolist()
 
     @property
     def gains(self) -> pd.DataFrame:
@@ -106,7 +106,7 @@ class Verdict:
     def text(self) -> str:
         """What to use, its scaled score, its gain, the number of methods, and what ties with it."""
         used, reference = self.used, self.reference
-        count = int(np.delete(self.is_asked, reference).sum())
+        count = int(self.is_asked.sum()) - 1  # without the reference
         compared = f"; {count} methods compared" if count > 1 else ""
         score = f"{self.names[used]}, {self.metric.scale * self.values[used]:z.1f}"
         tied = ", ".join(self.names[row] for row in self.tied)
