@@ -3,14 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from flowbert import __version__
 from flowbert.errors import UserError, warn
 from flowbert.io import load_tensors, save_tensors
 from flowbert.maps.base import MAPS, Map
 from flowbert.maps.chain import Chain, as_map
-from flowbert.maps.state import join_states, state_of_part
+from flowbert.maps.state import join_states, split_state, state_of_part
 from flowbert.registry import imports_refused
 
 _KIND = "map"
@@ -28,15 +26,12 @@ def save_map(fitted: Any, path: str | Path, encoder: str | None = None) -> None:
         UserError: If it cannot be saved completely or loaded again.
     """
     parts = as_map(fitted).parts
-    state = join_states(parts)
-    tensors: dict[str, Any] = {
-        name: x for name, x in state.items() if isinstance(x, Tensor)
-    }
+    tensors, values = split_state(join_states(parts))
     metadata: dict[str, Any] = {
         "parts": [
             {"name": part.name, "parameters": part.used_parameters()} for part in parts
         ],
-        "values": {name: x for name, x in state.items() if name not in tensors},
+        "values": values,
         "encoder": encoder,
         "flowbert": __version__,
     }

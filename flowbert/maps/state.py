@@ -75,8 +75,13 @@ def state_of_part(state: Mapping[str, Any], part: int | str) -> dict[str, Any]:
     }
 
 
+def split_state(packed: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The tensors and the plain values of :func:`pack`."""
+    tensors = {name: x for name, x in packed.items() if isinstance(x, Tensor)}
+    return tensors, {name: x for name, x in packed.items() if name not in tensors}
+
+
 def digest_state(packed: Mapping[str, Any]) -> str:
     """Digest of the tensors and plain values of :func:`pack`."""
-    tensors = {name: x for name, x in packed.items() if isinstance(x, Tensor)}
-    values = {name: x for name, x in packed.items() if name not in tensors}
+    tensors, values = split_state(packed)
     return digest(digest_tensors(tensors), values)
