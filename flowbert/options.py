@@ -184,9 +184,9 @@ class EncoderOptions(Options):
         device_map: ``auto`` spreads a network that does not fit one device over all GPUs, and over
             memory and disk, with the package accelerate; not in trainings.
         template: Text around every sentence, with ``{}`` in its place, or ``prompteol``,
-            ``pretended-cot``, ``knowledge``, ``echo``, or ``chat`` (``chat:TEXT``) for the chat
-            template of the network. ``compare`` also accepts several: names such as
-            ``prompteol,echo``, or a list.
+            ``pretended-cot``, ``knowledge``, ``echo``, or for the chat template of the network
+            ``chat`` (``chat:TEXT``), and ``chat-examples``, the same after four examples.
+            ``compare`` also accepts several: names such as ``prompteol,echo``, or a list.
         sink_token: Token that a decoder reads before every sentence and that is not pooled. By
             default the one that its tokenizer writes, else ``<|endoftext|>``, BOS or EOS; empty
             for no token.

@@ -84,7 +84,7 @@ def test_python_blocks_run(path, parts, tmp_path, monkeypatch):
     Path("bert-base-uncased").symlink_to(sample_encoder_path())
     shutil.copytree(sample_encoder_path(), "my-decoder")
     Path("my-decoder/chat_template.jinja").write_text(
-        "[CLS] user {{ messages[0].content }} [SEP] assistant"
+        "[CLS] user {{ messages[-1].content }} [SEP] assistant"
     )
     sentences = load_corpus("builtin-sample").sample(500, seed=0).sentences
     Path("sentences.txt").write_text("\n".join(sentences))

@@ -19,7 +19,7 @@ from flowbert.encoders.folders import (
     is_sentence_transformer,
 )
 from flowbert.encoders.layers import LayerSpec, expand_layers
-from flowbert.encoders.template import CHAT, TEMPLATES
+from flowbert.encoders.template import CHATS, TEMPLATES
 from flowbert.errors import UserError, first_line, warn
 from flowbert.options import EncoderOptions
 from flowbert.registry import import_object
@@ -179,7 +179,8 @@ def _layer_specs(value: str | int | list[Any] | None) -> list[LayerSpec | None]:
 
 def _templates(value: str | list[Any] | None) -> list[Any]:
     """Templates: a list, names separated by commas, or one text, which may have commas."""
-    is_text = isinstance(value, str) and not set(value.split(",")) <= {*TEMPLATES, CHAT}
+    names = {*TEMPLATES, *CHATS}
+    is_text = isinstance(value, str) and not set(value.split(",")) <= names
     return [value] if is_text else _as_items(value, "template")
 
 

@@ -37,8 +37,20 @@ Language Model Embeddings (Springer et al., 2024), arXiv 2402.15449.
 """
 
 
-CHAT = "chat"
-"""Name of the template that is made from the chat template of a tokenizer; ``chat:TEXT`` too."""
+CHATS = {
+    "chat": {},
+    "chat-examples": {
+        "A jockey riding a horse.": "Equestrian",
+        "The company said its profit fell by a third.": "Loss",
+        "A man is slicing a tomato.": "Cooking",
+        "Two children are playing in the snow.": "Winter",
+    },
+}
+"""Templates that are made from the chat template of a tokenizer, also with another question.
+
+The values are sentences of earlier turns with their answers, written by hand; the first is one of
+Jiang et al. (2023), arXiv 2307.16645.
+"""
 
 _QUESTION = 'This sentence : "{}" means in one word:'
 # In place of the date of today.
@@ -49,28 +61,28 @@ def resolve_template(text: str, tokenizer: Any) -> str:
     """The text of a template, empty for none.
 
     Args:
-        text: A name of :data:`TEMPLATES`, ``chat``, ``chat:TEXT``, or text with a slot ``{}``; with
-            two, the second occurrence of the sentence is pooled.
-        tokenizer: A tokenizer of transformers, whose chat template ``chat`` takes.
+        text: A name of :data:`TEMPLATES` or :data:`CHATS`, ``chat:TEXT`` or
+            ``chat-examples:TEXT``, or text with a slot ``{}``; with two, the second occurrence of
+            the sentence is pooled.
+        tokenizer: A tokenizer of transformers, whose chat template chats take.
 
     Raises:
         UserError: If there is no slot, or more than two, or no chat template.
     """
     template = TEMPLATES.get(text, text)
-    if text == CHAT:
-        template = chat_text(_QUESTION, tokenizer)
-    elif text.startswith(f"{CHAT}:"):
-        template = chat_text(text.removeprefix(f"{CHAT}:"), tokenizer)
+    name, _, question = text.partition(":")
+    if name in CHATS:
+        template = chat_text(name, question or _QUESTION, tokenizer)
     if template and not 1 <= template.count(SLOT) <= 2:
         raise UserError(
             argument="template",
             received=text,
-            expected=f"{choices([*TEMPLATES, CHAT], text)}, or text with {SLOT} for the sentence",
+            expected=f"{choices([*TEMPLATES, *CHATS], text)}, or text with {SLOT} for the sentence",
         )
     return template
 
 
-def chat_text(question: str, tokenizer: Any) -> str:
+def chat_text(name: str, question: str, tokenizer: Any) -> str:
     """The text of a chat: the turn of a user, and an answer that begins with a quote.
 
     The system turn is that of the chat template. Thinking is switched off where it has a switch,
@@ -79,9 +91,14 @@ def chat_text(question: str, tokenizer: Any) -> str:
     Raises:
         UserError: If the tokenizer has no chat template, or it cannot be applied.
     """
+    turns = []
+    for sentence, word in CHATS[name].items():
+        turns.append({"role": "user", "content": question.replace(SLOT, sentence)})
+        turns.append({"role": "assistant", "content": f'"{word}"'})
+    turns.append({"role": "user", "content": question})
     try:
         chat: str = tokenizer.apply_chat_template(
-            [{"role": "user", "content": question}],
+            turns,
             chat_template=_DATE + tokenizer.get_chat_template(),
             tokenize=False,
             add_generation_prompt=True,
@@ -90,7 +107,7 @@ def chat_text(question: str, tokenizer: Any) -> str:
         )
     except Exception as error:  # a template of jinja raises what it likes
         raise UserError(
-            f"received {CHAT}; expected a network whose chat template takes the turn of a user",
+            f"received {name}; expected a network whose chat template takes the turn of a user",
             argument="template",
         ) from error
     return f'{chat}"'
@@ -148,7 +165,7 @@ def name_template(text: str, tokenizer: Any) -> str:
     named = dict(TEMPLATES)
     if _QUESTION in text:
         with suppress(UserError):
-            named[CHAT] = chat_text(_QUESTION, tokenizer)
+            named |= {name: chat_text(name, _QUESTION, tokenizer) for name in CHATS}
     return next((name for name in named if named[name] == text), text)
 
 

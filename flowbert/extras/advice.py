@@ -59,8 +59,8 @@ Fit, and compare on your own pairs:
 _MAP_TEXT = f"\n{CAUTION}{_FIT_TEXT}"
 _DECODER_TEXT = f"""
 Two views, this one and the mean of the sentence in a lower layer, may be better, and so may
---encoder.template chat, alone or in both views, where the tokenizer has a chat template
-(docs/decoders.md).
+--encoder.template chat-examples, alone or in both views, where the tokenizer has a chat
+template (docs/decoders.md).
 --encoder.dtype bfloat16 is faster on processors with AMX or AVX512-BF16 and on GPUs. A sentence
 and its template are cut to {{length}} tokens (--encoder.max_length).{_FIT_TEXT}"""
 

@@ -237,8 +237,14 @@ def test_a_chat_is_the_same_tomorrow_and_saved_as_text(tmp_path):
     assert encoder.columns()["template"] == "chat"
     encoder.save(tmp_path / "saved")
     assert SentenceEncoder(tmp_path / "saved").reading == encoder.reading
-    options = EncoderOptions(str(path), template="prompteol,chat")
-    assert open_encoders(options)[1].identity == encoder.identity
+    options = EncoderOptions(str(path), template="prompteol,chat,chat-examples")
+    _, same, after_examples = open_encoders(options)
+    assert same.identity == encoder.identity
+    turn = question.format("A man is slicing a tomato.") + '"Cooking"'
+    text = after_examples.describe()["template"]
+    assert text.count(turn) == 1
+    assert text.endswith(f'"Winter"{question}:"')
+    assert after_examples.columns()["template"] == "chat-examples"
 
 
 def pooled_text(tokenizer, row):
