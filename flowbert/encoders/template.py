@@ -69,6 +69,7 @@ def resolve_template(text: str, tokenizer: Any) -> str:
     Raises:
         UserError: If there is no slot, or more than two, or no chat template.
     """
+    text = str(text)  # a list may have a number
     template = TEMPLATES.get(text, text)
     name, _, question = text.partition(":")
     if name in CHATS:
