@@ -4,6 +4,8 @@ import pickle
 
 import numpy as np
 import pytest
+import transformers
+from packaging.version import Version
 from sentence_transformers import SentenceTransformer
 from sklearn.decomposition import PCA
 
@@ -50,6 +52,10 @@ ENCODERS = {
 }
 
 
+@pytest.mark.skipif(
+    Version(transformers.__version__) < Version("5.2"),
+    reason="transformers adds hooks in a pass from 5.2 on",
+)
 def test_a_network_that_is_pickled_stays_as_it_is():
     """Other threads may use it at the same time."""
     encoder = tiny_encoder("llama")
@@ -59,8 +65,7 @@ def test_a_network_that_is_pickled_stays_as_it_is():
         return [list(x._forward_hooks.items()) for x in encoder.backbone.modules()]
 
     before = hooks()
-    if not any(before):
-        pytest.skip("this transformers adds no hooks in a pass")
+    assert any(before)
     pickle.dumps(encoder)
     assert hooks() == before
 

@@ -71,8 +71,6 @@ def test_bars_wait_a_second_and_are_switched_off(write):
 
 
 def test_pipes_have_warnings_in_one_line(write):
-    words = ["warning:", "one", "of", "[many]", *["words"] * 20]
-    text = write(io.StringIO())
-    assert text.split() == words
-    assert text.count("\n") == 1
+    text = write(io.StringIO()).replace(" \n", "\n")  # as older rich writes it
+    assert text == "warning: one of [many] " + "words " * 19 + "words\n"
     assert list(track(range(3), "fitting")) == [0, 1, 2]
